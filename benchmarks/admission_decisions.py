@@ -34,7 +34,7 @@ from muster.queueing.model import (
 )
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
-from muster.queueing.scheduling.cycle import AdmissionSettings, Outcome, run
+from muster.queueing.scheduling.cycle import AdmissionSettings, CycleOutcome, run
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CPU = FlavorResource("default", "cpu")
@@ -85,11 +85,11 @@ class Line:
         self.count += 1
         self.queues.add(workload(f"wait-{self.count:06d}", "queue", self.cpus, self.count, self.count % 3))
 
-    def cycle(self) -> Outcome:
+    def cycle(self) -> CycleOutcome:
         """Decide."""
         return run(self.tree, self.queues, FLAVORS, AdmissionSettings(), START)
 
-    def end(self) -> Outcome:
+    def end(self) -> CycleOutcome:
         """The one that runs longest ends."""
         self.tree.release(self.running.pop())
         self.queues.flush(self.node, (CPU,))
@@ -185,7 +185,7 @@ class Play:
         self.tree.release(workload)
         self.queues.flush(self.tree.queues[workload.queue], workload.usage)
 
-    def _apply(self, outcome: Outcome) -> None:
+    def _apply(self, outcome: CycleOutcome) -> None:
         for one in (admission.workload for admission in outcome.admitted):
             heapq.heappush(self.ends, (self.now + SECONDS[one.priority], one.key, one))
         for preemption in outcome.preemptions:

@@ -119,7 +119,7 @@ class Streams(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: asyncio.Transport = transport  # type: ignore[assignment]
-        settings = frames.settings({frames.ENABLE_PUSH: 0, frames.INITIAL_WINDOW_SIZE: WINDOW})
+        settings = frames.encode_settings({frames.ENABLE_PUSH: 0, frames.INITIAL_WINDOW_SIZE: WINDOW})
         opened = frames.window_update(0, WINDOW - frames.DEFAULT_WINDOW)
         self.transport.write(frames.PREFACE + settings + opened)
 
@@ -164,9 +164,9 @@ class Streams(asyncio.Protocol):
             self._asked += 1
             self._under_way[number] = stream
             self._may_send -= len(body)
-            out.append(frames.headers(number, encode(fields) + kept, ends=not body))
+            out.append(frames.encode_headers(number, encode(fields) + kept, ends=not body))
             if body:
-                out += [frames.head(len(body), frames.DATA, frames.END_STREAM, number), body]
+                out += [frames.encode_head(len(body), frames.DATA, frames.END_STREAM, number), body]
         if out:
             self.transport.write(b"".join(out))
 
@@ -197,11 +197,11 @@ class Streams(asyncio.Protocol):
                     stream.status = int(status)
             case frames.SETTINGS if not frame.flags & frames.ACK:
                 self._most = dict(frames.settings_of(frame.payload)).get(frames.MAX_CONCURRENT_STREAMS, self._most)
-                self.transport.write(frames.head(0, frames.SETTINGS, frames.ACK, 0))
+                self.transport.write(frames.encode_head(0, frames.SETTINGS, frames.ACK, 0))
                 if not self.is_greeted.done():
                     self.is_greeted.set_result(self._most)
             case frames.PING if not frame.flags & frames.ACK:
-                self.transport.write(frames.head(8, frames.PING, frames.ACK, 0) + frame.payload)
+                self.transport.write(frames.encode_head(8, frames.PING, frames.ACK, 0) + frame.payload)
             case frames.WINDOW_UPDATE if not frame.stream:
                 self._may_send += frames.number_of(frame.payload)
             case frames.RST_STREAM if stream is not None:

@@ -20,9 +20,9 @@ from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs, Wa
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity, Strategy
-from muster.gang.order.ends import End
-from muster.gang.order.ledger import Ledger, Running
-from muster.gang.order.preemption import Candidate, Preemption, preempt
+from muster.gang.order.ends import EndTime
+from muster.gang.order.ledger import GangLedger, RunningGang
+from muster.gang.order.preemption import Candidate, GangPreemption, preempt
 from muster.gang.order.reservation import Reservation, may_pass, reserve
 from muster.gang.placement import Placement, Refusal, place, taken_by
 from muster.gang.shapes import Shape, guest_like, shape_of
@@ -154,7 +154,7 @@ def pending(gangs: int = 10_000, classes: int = 30) -> None:
     full = place(roster.capacity, {one: NODES * CPUS})
     assert isinstance(full, Placement)
     bind(roster.capacity, "full", full)
-    waiting = PendingGangs(roster, lambda _: Ledger())
+    waiting = PendingGangs(roster, lambda _: GangLedger())
     random, created = Random(1), datetime(2026, 1, 1, tzinfo=UTC)
     shapes = [shape("1", f"{number + 1}Mi") for number in range(classes)]
     for number in range(gangs):
@@ -195,11 +195,11 @@ def preemption() -> None:
         for pods in ({shape("1"): 4 * nodes}, {shape("2"): 2 * nodes}, {shape("1"): 4 * nodes - 1, shape("2"): 1}):
             nothing = np.zeros_like(capacity.free())
 
-            def decide(capacity=capacity, pods=pods, running=running, nothing=nothing) -> Preemption:  # type: ignore[no-untyped-def]
+            def decide(capacity=capacity, pods=pods, running=running, nothing=nothing) -> GangPreemption:  # type: ignore[no-untyped-def]
                 found = preempt(
                     capacity, pods, lambda taken, _: place(capacity, pods, taken=taken), 10, running, 0.0, taken=nothing
                 )
-                assert isinstance(found, Preemption)
+                assert isinstance(found, GangPreemption)
                 return found
 
             victims, took = len(decide().victims), seconds(decide, 3)
@@ -208,14 +208,14 @@ def preemption() -> None:
 
 def reservation(gangs: int, cpus: int, sizes: list[int]) -> None:
     """A full cluster; the head wants nine tenths of it. After each pod that goes the ledger is brought up to date."""
-    random, capacity, ledger = Random(1), cluster(NODES, cpus), Ledger()
+    random, capacity, ledger = Random(1), cluster(NODES, cpus), GangLedger()
     one = shape("1")
-    runs: list[Running] = []
+    runs: list[RunningGang] = []
     for number in range(gangs):
         outcome = place(capacity, {one: random.choice(sizes)})
         if isinstance(outcome, Refusal):
             break
-        runs.append(Running(bind(capacity, str(number), outcome), 0.0, End(1 + random.random() * 3600)))
+        runs.append(RunningGang(bind(capacity, str(number), outcome), 0.0, EndTime(1 + random.random() * 3600)))
     pods = sum(len(one.pods) for one in runs)
     wanted = int(NODES * cpus * 0.9)
 

@@ -17,8 +17,8 @@ from muster.api.config import load
 from muster.cli.terminal.output import dump
 from muster.install.dashboard import DASHBOARD, IMPERSONATING
 from muster.install.deployment import SETTINGS_FILE
-from muster.install.documents import documents
-from muster.install.options import Json, Options, plain
+from muster.install.documents import make_documents
+from muster.install.options import Json, Options, make_default_configuration
 
 HEADER: Final = "{{- /* Made by `python -m deploy.make` from what `muster manifests` prints. */ -}}\n"
 
@@ -141,7 +141,7 @@ def chart_files() -> dict[str, str]:
 
 def installed(on: Combination, kinds: tuple[str, ...]) -> list[Json]:
     """Return what is installed with these switches on, with marks for what the release says."""
-    found = documents(_options(on, kinds))
+    found = make_documents(_options(on, kinds))
     return [_marked(each) for each in found if each["kind"] != "Namespace"]
 
 
@@ -179,7 +179,7 @@ def _options(on: Combination, kinds: tuple[str, ...]) -> Options:
         lines.append(f"muster: {{{', '.join(settings)}}}")
     if "profiles" in on:
         lines.append("multiKueue: {clusterProfile: {}}")
-    text = plain(NAMESPACE) + "\n".join(lines) + "\n"
+    text = make_default_configuration(NAMESPACE) + "\n".join(lines) + "\n"
     return Options(
         text,
         load(text),

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from muster.api.config import load
 from muster.cli.terminal.output import dump
-from muster.install.documents import documents
-from muster.install.options import WITH_CERT_MANAGER, Json, Options, plain
+from muster.install.documents import make_documents
+from muster.install.options import WITH_CERT_MANAGER, Json, Options, make_default_configuration
 
 HEADER = "# Made by `python -m deploy.make` from what `muster manifests` prints: change that, not this file.\n"
 
 
 def options(more: str = "", **others: Any) -> Options:
     """Return the options of an installation with the plain Configuration, and more lines of it."""
-    text = plain() + more
+    text = make_default_configuration() + more
     return replace(Options(text, load(text)), **others)
 
 
@@ -35,13 +35,13 @@ COMPONENTS = {
 
 def kustomize_files() -> dict[str, str]:
     """Return the files by their paths under `deploy/kustomize`."""
-    base = documents(options())
+    base = make_documents(options())
     found = {
         "base/muster.yaml": text_of(base),
         "base/kustomization.yaml": _kustomization("Kustomization", resources=["muster.yaml"]),
     }
     for name, chosen in COMPONENTS.items():
-        for file, text in _component(base, documents(chosen)).items():
+        for file, text in _component(base, make_documents(chosen)).items():
             found[f"components/{name}/{file}"] = text
         found[f"overlays/{name}/kustomization.yaml"] = _kustomization(
             "Kustomization", resources=["../../base"], components=[f"../../components/{name}"]

@@ -4,7 +4,7 @@ import json
 
 from muster.cli.terminal.output import dump
 from muster.install.alerts import alert_groups
-from muster.install.grafana import dashboard
+from muster.install.grafana import make_dashboard
 
 
 def monitoring_files() -> dict[str, str]:
@@ -12,5 +12,5 @@ def monitoring_files() -> dict[str, str]:
     head = "# Made by `python -m deploy.make`.\n"
     return {
         "alerts.yaml": f"{head}{dump(alert_groups(), 'yaml')}\n",
-        "muster.json": f"{json.dumps(dashboard(), indent=2)}\n",
+        "muster.json": f"{json.dumps(make_dashboard(), indent=2)}\n",
     }

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Unpack
 
 from muster.insight.jobs.state import JobState
 from muster.sdk import core, results
-from muster.sdk.background import background
+from muster.sdk.background import get_background
 from muster.sdk.core import What, Why
 from muster.sdk.feed import Feed
 from muster.sdk.jobs import Job
@@ -29,7 +29,7 @@ async def run(
     what: What, /, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Options]
 ) -> Job:
     """Submit a job as `muster.run` does. If the call is cancelled, no job stays."""
-    checked_options, work, thread = normalize_options(options), core.work_of(what, args, kwargs), background()
+    checked_options, work, thread = normalize_options(options), core.work_of(what, args, kwargs), get_background()
     submitting = thread.start(core.run(thread.connections, work, checked_options))
     try:
         return Job(await asyncio.wrap_future(submitting))
@@ -42,7 +42,7 @@ async def run(
 async def job(name: str, *, namespace: str = "", kubeconfig: str = "") -> Job:
     """Return an existing job, as `muster.job` does."""
     options = Options(namespace=namespace, kubeconfig=kubeconfig)
-    return Job(await _run_there(core.find(background().connections, name, options)))
+    return Job(await _run_there(core.find(get_background().connections, name, options)))
 
 
 async def wait(job: Job) -> int:
@@ -52,12 +52,12 @@ async def wait(job: Job) -> int:
 
 async def result(job: Job) -> Any:
     """Wait for the job, and return its result, as `Job.result` does."""
-    return results.result(await _run_there(core.wait_for_end(job.reference)))
+    return results.collect_result(await _run_there(core.wait_for_end(job.reference)))
 
 
 async def state(job: Job) -> str:
     """Return the state of the job in a word, as `Job.state`."""
-    return await _run_there(core.state(job.reference))
+    return await _run_there(core.read_state(job.reference))
 
 
 async def done(job: Job) -> bool:
@@ -67,7 +67,7 @@ async def done(job: Job) -> bool:
 
 async def logs(job: Job, rank: int | None = None) -> str:
     """Return what the job has printed so far, as `Job.logs` does."""
-    return "".join(f"{line}\n" for line in await _run_there(core.logs(job.reference, rank)))
+    return "".join(f"{line}\n" for line in await _run_there(core.read_logs(job.reference, rank)))
 
 
 async def why(job: Job) -> Why:
@@ -103,12 +103,12 @@ async def follow(job: Job, rank: int | None = None) -> AsyncIterator[str]:
 
 
 async def _run_there(work: Coroutine[Any, Any, T]) -> T:
-    return await asyncio.wrap_future(background().start(work))
+    return await asyncio.wrap_future(get_background().start(work))
 
 
 async def _iterate_feed(feed: Feed[T], work: Coroutine[Any, Any, Any]) -> AsyncIterator[T]:
     """Yield the items that the work puts into the feed in muster's thread, until the work ends."""
-    working = background().start(feed.filled_by(work))
+    working = get_background().start(feed.filled_by(work))
     try:
         while (several := await _run_there(feed.take())) is not None:
             for one in several:

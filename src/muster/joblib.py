@@ -12,9 +12,9 @@ from typing import Any
 from joblib.parallel import AutoBatchingMixin, ParallelBackendBase, register_parallel_backend
 
 from muster.actions.parsing.quantities import worker_cpus
-from muster.api.values.quantity import milli
+from muster.api.values.quantity import parse_thousandths
 from muster.sdk import core
-from muster.sdk.background import background
+from muster.sdk.background import get_background
 from muster.sdk.errors import Error
 from muster.sdk.executor import Executor
 from muster.sdk.options import normalize_options
@@ -48,7 +48,7 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
             raise Error("n_jobs=0: name a number of workers, or -1 for as many as the nodes have CPUs for")
         if n_jobs is None or n_jobs > 0:
             return n_jobs or 1
-        thread, options = background(), normalize_options(self._options)
+        thread, options = get_background(), normalize_options(self._options)
         cpus = thread.call(core.count_cpus(thread.connections, options))
         return max(1, count_workers(cpus, options.get("cpus", 1)) + 1 + n_jobs)
 
@@ -88,7 +88,7 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
 
 def count_workers(cpus: Iterable[int], each: float | str) -> int:
     """Return how many workers fit. cpus: those of each node, in thousandths; each: the option `cpus` of a worker."""
-    request = max(1, milli(worker_cpus(str(each)).request))
+    request = max(1, parse_thousandths(worker_cpus(str(each)).request))
     return sum(node // request for node in cpus)
 
 

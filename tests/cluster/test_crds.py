@@ -16,7 +16,7 @@ from tests.kubeplane import KubePlane, kube_plane, needs_kubernetes
 
 from muster.api.server.admissionregistration import ServiceReference, WebhookClientConfig
 from muster.cluster.apiserver.custom.v1beta1 import to_v1
-from muster.install.crds import definitions
+from muster.install.crds import make_definitions
 
 pytestmark = [needs_kubernetes, needs_the_peers, pytest.mark.kubectl, pytest.mark.timeout(900)]
 
@@ -77,7 +77,7 @@ def _renewed(document: Json, stored: Json) -> Json:
 
 
 PLURALS = {
-    (crd["spec"]["group"], crd["spec"]["names"]["kind"]): crd["spec"]["names"]["plural"] for crd in definitions()
+    (crd["spec"]["group"], crd["spec"]["names"]["kind"]): crd["spec"]["names"]["plural"] for crd in make_definitions()
 }
 
 
@@ -165,12 +165,12 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("webhook", [None, WEBHOOK], ids=["without", "with"])
 def test_they_are_established(ours: Cluster, webhook: WebhookClientConfig | None) -> None:
-    install(ours, definitions(webhook))
+    install(ours, make_definitions(webhook))
     for crd in ours.get("crd")["items"]:
         said = {each["type"]: each["status"] for each in crd["status"]["conditions"]}
         assert said.pop("KubernetesAPIApprovalPolicyConformant", "False") == "False"
         assert said == {"NamesAccepted": "True", "Established": "True"}, crd["metadata"]["name"]
-    again = json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions(webhook)})
+    again = json.dumps({"apiVersion": "v1", "kind": "List", "items": make_definitions(webhook)})
     before = {crd["metadata"]["name"]: crd["metadata"]["generation"] for crd in ours.get("crd")["items"]}
     ours.kubectl("apply", "--server-side", "-f", "-", text=again)
     assert {crd["metadata"]["name"]: crd["metadata"]["generation"] for crd in ours.get("crd")["items"]} == before
@@ -181,14 +181,14 @@ def test_they_take_the_place_of_upstreams_under_their_objects(ours: Cluster) -> 
     api = Api(ours.plane)
     queue = SAMPLES["ClusterQueue kueue.x-k8s.io/v1beta2"]
     before = api.make(queue)[1]
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions()})
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": make_definitions()})
     ours.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=text)
     assert api("GET", _path(queue))[1] == before
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["stored", OLD])
 def test_the_same_is_accepted_refused_and_stored(ours: Cluster, theirs: Cluster, *, old: bool) -> None:
-    mine = with_version(definitions(WEBHOOK), old=old)
+    mine = with_version(make_definitions(WEBHOOK), old=old)
     install(ours, mine)
     install(theirs, with_version(upstreams(), old=old))
     apis = Api(ours.plane), Api(theirs.plane)

@@ -18,8 +18,8 @@ from tests.cluster.conftest import Cluster, until
 from tests.kubeplane import needs_kubernetes
 
 from muster.api.config import load
-from muster.install.documents import documents
-from muster.install.options import Options, plain
+from muster.install.documents import make_documents
+from muster.install.options import Options, make_default_configuration
 
 pytestmark = [needs_kubernetes, pytest.mark.kubectl, pytest.mark.timeout(600)]
 
@@ -72,8 +72,8 @@ class Pages:
 @pytest.fixture(scope="module")
 def pages(bare: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
     folder = tmp_path_factory.mktemp("dashboard")
-    text = plain() + SETTINGS
-    installed = documents(Options(text, load(text), dashboard=True, kinds=()))
+    text = make_default_configuration() + SETTINGS
+    installed = make_documents(Options(text, load(text), dashboard=True, kinds=()))
     own = [each for each in installed if each["metadata"]["name"].startswith("muster-dashboard")]
     rights = [each for each in own if each["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")]
     assert len(rights) == 3

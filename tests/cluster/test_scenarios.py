@@ -35,8 +35,8 @@ from tests.system.plane import ELSEWHERE, Scenario
 
 from muster.api.config import load as settings_of
 from muster.api.config.frameworks import BUILT_IN
-from muster.install.documents import documents
-from muster.install.options import Options, plain
+from muster.install.documents import make_documents
+from muster.install.options import Options, make_default_configuration
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Random
 from muster.runtime.kube.https import HttpsTransport
@@ -117,7 +117,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         cluster = Cluster(plane)
         installed = [
             each
-            for each in documents(Options(plain(), settings_of(plain())))
+            for each in make_documents(Options(make_default_configuration(), settings_of(make_default_configuration())))
             if each["kind"] in ("Namespace", "CustomResourceDefinition", *RIGHTS)
         ]
         listed = {"apiVersion": "v1", "kind": "List", "items": installed}

@@ -17,8 +17,8 @@ from tests.cluster.conftest import QUEUES, Cluster, Replica, until
 from tests.kubeplane import kube_plane, needs_kubernetes
 
 from muster.api.config import load
-from muster.install.documents import documents
-from muster.install.options import Options, plain
+from muster.install.documents import make_documents
+from muster.install.options import Options, make_default_configuration
 
 pytestmark = [needs_kubernetes, pytest.mark.kubectl, pytest.mark.timeout(600)]
 
@@ -26,7 +26,15 @@ Start = Callable[..., Replica]
 Json = dict[str, Any]
 TODAY = [
     each
-    for each in json.loads(json.dumps(documents(Options(plain(), load(plain()), webhooks=False, kinds=("kueue",)))))
+    for each in json.loads(
+        json.dumps(
+            make_documents(
+                Options(
+                    make_default_configuration(), load(make_default_configuration()), webhooks=False, kinds=("kueue",)
+                )
+            )
+        )
+    )
     if each["kind"] == "CustomResourceDefinition"
 ]
 # Of statuses: what no start, stop or wait rests on. A version before may lack any of it.

@@ -21,8 +21,8 @@ from tests.kubeplane import needs_kubernetes
 
 from muster.api.config import load
 from muster.cli.main import cli
-from muster.install.documents import documents
-from muster.install.options import NAME, Options, plain
+from muster.install.documents import make_documents
+from muster.install.options import NAME, Options, make_default_configuration
 from muster.webhooks import certificates
 from muster.webhooks.certificates import Held, make_secret_data, renew_what_is_due
 from muster.webhooks.configurations import webhook_configurations
@@ -61,7 +61,11 @@ class Served:
     def __init__(self, cluster: Cluster, folder: Path, settings: str = "") -> None:
         """settings: more of the replica's Configuration."""
         self.cluster, self._folder = cluster, folder
-        self.apply(each for each in documents(Options(plain(), load(plain()))) if each["kind"] in RIGHTS)
+        self.apply(
+            each
+            for each in make_documents(Options(make_default_configuration(), load(make_default_configuration())))
+            if each["kind"] in RIGHTS
+        )
         cluster.write_kubeconfig(folder / "kubeconfig", NAME)
         self.replica = self._begun("replica.log", settings)
 

@@ -20,7 +20,7 @@ from muster.cluster.nodes.fence import Fence
 from muster.cluster.nodes.machine import isolation
 from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.nodes.shim.fence import MESSAGE
-from muster.cluster.nodes.shim.spec import Command
+from muster.cluster.nodes.shim.spec import ProgramSpec
 from muster.cluster.nodes.shims import ClaimedError, ShimError
 from muster.cluster.nodes.volumes.mounts import Mount, plan
 from muster.runtime.clock import boot_nanoseconds
@@ -66,7 +66,7 @@ class Node:
             "directory": str(directory),
             "isolation": self.kind.kind,
             "own_pids": self.kind.own_pids,
-            "bubblewrap": isolation.command(self.kind, operations, "pod-0"),
+            "bubblewrap": isolation.make_command(self.kind, operations, "pod-0"),
             "mounts": operations,
             "hostname": "pod-0",
             "argv": [os.fsencode(word) for word in argv],
@@ -93,7 +93,7 @@ class Node:
         return spec | changes
 
     def reserve(self, fence=-1):
-        return shims.Reserve(self.kind.kind, own_pids=self.kind.own_pids, lifeline=-1, fence=fence)
+        return shims.ReservedShim(self.kind.kind, own_pids=self.kind.own_pids, lifeline=-1, fence=fence)
 
     async def start(self, spec, reserve=None):
         shim = await shims.start(spec, reserve)
@@ -516,7 +516,7 @@ def test_a_command_can_be_run_inside(node):
     assert (absent_code, b"not found in $PATH" in absent_text) == (126, True)
 
 
-COMMAND = tuple(Command.__annotations__)
+COMMAND = tuple(ProgramSpec.__annotations__)
 
 
 @every

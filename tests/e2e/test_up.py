@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from muster.api.values.quantity import amount
+from muster.api.values.quantity import parse_amount
 
 JOB = """
 apiVersion: batch/v1
@@ -230,7 +230,7 @@ def test_process_nodes_share_the_machine(muster):
     memory = [cells[3].partition("/")[2] for cells in nodes]
     assert len(set(memory)) == 1
     whole = int(Path("/proc/meminfo").read_text().split()[1]) << 10
-    assert sum(amount("memory", part) for part in memory) <= whole
+    assert sum(parse_amount("memory", part) for part in memory) <= whole
 
 
 def test_what_a_job_prints_while_the_cluster_stops_is_seen(up):

@@ -123,7 +123,7 @@ def field_selector(data: bytes) -> None:
 
 
 def quantities(data: bytes) -> None:
-    quantity.canonical(_text(data))
+    quantity.format_canonical(_text(data))
 
 
 def duration(data: bytes) -> None:

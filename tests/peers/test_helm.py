@@ -15,8 +15,8 @@ import yaml
 from tests.gotemplates import Chart, FailError
 
 from muster.api.config import load
-from muster.install.documents import documents
-from muster.install.options import Options, plain
+from muster.install.documents import make_documents
+from muster.install.options import Options, make_default_configuration
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "muster"
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -75,7 +75,7 @@ def manifests(text: str, namespace: str = "kueue-system", **more: Any) -> dict[A
     said = (
         text + f"\nnamespace: {namespace}\n" + ("internalCertManagement: {enable: false}\n" * ("cert_manager" in more))
     )
-    found = json.loads(json.dumps(documents(Options(said, load(said), **more))))
+    found = json.loads(json.dumps(make_documents(Options(said, load(said), **more))))
     return {key(each): comparable(each) for each in found if each["kind"] != "Namespace"}
 
 
@@ -87,7 +87,7 @@ RENDERERS = [
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_at_its_default_values_it_is_what_muster_manifests_prints(render: Render) -> None:
-    assert yaml.safe_load(CONFIGURATION) | {"namespace": "kueue-system"} == yaml.safe_load(plain())
+    assert yaml.safe_load(CONFIGURATION) | {"namespace": "kueue-system"} == yaml.safe_load(make_default_configuration())
     assert chart(render, {}) == manifests(CONFIGURATION)
 
 

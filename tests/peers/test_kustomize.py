@@ -10,7 +10,7 @@ import pytest
 import yaml
 from deploy.kustomization import COMPONENTS, options
 
-from muster.install.documents import documents
+from muster.install.documents import make_documents
 from muster.install.options import Options
 
 pytestmark = pytest.mark.kubectl
@@ -29,7 +29,7 @@ def keyed(several: Any) -> dict[Any, Any]:
 
 
 def printed(chosen: Options) -> dict[Any, Any]:
-    return keyed(json.loads(json.dumps(documents(chosen))))
+    return keyed(json.loads(json.dumps(make_documents(chosen))))
 
 
 def test_the_base_is_what_muster_manifests_prints() -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.kueue import ClusterQueue, Cohort, PodSetAssignment, Workload
-from muster.api.values.quantity import amount
+from muster.api.values.quantity import parse_amount
 
 
 class Cell(NamedTuple):
@@ -36,7 +36,7 @@ def reserved(workloads: Iterable[Workload]) -> Counter[Cell]:
         for podset in admission.pod_set_assignments:
             for resource, quantity in podset.resource_usage.items():
                 cell = Cell(admission.cluster_queue, podset.flavors[resource], resource)
-                held[cell] += amount(resource, quantity) * _needed(one, podset) // (podset.count or 1)
+                held[cell] += parse_amount(resource, quantity) * _needed(one, podset) // (podset.count or 1)
     return held
 
 
@@ -106,7 +106,7 @@ class Books:
     def _number(self, name: str, key: tuple[str, str], which: str) -> int | None:
         quota = self._nodes[name].quotas.get(key)
         text = getattr(quota, which) if quota is not None else None
-        return None if text is None else amount(key[1], text)
+        return None if text is None else parse_amount(key[1], text)
 
     def _subtree(self, name: str, key: tuple[str, str]) -> int:
         own = self._number(name, key, "nominal_quota") or 0

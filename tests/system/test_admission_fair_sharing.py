@@ -16,7 +16,7 @@ from muster.api.config.types import AdmissionFairSharing
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, AdmissionFairSharingStatus
 from muster.api.kueue.names import ELASTIC_JOB
 from muster.api.values.durations import HOUR, MINUTE
-from muster.api.values.quantity import milli
+from muster.api.values.quantity import parse_thousandths
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
@@ -102,7 +102,7 @@ async def past(world: World, name: str) -> AdmissionFairSharingStatus | None:
 async def consumed(world: World, name: str) -> float:
     """CPUs that the status of a LocalQueue says."""
     shown = await past(world, name)
-    return milli(shown.consumed_resources["cpu"]) / 1000 if shown is not None else 0.0
+    return parse_thousandths(shown.consumed_resources["cpu"]) / 1000 if shown is not None else 0.0
 
 
 @fair()

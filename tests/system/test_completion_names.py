@@ -23,7 +23,7 @@ async def offered(world: World, tmp_path: Path, user: dict[str, Any] | None = No
     file.write_text(json.dumps(world.server.kubeconfig(user)))
     context = click.Context(command)
     context.params = {"kubeconfig": str(file), "namespace": None}
-    return await asyncio.to_thread(names.jobs, context, command.params[0], "t")
+    return await asyncio.to_thread(names.complete_jobs, context, command.params[0], "t")
 
 
 async def nonsense(_: web.Request) -> web.StreamResponse:

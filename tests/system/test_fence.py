@@ -138,5 +138,5 @@ def test_a_pod_that_comes_to_an_agent_that_wakes_up_has_its_whole_time(tmp_path:
 
 def test_the_servers_patience_is_greater_than_any_lease() -> None:
     for lease in range(1, 3601, 7):
-        made = node_object.lease("n", "u", datetime(2026, 1, 1, tzinfo=UTC), seconds=lease)
+        made = node_object.make_lease("n", "u", datetime(2026, 1, 1, tzinfo=UTC), seconds=lease)
         assert compute_patience(1.0, made) >= lease * 1.25

@@ -13,7 +13,7 @@ from muster.api.kinds import Kind
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.cluster import controlplane
-from muster.cluster.apiserver.registry.builtin import builtin
+from muster.cluster.apiserver.registry.builtin import make_builtin_resources
 from muster.cluster.apiserver.registry.resources import Resource
 from muster.jobs.podgroup.record import NATIVE
 from muster.runtime.clock import run_virtual
@@ -439,9 +439,9 @@ async def test_15_a_gated_member_is_waited_for(world: World) -> None:
 def test_a_kind_that_a_definition_brings_later_is_followed_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
     # As on a cluster where the plugin's definition is not installed yet.
     def without(*asked: Any) -> tuple[Resource, ...]:
-        return tuple(one for one in builtin(*asked) if one.kind != coscheduling.POD_GROUP)
+        return tuple(one for one in make_builtin_resources(*asked) if one.kind != coscheduling.POD_GROUP)
 
-    monkeypatch.setattr(controlplane, "builtin", without)
+    monkeypatch.setattr(controlplane, "make_builtin_resources", without)
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     definition = {
         "metadata": {"name": "podgroups.scheduling.x-k8s.io"},

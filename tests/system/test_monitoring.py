@@ -11,7 +11,7 @@ from tests.system.plane import World, virtual
 
 from muster.api.config import Configuration
 from muster.install.alerts import ALERTS, alert_groups
-from muster.install.grafana import PANELS, dashboard, dashboard_document
+from muster.install.grafana import PANELS, dashboard_document, make_dashboard
 from muster.install.options import Options
 from muster.runtime.transport import Request
 
@@ -50,7 +50,7 @@ def test_every_alert_says_what_is_the_matter_and_what_to_do():
 
 def test_the_files_for_other_installations_are_as_the_command_prints_them():
     folder = ROOT / "deploy" / "monitoring"
-    assert json.loads((folder / "muster.json").read_text()) == dashboard()
+    assert json.loads((folder / "muster.json").read_text()) == make_dashboard()
     text = (folder / "alerts.yaml").read_text()
     for one in ALERTS:
         assert one["alert"] in text

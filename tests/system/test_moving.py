@@ -14,9 +14,9 @@ from tests.system.queued_jobs import noded
 
 from muster.actions.moving import kueuestate
 from muster.actions.moving.carrying import Move
-from muster.actions.moving.clusterstate import ClusterState
+from muster.actions.moving.clusterstate import MoveState
 from muster.actions.moving.handback import include_extras, plan_handback
-from muster.actions.moving.steps import RefusedError, Step
+from muster.actions.moving.steps import MoveStep, RefusedError
 from muster.actions.moving.takeover import plan_takeover
 from muster.api.batch import JOB
 from muster.api.config import DEFAULT, load
@@ -30,14 +30,14 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.install.alerts import PROMETHEUS_RULE
 from muster.install.documents import kind_of
 from muster.install.monitoring import SERVICE_MONITOR, monitoring_documents
-from muster.install.options import NAME, Options, plain
+from muster.install.options import NAME, Options, make_default_configuration
 from muster.runtime.client import Client
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import Request, Response
 
 # The embedded server has Kueue's kinds already, serves the visibility API itself, and has no way to a Service.
-TEXT = plain() + "featureGates: {VisibilityOnDemand: false}\n"
+TEXT = make_default_configuration() + "featureGates: {VisibilityOnDemand: false}\n"
 OPTIONS = Options(TEXT, load(TEXT), webhooks=False, kinds=())
 MANAGER = "kueue-controller-manager"
 SELECTOR = {"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"}
@@ -110,7 +110,7 @@ class Cluster:
         options = OPTIONS if direction == "over" else include_extras(OPTIONS)
         move = Move(Client(fuse), self.site.world.plane.inputs, options, self.said.append)
 
-        def plan(seen: ClusterState) -> list[Step]:
+        def plan(seen: MoveState) -> list[MoveStep]:
             if direction == "over":
                 return plan_takeover(seen, OPTIONS, move.documents, left)
             return plan_handback(seen, OPTIONS, move.documents, left)

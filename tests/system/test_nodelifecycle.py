@@ -42,7 +42,7 @@ class Machine:
         if fenced:
             meta = {"metadata": {"annotations": {FENCED_ANNOTATION: "true"}}}
             node = await self.world.client.patch(NODE, self.name, meta)
-        lease = node_object.lease(self.name, node.metadata.uid, micro_time(self.world.clock.now()))
+        lease = node_object.make_lease(self.name, node.metadata.uid, micro_time(self.world.clock.now()))
         await self.world.client.create(LEASE, lease)
         self.speak()
 

@@ -23,7 +23,7 @@ from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.status import ApiError
 from muster.cluster import controlplane
 from muster.cluster.apiserver.objects import views
-from muster.cluster.apiserver.registry.builtin import builtin
+from muster.cluster.apiserver.registry.builtin import make_builtin_resources
 from muster.cluster.apiserver.registry.resources import Registry, Resource, Rules, Subresource, View
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
@@ -65,7 +65,9 @@ def served() -> Resource:
 @pytest.fixture
 def in_a_world(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[World], Awaitable[None]]], None]:
     """Runs a scenario on a control plane that serves Sweeps and has their integration."""
-    monkeypatch.setattr(controlplane, "builtin", lambda *asked: Registry((*builtin(*asked), served())))
+    monkeypatch.setattr(
+        controlplane, "make_builtin_resources", lambda *asked: Registry((*make_builtin_resources(*asked), served()))
+    )
 
     async def body(scenario: Callable[[World], Awaitable[None]]) -> None:
         async with running() as plane:
@@ -176,7 +178,9 @@ ON = msgspec.structs.replace(EMBEDDED, integrations=OUTSIDE)
 @pytest.fixture
 def in_the_table(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[World], Awaitable[None]]], None]:
     """Runs a scenario on a control plane whose table has Sweeps, with the LocalQueue `default`."""
-    monkeypatch.setattr(controlplane, "builtin", lambda *asked: Registry((*builtin(*asked), served())))
+    monkeypatch.setattr(
+        controlplane, "make_builtin_resources", lambda *asked: Registry((*make_builtin_resources(*asked), served()))
+    )
 
     async def body(scenario: Callable[[World], Awaitable[None]]) -> None:
         async with running(configuration=ON, integrations=CODE.WITH_SWEEPS) as plane:

@@ -9,7 +9,7 @@ from tests.system.test_topology import BLOCK, RACK, asking, by_rank, hall, queue
 
 from muster.api.batch import JOB
 from muster.api.nodes import HOSTNAME_LABEL
-from muster.cli.commands.plan import _lines
+from muster.cli.commands.plan import _render_lines
 from muster.insight.forecasts.plan import ObjectPlan
 
 
@@ -45,7 +45,7 @@ async def test_domains_that_are_no_nodes_are_planned_too(q: Queued) -> None:
     assert racks(found) == {"b1-r1": 4, "b1-r2": 2}
     assert found.quota is not None
     assert found.quota.places["main"].domains == ((("b1", "b1-r1"), 4), (("b1", "b1-r2"), 2))
-    assert "   topology   main: b1/b1-r1 4, b1/b1-r2 2" in _lines(found, "default", q.world.clock.now())
+    assert "   topology   main: b1/b1-r1 4, b1/b1-r2 2" in _render_lines(found, "default", q.world.clock.now())
 
 
 @hall

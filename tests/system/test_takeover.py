@@ -44,10 +44,10 @@ from muster.controllers.jobset.upstream import LEASE_NAME as JOBSET_LEASE
 from muster.insight.reader.job import investigate
 from muster.insight.takeover import report
 from muster.insight.why import describe_levels
-from muster.install.deployment import deployment
+from muster.install.deployment import make_deployment
 from muster.install.engines import SeveralError, configuration_text
 from muster.install.engines import list_running_engines as engine_pods
-from muster.install.options import SELECTED, Options, plain
+from muster.install.options import SELECTED, Options, make_default_configuration
 from muster.operator.handback import StillWorksError, hand_back, hand_back_alone
 from muster.operator.takeover import sort_kinds, survey_cluster
 from muster.queueing.jobframework.names import workload_name
@@ -471,9 +471,9 @@ async def test_the_settings_of_an_engine_are_found_in_the_cluster(s: Site) -> No
 @takeover
 async def test_an_engine_is_found_in_whichever_namespace_it_is(s: Site) -> None:
     for namespace in ("batch", "other"):
-        options = Options(plain(namespace), replace(DEFAULT, namespace=namespace))
+        options = Options(make_default_configuration(namespace), replace(DEFAULT, namespace=namespace))
         await configured_in(s, namespace, "muster-manager-config", "config.yaml", options.text)
-        await s.client.create(DEPLOYMENT.seen_as(dict), deployment(options))
+        await s.client.create(DEPLOYMENT.seen_as(dict), make_deployment(options))
         assert await configuration_text(s.client, namespace) == options.text
         if namespace == "batch":
             assert await configuration_text(s.client) == options.text

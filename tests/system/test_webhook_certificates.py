@@ -25,7 +25,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.transport import Request, Response, Transport
 from muster.webhooks import certificates
 from muster.webhooks.bundles import WEAKER, WEBHOOKS, Bundles
-from muster.webhooks.certificates import CERTIFICATE, LIFE, Due
+from muster.webhooks.certificates import CERTIFICATE, LIFE, DueParts
 from muster.webhooks.configurations import webhook_configurations
 from muster.webhooks.endpoints import MUTATING_CONFIGURATION
 from muster.webhooks.keeping import Certificates
@@ -156,7 +156,7 @@ def test_an_authority_with_the_serial_number_0_is_replaced_and_said_in_one_line(
     async def body() -> None:
         async with installed() as plane:
             now = await take(plane, left_by_kueue(numbered_0(AUTHORITY)))
-            assert certificates.find_due(certificates.read(now), HOSTS, plane.inputs.clock.now()) == Due()
+            assert certificates.find_due(certificates.read(now), HOSTS, plane.inputs.clock.now()) == DueParts()
 
     run_virtual(body())
     (said,) = [record.message for record in caplog.records if "does not count" in record.message]
@@ -218,7 +218,7 @@ def test_a_secret_of_rubbish_is_no_end_of_serving(key: bytes) -> None:
             await plane.client().patch(SECRET, NAME, patch, KUEUE)
             await plane.inputs.clock.sleep(60)
             found = await stored(plane)
-            assert certificates.find_due(certificates.read(found.data), HOSTS, plane.inputs.clock.now()) == Due()
+            assert certificates.find_due(certificates.read(found.data), HOSTS, plane.inputs.clock.now()) == DueParts()
             assert found.metadata.labels == {"of": "another"}
 
     run_virtual(body())

@@ -25,7 +25,7 @@ from muster.api.ours.teams import read_users
 from muster.api.ours.users import short_user
 from muster.api.server.authentication import SELF_SUBJECT_REVIEW, SelfSubjectReview, UserInfo
 from muster.api.status import ApiError
-from muster.api.values.quantity import amount, milli
+from muster.api.values.quantity import parse_amount, parse_thousandths
 from muster.insight.nearest import find_nearest
 from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.insight.reader.records import record_named
@@ -187,13 +187,15 @@ async def gpu_resource(client: Client) -> str:
 async def has_gpus(client: Client) -> bool:
     """Return whether a visible node offers GPUs."""
     nodes = await _list_nodes(client)
-    return any(is_gpu(name) and amount(name, count) for one in nodes for name, count in one.status.capacity.items())
+    return any(
+        is_gpu(name) and parse_amount(name, count) for one in nodes for name, count in one.status.capacity.items()
+    )
 
 
 async def node_cpus(client: Client) -> list[int]:
     """Return the CPUs of the visible nodes that accept pods, in thousandths."""
     nodes = [node for node in await _list_nodes(client) if not node.spec.unschedulable]
-    return [milli(node.status.allocatable.get("cpu", 0)) for node in nodes]
+    return [parse_thousandths(node.status.allocatable.get("cpu", 0)) for node in nodes]
 
 
 async def queue_lacks_cpus(client: Client, namespace: str, name: str) -> bool:

@@ -125,13 +125,13 @@ class Kind(Generic[T]):
 
 
 @cache
-def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+def _make_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_)
 
 
 def _decode(type_: Any, body: bytes | msgspec.Raw) -> Any:
     try:
-        return _decoder(type_).decode(body)
+        return _make_decoder(type_).decode(body)
     except msgspec.ValidationError:
         # Go servers write `null` for some empty lists and times, so a failed decoding is tried again without nulls.
         return msgspec.convert(without_nulls(msgspec.json.decode(body)), type_)

@@ -76,10 +76,10 @@ def one_of(*values: str) -> OneOf:
 
 def limits(**keywords: int | str) -> Limits:
     """Return the marker of OpenAPI keywords in Python's spelling: `limits(min_items=1, max_items=16)`."""
-    return Limits(tuple((_camel(name), value) for name, value in keywords.items()))
+    return Limits(tuple((_to_camel_case(name), value) for name, value in keywords.items()))
 
 
-def _camel(name: str) -> str:
+def _to_camel_case(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 

@@ -11,7 +11,7 @@ from muster.api.core.container import ResourceRequirements
 from muster.api.jobset.names import JOBSET_NAME, JOBSET_UID
 from muster.api.meta import OwnerReference, controller_of
 from muster.api.ours.embedded import CLUSTER_STOPPED
-from muster.api.values.quantity import ResourceList, amount
+from muster.api.values.quantity import ResourceList, parse_amount
 
 # The reason of the condition Ready of a pod on a lost node, where the pod may still run.
 NODE_NOT_READY = "NodeNotReady"
@@ -27,7 +27,7 @@ _QOS_RESOURCES = ("cpu", "memory")
 
 
 def pod_requests(spec: PodSpec) -> dict[str, int]:
-    """Return the resources that the pod needs on a node, in units of `quantity.amount`.
+    """Return the resources that the pod needs on a node, in units of `quantity.parse_amount`.
 
     Raises:
         QuantityError: a request is invalid.
@@ -55,7 +55,7 @@ def _as_a_whole(spec: PodSpec, total: dict[str, int]) -> dict[str, int]:
     """Return the containers' requests, overridden by those of the pod."""
     if spec.resources is not None:
         total |= container_requests(spec.resources)
-    for resource, number in amounts(spec.overhead).items():
+    for resource, number in parse_amounts(spec.overhead).items():
         total[resource] = total.get(resource, 0) + number
     return total
 
@@ -66,7 +66,9 @@ def container_requests(resources: ResourceRequirements) -> dict[str, int]:
     Raises:
         QuantityError: a request is invalid.
     """
-    return amounts(resources.limits | resources.requests) if resources.limits else amounts(resources.requests)
+    return (
+        parse_amounts(resources.limits | resources.requests) if resources.limits else parse_amounts(resources.requests)
+    )
 
 
 def memory_limit(container: Container) -> int:
@@ -75,16 +77,16 @@ def memory_limit(container: Container) -> int:
     Raises:
         QuantityError: the limit is invalid.
     """
-    return amount("memory", container.resources.limits.get("memory", 0))
+    return parse_amount("memory", container.resources.limits.get("memory", 0))
 
 
-def amounts(resources: ResourceList) -> dict[str, int]:
-    """Return the resources in units of `quantity.amount`.
+def parse_amounts(resources: ResourceList) -> dict[str, int]:
+    """Return the resources in units of `quantity.parse_amount`.
 
     Raises:
         QuantityError: a quantity is invalid.
     """
-    return {resource: amount(resource, quantity) for resource, quantity in resources.items()}
+    return {resource: parse_amount(resource, quantity) for resource, quantity in resources.items()}
 
 
 def is_sidecar(container: Container) -> bool:
@@ -99,7 +101,7 @@ def all_containers(spec: PodSpec) -> Iterator[Container]:
     yield from spec.ephemeral_containers
 
 
-def priority(pod: Pod) -> int:
+def get_priority(pod: Pod) -> int:
     """Return the pod's priority, or 0 if it has none."""
     return pod.spec.priority or 0
 
@@ -187,7 +189,7 @@ def _qos_of(requirements: Iterable[ResourceRequirements]) -> str:
 
 
 def _qos_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
-    amounts = {name: amount(name, resources[name]) for name in _QOS_RESOURCES if name in resources}
+    amounts = {name: parse_amount(name, resources[name]) for name in _QOS_RESOURCES if name in resources}
     return {name: number for name, number in amounts.items() if number > 0}
 
 

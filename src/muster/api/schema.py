@@ -136,7 +136,7 @@ def component_of_kind(kind: Kind[Any]) -> str:
 def schema_of(component: Component) -> Schema:
     """Return a new copy of a component's schema, which refers to other components by `$ref`."""
     name, type_ = _identify(component)
-    return published.schema_of(name) or _object(type_, _reference, documented=True)
+    return published.schema_of(name) or _make_object_schema(type_, _make_reference, documented=True)
 
 
 def list_components(roots: Iterable[Component]) -> dict[str, Schema]:
@@ -155,7 +155,7 @@ def list_components(roots: Iterable[Component]) -> dict[str, Schema]:
 def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
     """Return the components of kinds, which have apiVersion, kind and `x-kubernetes-group-version-kind`."""
     kinds = list(kinds)
-    schemas = list_components(_root(kind) for kind in kinds)
+    schemas = list_components(_make_root_component(kind) for kind in kinds)
     for kind in kinds:
         schema = schemas[component_of_kind(kind)]
         schema["properties"] = dict(sorted((TYPE_META | schema["properties"]).items()))
@@ -165,7 +165,7 @@ def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
 
 def inline_with_names(kind: Kind[Any]) -> Schema:
     """Return the schema as `make_inlined_schema` does, in which each object also names its component."""
-    schema = _named(_root(kind))
+    schema = _make_named(_make_root_component(kind))
     return schema | {"properties": _BARE_TYPE_META | schema["properties"]}
 
 
@@ -175,7 +175,7 @@ def make_inlined_schema(kind: Kind[Any]) -> Schema:
     The schema has no references, descriptions, `required` and `enum`. The occurrences of a type share one object, so
     callers must not change it.
     """
-    schema = _inlined(_root(kind))
+    schema = _make_inlined(_make_root_component(kind))
     return schema | {"properties": _BARE_TYPE_META | schema["properties"]}
 
 
@@ -185,11 +185,11 @@ def make_structural_schema(kind: Kind[Any]) -> Schema:
     The schema leaves `metadata` to the API server. The occurrences of a type share one object, so callers must not
     change it.
     """
-    schema = _structural(_root(kind))
+    schema = _make_structural(_make_root_component(kind))
     return schema | {"properties": TYPE_META | schema["properties"] | {"metadata": {"type": "object"}}}
 
 
-def _root(kind: Kind[Any]) -> Component:
+def _make_root_component(kind: Kind[Any]) -> Component:
     return published.component_of_kind(kind.group, kind.version, kind.kind) or kind.type
 
 
@@ -201,29 +201,37 @@ def _identify(component: Component) -> tuple[str, type]:
 
 
 @cache
-def _inlined(component: Component) -> Schema:
+def _make_inlined(component: Component) -> Schema:
     name, type_ = _identify(component)
     schema = published.schema_of(name)
-    return _object(type_, _inlined, documented=False) if schema is None else _without_references(schema, _inlined)
+    return (
+        _make_object_schema(type_, _make_inlined, documented=False)
+        if schema is None
+        else _without_references(schema, _make_inlined)
+    )
 
 
 @cache
-def _named(component: Component) -> Schema:
+def _make_named(component: Component) -> Schema:
     name, type_ = _identify(component)
     schema = published.schema_of(name)
-    whole = _object(type_, _named, documented=False) if schema is None else _without_references(schema, _named)
+    whole = (
+        _make_object_schema(type_, _make_named, documented=False)
+        if schema is None
+        else _without_references(schema, _make_named)
+    )
     return whole | {DEFINITION: name}
 
 
 @cache
-def _structural(component: Component) -> Schema:
+def _make_structural(component: Component) -> Schema:
     name, type_ = _identify(component)
     schema = published.schema_of(name)
     if schema is None:
-        schema, rules = _object(type_, _structural, documented=True), True
+        schema, rules = _make_object_schema(type_, _make_structural, documented=True), True
     else:
         # Upstream's generators omit enums and defaults of the core types. Pods get the defaults when they are created.
-        schema, rules = _without_references(schema, _structural, documented=True), False
+        schema, rules = _without_references(schema, _make_structural, documented=True), False
     properties = {name: _as_custom(member, rules=rules) for name, member in schema["properties"].items()}
     return schema | {"properties": properties}
 
@@ -265,18 +273,18 @@ def _as_custom(schema: Schema, *, rules: bool) -> Schema:
     }
 
 
-def _reference(type_: type) -> Schema:
+def _make_reference(type_: type) -> Schema:
     return {"$ref": f"#/components/schemas/{component_name(type_)}"}
 
 
-def _object(type_: type, other: Callable[[type], Schema], *, documented: bool) -> Schema:
-    fields = _fields(type_)
-    hints = _hints(type_)
+def _make_object_schema(type_: type, other: Callable[[type], Schema], *, documented: bool) -> Schema:
+    fields = _list_fields(type_)
+    hints = _get_hints(type_)
     summary, docs = read_documentation(type_)
     properties = {}
     required = []
     for field in fields:
-        schema, markers = _field(hints[field.name], other)
+        schema, markers = _make_field_schema(hints[field.name], other)
         if documented:
             _describe(schema, docs.get(field.name, ""), markers)
             if any(isinstance(marker, DefaultedField) for marker in markers):
@@ -306,10 +314,10 @@ def _describe(schema: Schema, description: str, markers: tuple[Any, ...]) -> Non
             schema["enum"] = list(marker.values)
 
 
-def _field(hint: Any, other: Callable[[type], Schema]) -> tuple[Schema, tuple[Any, ...]]:
+def _make_field_schema(hint: Any, other: Callable[[type], Schema]) -> tuple[Schema, tuple[Any, ...]]:
     """Return the schema of a field's type, and the markers on it."""
-    type_, markers = _bare(hint)
-    schema = _value(type_, markers, other)
+    type_, markers = _strip_hint(hint)
+    schema = _make_value_schema(type_, markers, other)
     for marker in markers:
         match marker:
             case ListRules():
@@ -321,7 +329,7 @@ def _field(hint: Any, other: Callable[[type], Schema]) -> tuple[Schema, tuple[An
     return schema, markers
 
 
-def _value(type_: Any, markers: tuple[Any, ...], other: Callable[[type], Schema]) -> Schema:
+def _make_value_schema(type_: Any, markers: tuple[Any, ...], other: Callable[[type], Schema]) -> Schema:
     for marker in markers:
         if isinstance(marker, Format):
             return dict(_FORMATS[marker.name])
@@ -333,11 +341,11 @@ def _value(type_: Any, markers: tuple[Any, ...], other: Callable[[type], Schema]
         return dict(other(type_))
     origin, arguments = get_origin(type_), get_args(type_)
     if origin is tuple or origin is list:
-        return {"type": "array", "items": _field(arguments[0], other)[0]}
+        return {"type": "array", "items": _make_field_schema(arguments[0], other)[0]}
     if origin is dict:
         if arguments[1] is Any:
             return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        return {"type": "object", "additionalProperties": _field(arguments[1], other)[0]}
+        return {"type": "object", "additionalProperties": _make_field_schema(arguments[1], other)[0]}
     raise TypeError(f"no schema for {type_!r}")
 
 
@@ -351,7 +359,7 @@ def _add_list_rules(schema: Schema, rules: ListRules) -> None:
         schema["x-kubernetes-patch-strategy"] = rules.patch_strategy
 
 
-def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+def _strip_hint(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return the type without `Annotated` and `| None`, and the markers that were around it."""
     markers: tuple[Any, ...] = ()
     while True:
@@ -368,12 +376,12 @@ def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 @cache
-def _fields(type_: type) -> Sequence[msgspec.structs.FieldInfo]:
+def _list_fields(type_: type) -> Sequence[msgspec.structs.FieldInfo]:
     return msgspec.structs.fields(type_)
 
 
 @cache
-def _hints(type_: type) -> Mapping[str, Any]:
+def _get_hints(type_: type) -> Mapping[str, Any]:
     return typing.get_type_hints(type_, include_extras=True)
 
 
@@ -382,9 +390,9 @@ def _components_in(component: Component) -> list[Component]:
     if (schema := published.schema_of(name)) is not None:
         return list(_names_in(schema))
     members: list[Component] = []
-    waiting = list(_hints(type_).values())
+    waiting = list(_get_hints(type_).values())
     while waiting:
-        hint, _ = _bare(waiting.pop())
+        hint, _ = _strip_hint(waiting.pop())
         if isinstance(hint, type) and issubclass(hint, Struct):
             members.append(hint)
         else:

@@ -23,14 +23,17 @@ def draw_meter(parts: Iterable[Part], total: float, label: str, mark: float | No
     shapes = [make_element("rect", {"class": "ground", "width": "100%", "height": _HEIGHT, "rx": 2})]
     for part in parts:
         if part.amount > 0:
-            place = {"x": _percent(part.start / whole), "width": _percent(min(part.amount, whole) / whole)}
+            place = {
+                "x": _format_percent(part.start / whole),
+                "width": _format_percent(min(part.amount, whole) / whole),
+            }
             shapes.append(make_element("rect", {"class": part.color, **place, "height": _HEIGHT}))
     if mark is not None and 0 < mark < whole:
-        at = _percent(mark / whole)
+        at = _format_percent(mark / whole)
         shapes.append(make_element("line", {"class": "mark", "x1": at, "x2": at, "y1": -2, "y2": _HEIGHT + 2}))
     size = {"width": "100%", "height": _HEIGHT, "role": "img", "aria-label": label}
     return make_element("svg", {"class": "meter", **size}, *shapes, make_element("title", {}, label))
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{format_number(round(max(0.0, min(1.0, share)) * 100, 1))}%"

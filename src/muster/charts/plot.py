@@ -30,7 +30,7 @@ class Series(Struct, frozen=True):
     color: str
 
 
-class Marked(Struct, frozen=True):
+class LinePoints(Struct, frozen=True):
     """Points of a line: their positions from 0 to 1, in order, and their values."""
 
     name: str
@@ -65,11 +65,11 @@ def draw_stack(
     return draw_frame(shapes, ticks, _name_values(values, unit), label)
 
 
-def draw_lines(lines: Sequence[Marked], ticks: Sequence[Tick], most: float, label: str, unit: str = "") -> Markup:
+def draw_lines(lines: Sequence[LinePoints], ticks: Sequence[Tick], most: float, label: str, unit: str = "") -> Markup:
     """Draw lines through points."""
     values = list_value_ticks(most)
     shapes = [
-        _draw_line([(at * WIDTH, _height(value, values[-1])) for at, value in line.points], line.name, line.color)
+        _draw_line([(at * WIDTH, _scale_height(value, values[-1])) for at, value in line.points], line.name, line.color)
         for line in lines
     ]
     return draw_frame(shapes, ticks, _name_values(values, unit), label)
@@ -152,21 +152,21 @@ def _name_values(values: Sequence[float], unit: str) -> list[Tick]:
     ]
 
 
-def _height(value: float, top: float) -> float:
+def _scale_height(value: float, top: float) -> float:
     return HEIGHT * (1 - value / top)
 
 
 def _draw_area(
     places: Sequence[float], below: Sequence[float], above: Sequence[float], top: float, layer: Series
 ) -> Markup:
-    upper = list_steps(places, [_height(value, top) for value in above])
-    lower = list_steps(places, [_height(value, top) for value in below])
+    upper = list_steps(places, [_scale_height(value, top) for value in above])
+    lower = list_steps(places, [_scale_height(value, top) for value in below])
     path = f"{write_path([*upper, *lower[::-1]])}Z"
     return make_element("path", {"class": f"a{layer.color}", "d": path}, make_element("title", {}, layer.name))
 
 
 def _list_step_points(places: Sequence[float], values: Sequence[float], top: float) -> list[tuple[float, float]]:
-    return list_steps(places, [_height(value, top) for value in values])
+    return list_steps(places, [_scale_height(value, top) for value in values])
 
 
 def list_steps(places: Sequence[float], heights: Sequence[float]) -> list[tuple[float, float]]:
@@ -194,7 +194,7 @@ def write_path(points: Iterable[tuple[float, float]]) -> str:
     parts: list[str] = []
     last_x = last_y = ""
     for point in points:
-        x, y = (_tenth(value) for value in point)
+        x, y = (_format_tenth(value) for value in point)
         if not parts:
             parts.append(f"M{x} {y}")
         elif x != last_x:
@@ -205,7 +205,7 @@ def write_path(points: Iterable[tuple[float, float]]) -> str:
     return "".join(parts)
 
 
-def _tenth(value: float) -> str:
+def _format_tenth(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 

@@ -10,7 +10,7 @@ import click
 
 from muster.actions.errors import UserError
 from muster.actions.server.serverparts import describe_missing
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.names.habits import COMMANDS as ELSEWHERE
 from muster.cli.names.suggesting import SuggestingGroup
 from muster.cli.terminal import streams
@@ -101,7 +101,7 @@ class _Commands(SuggestingGroup):
 @click.command(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=examples("muster run --workers 4 -- python train.py", "muster up --detach", "muster why train"),
+    epilog=format_examples("muster run --workers 4 -- python train.py", "muster up --detach", "muster why train"),
 )
 @click.version_option(package_name="muster-batch", prog_name=PROGRAM)
 def cli() -> None:

@@ -7,8 +7,8 @@ import click
 
 if TYPE_CHECKING:
     from muster.actions.moving.carrying import Move
-    from muster.actions.moving.clusterstate import ClusterState
-    from muster.actions.moving.steps import Step
+    from muster.actions.moving.clusterstate import MoveState
+    from muster.actions.moving.steps import MoveStep
     from muster.api.config import Configuration
     from muster.install.options import Options
 
@@ -39,7 +39,7 @@ async def require_no_embedded(client: Any) -> None:
         )
 
 
-async def carry_out(move: "Move", plan: "Callable[[ClusterState], list[Step]]", *, dry_run: bool, end: str) -> None:
+async def carry_out(move: "Move", plan: "Callable[[MoveState], list[MoveStep]]", *, dry_run: bool, end: str) -> None:
     """Carry out the steps that remain, or list them. end: the sentence to print at the end."""
     from muster.actions.moving.steps import RefusedError
 

@@ -53,19 +53,19 @@ _DECORATORS = (
         "--socket",
         metavar="PATH",
         help="As root: serve all users of this machine at this local socket, and run each one's pods as that user.",
-        shell_complete=names.files,
+        shell_complete=names.complete_files,
     ),
     click.option(
         "--config",
         metavar="FILE",
         help="Settings: a Configuration of config.kueue.x-k8s.io.",
-        shell_complete=names.files,
+        shell_complete=names.complete_files,
     ),
     click.option(
         "--audit-policy",
         metavar="FILE",
         help="Log requests to audit.log as this audit.k8s.io/v1 Policy says.",
-        shell_complete=names.files,
+        shell_complete=names.complete_files,
     ),
     click.option(
         "--log-format", type=click.Choice(["text", "json"]), help="The format of lines on stderr (default: text)."

@@ -11,8 +11,8 @@ import click
 from muster.actions.errors import UserError
 from muster.actions.server import session
 from muster.actions.server.session import Session, Target
-from muster.cli.completion.names import directories, files, namespaces
-from muster.cli.names.types import name
+from muster.cli.completion.names import complete_directories, complete_files, complete_namespaces
+from muster.cli.names.types import parse_name
 from muster.cli.terminal import streams
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ data_option = click.option(
     metavar="DIR",
     default="",
     help="Where the data live (default: $MUSTER_HOME or ~/.muster).",
-    shell_complete=directories,
+    shell_complete=complete_directories,
 )
 
 
@@ -33,13 +33,16 @@ def target_options(command: Command) -> Command:
     namespace = click.option(
         "-n",
         "--namespace",
-        type=name,
+        type=parse_name,
         metavar="NAME",
         help="Namespace (default: the kubeconfig's).",
-        shell_complete=namespaces,
+        shell_complete=complete_namespaces,
     )
     kubeconfig = click.option(
-        "--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.", shell_complete=files
+        "--kubeconfig",
+        metavar="FILE",
+        help="Cluster to use instead of the embedded one.",
+        shell_complete=complete_files,
     )
     return kubeconfig(namespace(command))
 

@@ -24,7 +24,7 @@ from muster.cluster.store.integrity.archive import BEYOND, Backup
 from muster.cluster.store.integrity.inspection import Damage
 from muster.cluster.store.integrity.pages import pages_of
 from muster.cluster.store.integrity.salvage import Findings, list_living, salvage
-from muster.cluster.store.journal import Record
+from muster.cluster.store.journal import JournalRecord
 from muster.runtime.process.privatefiles import write_private
 
 PATH = "/muster/backup"  # where a server sends its objects
@@ -64,10 +64,10 @@ def _append(piece: bytearray, content: bytes) -> None:
     piece += content
 
 
-async def receive(pieces: AsyncIterator[bytes]) -> tuple[list[Record], int]:
+async def receive(pieces: AsyncIterator[bytes]) -> tuple[list[JournalRecord], int]:
     """Return the records that `send` sent, and their revision. Raises `DataDirectoryError` if the end is missing."""
     decoder, buffer = msgspec.msgpack.Decoder(_Message), bytearray()
-    records: list[Record] = []
+    records: list[JournalRecord] = []
     async for piece in pieces:
         buffer += piece
         at = 0
@@ -79,17 +79,17 @@ async def receive(pieces: AsyncIterator[bytes]) -> tuple[list[Record], int]:
             if not message.resource and message.count == len(records):
                 return sorted(records), message.revision
             key = Key(message.resource, message.namespace, message.name)
-            records.append(Record(message.revision, key, False, None, message.body))
+            records.append(JournalRecord(message.revision, key, False, None, message.body))
             at = end
         del buffer[:at]
     raise DataDirectoryError("the server did not send all objects; try again")
 
 
-def read(home: Path) -> tuple[list[Record], int]:
+def read(home: Path) -> tuple[list[JournalRecord], int]:
     """Return the objects of a home where no server runs, and their revision. Raises `DataDirectoryError`."""
     if not (home / FILE).exists():
         raise DataDirectoryError(f"there is nothing to back up in {home}")
-    with _locked(home):
+    with _hold_lock(home):
         try:
             contents = admit(home, is_used=True)
         except Damage as damage:
@@ -103,7 +103,7 @@ def history_of(home: Path, now: datetime) -> bytes:
     """Return the history of a home where no server runs; b"" if there is none. Raises `DataDirectoryError`."""
     if not (home / history.FILE).exists():
         return b""
-    with _locked(home):
+    with _hold_lock(home):
         try:
             file = history.HistoryFile(home / history.FILE, now)
             try:
@@ -120,7 +120,7 @@ def check_absent(file: Path, *, replace: bool) -> None:
         raise DataDirectoryError(f"there is a {file} already: name another file, or replace it with --force")
 
 
-def save(file: Path, home: Path, records: list[Record], revision: int, ran: bytes) -> None:
+def save(file: Path, home: Path, records: list[JournalRecord], revision: int, ran: bytes) -> None:
     """Write a backup of these objects, of a history and of the keys in a home, and check it. Raises `OSError`."""
     files = {f"{PKI}/{path.name}": path.read_bytes() for path in sorted((home / PKI).glob("*")) if path.is_file()}
     if ran:
@@ -140,7 +140,7 @@ def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path
 
     Raises `DataDirectoryError`, `OSError`.
     """
-    with _locked(home):
+    with _hold_lock(home):
         occupied = [name for name in (FILE, LOG, mark.FILE, PKI, *_HISTORY) if _has_content(home / name)]
         if occupied and not replace:
             raise DataDirectoryError(f"{home} holds a cluster ({', '.join(occupied)}): --force keeps its files aside")
@@ -186,7 +186,7 @@ def salvage_home(home: Path, now: datetime) -> Salvaged | None:
 
     Raises `DataDirectoryError`, `OSError`.
     """
-    with _locked(home):
+    with _hold_lock(home):
         try:
             admit(home, is_used=(home / PKI).exists())
         except Damage as damage:
@@ -197,7 +197,7 @@ def salvage_home(home: Path, now: datetime) -> Salvaged | None:
             marked = read_mark(home)
         except Damage:
             marked = None
-        findings = salvage(pages_of(_content(home / FILE), _content(home / LOG)), marked, _is_readable)
+        findings = salvage(pages_of(_read_content(home / FILE), _read_content(home / LOG)), marked, _is_readable)
         if findings.is_unchecked:
             raise DataDirectoryError(
                 f"the store in {home} is damaged ({problem}), and of an older release, whose objects have no "
@@ -220,7 +220,7 @@ def _is_readable(key: Key, body: bytes) -> bool:
     return True
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
@@ -229,7 +229,7 @@ def _has_content(path: Path) -> bool:
 
 
 @contextmanager
-def _locked(home: Path) -> Iterator[None]:
+def _hold_lock(home: Path) -> Iterator[None]:
     """Hold the lock of a home, so that no server can use it. Raises `DataDirectoryError`."""
     directory = DataDirectory(home)
     try:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.config.configz import CONFIGZ, make_configz
 from muster.cluster.apiserver.access.control import AccessControl, Trust
-from muster.cluster.apiserver.admission.chain import PLUGINS, Admission, default_tolerations
+from muster.cluster.apiserver.admission.chain import PLUGINS, AdmissionChain, default_tolerations
 from muster.cluster.apiserver.admission.definitions import definition_of_our_own, require_definitions_kept
 from muster.cluster.apiserver.admission.elastic import warn_of_bounds
 from muster.cluster.apiserver.admission.managed import (
@@ -57,7 +57,7 @@ from muster.cluster.apiserver.objects.headers import header_of
 from muster.cluster.apiserver.objects.shared import SharedObjects
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.registry.apiextensions import NameSettlement
-from muster.cluster.apiserver.registry.builtin import builtin
+from muster.cluster.apiserver.registry.builtin import make_builtin_resources
 from muster.cluster.apiserver.registry.owndefinitions import as_stored, with_own_definitions
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.apiserver.static import static_answer
@@ -205,11 +205,13 @@ async def control_plane(
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
         access = AccessControl(store, clock, ids, trust())
         own = as_stored(make_definitions())
-        registry = Registry(with_own_definitions(builtin(configuration.muster.elastic, configuration.muster.apis), own))
+        registry = Registry(
+            with_own_definitions(make_builtin_resources(configuration.muster.elastic, configuration.muster.apis), own)
+        )
         groups = pod_groups(configuration)
         queued = [one.kind.resource for one in list_enabled(integrations, configuration)]
         ledger, calls, shared = QuotaLedger(store), HttpCalls(partial(address_of, store)), SharedObjects()
-        admission = Admission(
+        admission = AdmissionChain(
             changing=(
                 priority_of_group(groups),
                 *PLUGINS,

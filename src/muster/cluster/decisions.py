@@ -15,12 +15,19 @@ import msgspec
 from muster.api.ours.decisions import PATH, Decision, without_foreign_jobs
 from muster.api.status import bad_request, unavailable
 from muster.cluster.apiserver.endpoints import Inquiry
-from muster.cluster.apiserver.request.requestinfo import integer
+from muster.cluster.apiserver.request.requestinfo import parse_integer
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.gathering import GatheringLoop
 from muster.cluster.history import access_to
 from muster.cluster.store import DataDirectoryError
-from muster.cluster.store.decisions import FILE, MOST_AT_ONCE, DecisionFileError, DecisionStore, Found, Question
+from muster.cluster.store.decisions import (
+    FILE,
+    MOST_AT_ONCE,
+    DecisionFileError,
+    DecisionQuery,
+    DecisionStore,
+    FoundDecisions,
+)
 from muster.controllers.decisionlog import DecisionLog
 from muster.runtime.transport import JSON, Request, Response
 
@@ -112,20 +119,20 @@ class _Inquiries:
         return Response(200, encode_page(unwritten, found, question.namespace), JSON)
 
 
-def question_of(query: Mapping[str, str]) -> Question:
+def question_of(query: Mapping[str, str]) -> DecisionQuery:
     """Parse a query. Raises `ApiError` (400)."""
-    name, limit = query.get("name", ""), integer(query, "limit")
+    name, limit = query.get("name", ""), parse_integer(query, "limit")
     if len(name) > _LONGEST_NAME:
         raise bad_request(f"name: at most {_LONGEST_NAME} characters")
-    return Question(
+    return DecisionQuery(
         namespace=query.get("namespace", ""),
         name=name,
         limit=MOST_AT_ONCE if limit is None else limit,
-        before=integer(query, "before"),
+        before=parse_integer(query, "before"),
     )
 
 
-def encode_page(unwritten: list[Decision], found: Found, namespace: str) -> bytes:
+def encode_page(unwritten: list[Decision], found: FoundDecisions, namespace: str) -> bytes:
     """Return the answer as JSON: `Decisions`. namespace: the only one whose jobs the user asked to see; "" for all."""
     bodies = [msgspec.json.encode(one) for one in unwritten] + list(found.bodies)
     if namespace:
@@ -134,5 +141,5 @@ def encode_page(unwritten: list[Decision], found: Found, namespace: str) -> byte
     return b'{"items":[%b],"more":%d}' % (b",".join(bodies), found.more or 0)
 
 
-def _matches(decision: Decision, question: Question) -> bool:
+def _matches(decision: Decision, question: DecisionQuery) -> bool:
     return question.namespace in ("", decision.namespace) and question.name in ("", decision.name)

@@ -127,7 +127,7 @@ async def run_ephemeral_cluster() -> AsyncIterator[Running]:
 
 async def _remove_abandoned(directory: Path) -> None:
     """Remove the homes of private clusters that have ended: this process's, and those of killed ones."""
-    for name in plainfiles.names(directory):
+    for name in plainfiles.list_names(directory):
         home = directory / name
         if name.startswith(_PRIVATE) and _is_abandoned(home):
             await end_everything(home / NODES)

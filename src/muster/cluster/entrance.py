@@ -28,7 +28,7 @@ from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, User
 from muster.cluster.controllers.clusterinfo import ClusterInfo
 from muster.cluster.controllers.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
-from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, make_url, variables
+from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, make_url, make_variables
 from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, AddressForeign, LocalSocket
 from muster.cluster.unixusers import UnixUsers
 from muster.runtime.client import Client
@@ -102,7 +102,7 @@ class Entrance:
         if self._local is not None:
             self._local_socket = LocalSocket.bind(self._local, FOR_ALL)
         self._home_socket = bind_in_home(self._home)
-        return variables(LOOPBACK, self._port)
+        return make_variables(LOOPBACK, self._port)
 
     def announcers(self, manager: Manager) -> Sequence[Reconciler]:
         """Return the controllers that announce the bound addresses to pods and to other machines."""

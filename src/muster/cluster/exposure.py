@@ -80,7 +80,7 @@ def make_url(host: str, port: int) -> str:
     return f"https://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def variables(host: str, port: int) -> dict[str, str]:
+def make_variables(host: str, port: int) -> dict[str, str]:
     """Return the environment variables that tell a container the server's address."""
     return {
         "KUBERNETES_SERVICE_HOST": host,

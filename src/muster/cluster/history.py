@@ -12,11 +12,11 @@ from muster.api.values.durations import MICROSECOND
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.endpoints import Inquiry
 from muster.cluster.apiserver.identity.users import Access, User
-from muster.cluster.apiserver.request.requestinfo import integer
+from muster.cluster.apiserver.request.requestinfo import parse_integer
 from muster.cluster.controllers.recorder import Recorder, Retention
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.store import DataDirectoryError
-from muster.cluster.store.history import FILE, MOST_AT_ONCE, Found, HistoryError, Question
+from muster.cluster.store.history import FILE, MOST_AT_ONCE, FoundRuns, HistoryError, HistoryQuery
 from muster.cluster.store.historyworker import History
 from muster.insight.history.runs import PATH
 from muster.runtime.transport import JSON, Request, Response
@@ -93,26 +93,26 @@ class _Inquiries:
             log.warning("%s", error)
 
 
-def question_of(query: Mapping[str, str]) -> Question:
+def question_of(query: Mapping[str, str]) -> HistoryQuery:
     """Parse a query. Raises `ApiError` (400)."""
     names = _split_words(query, "names")
     if len(names) > _MOST_NAMES or any(len(one) > _LONGEST_NAME or one.count("*") > _MOST_STARS for one in names):
         raise bad_request(f"names: at most {_MOST_NAMES}, each with at most {_MOST_STARS} stars")
-    limit = integer(query, "limit")
-    return Question(
+    limit = parse_integer(query, "limit")
+    return HistoryQuery(
         namespace=query.get("namespace", ""),
         owner=query.get("owner", ""),
         queue=query.get("queue", ""),
         states=_split_words(query, "states"),
         names=names,
-        since=integer(query, "since"),
-        until=integer(query, "until"),
+        since=parse_integer(query, "since"),
+        until=parse_integer(query, "until"),
         limit=MOST_AT_ONCE if limit is None else limit,
         after=_parse_after(query.get("after", "")),
     )
 
 
-def encode_runs(page: Found) -> bytes:
+def encode_runs(page: FoundRuns) -> bytes:
     """Return the answer as JSON: `Runs`."""
     more = f"{page.more[0]}/{page.more[1]}" if page.more is not None else ""
     return b'{"items":[%b],"more":"%b"}' % (b",".join(page.bodies), more.encode())

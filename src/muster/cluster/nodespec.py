@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from muster.api.ours.gpus import NVIDIA_GPU as GPU
 from muster.api.validation import names
-from muster.api.values.quantity import amount
+from muster.api.values.quantity import parse_amount
 
 KINDS = ("process", "simulated")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -65,7 +65,7 @@ def parse(text: str) -> NodeSpec:
         if not name or not equals:
             raise NodeSpecError(f"{text!r}: {part!r} is not RESOURCE=QUANTITY, as in cpu=4")
         try:
-            negative = amount(name, quantity) < 0
+            negative = parse_amount(name, quantity) < 0
         except ValueError:
             raise NodeSpecError(f"{text!r}: {name}: {quantity!r} is no quantity; write it as 8, 500m or 32Gi") from None
         if negative:

@@ -45,7 +45,7 @@ class CustomLabels:
 
     def values_of(self, kind: Kind, meta: ObjectMeta | None) -> tuple[str, ...]:
         """Return the labels' values for an object with this metadata."""
-        return tuple(_value(label, meta) for label in self._labels.get(kind, ()))
+        return tuple(_get_value(label, meta) for label in self._labels.get(kind, ()))
 
     def extend(self, gauges: Gauges) -> Gauges:
         """Return a gauge in which each row also has the custom labels of the object that the row is about."""
@@ -53,7 +53,7 @@ class CustomLabels:
         kind = _kind_of(labels)
         if kind is None or kind not in self._labels:
             return gauges
-        name = _namer(kind, labels)
+        name = _make_namer(kind, labels)
         rows = (((*row, *self.values(kind, name(row))), value) for row, value in gauges.values)
         return Gauges(gauges.name, gauges.text, (*labels, *self.names(kind)), rows)
 
@@ -74,7 +74,7 @@ def labels_of_queues(manager: Manager, configuration: Configuration) -> CustomLa
     return CustomLabels(configuration.custom_labels, find)
 
 
-def _value(label: CustomLabel, meta: ObjectMeta | None) -> str:
+def _get_value(label: CustomLabel, meta: ObjectMeta | None) -> str:
     entries: Mapping[str, str] = {}
     if meta is not None:
         entries = meta.annotations if label.source_annotation_key else meta.labels
@@ -90,7 +90,7 @@ def _kind_of(labels: tuple[str, ...]) -> Kind | None:
     return "Cohort" if "cohort" in labels else None
 
 
-def _namer(kind: Kind, labels: tuple[str, ...]) -> Callable[[Sequence[str]], str]:
+def _make_namer(kind: Kind, labels: tuple[str, ...]) -> Callable[[Sequence[str]], str]:
     if kind == "LocalQueue":
         name, namespace = map(labels.index, LOCAL_LABELS)
         return lambda row: f"{row[namespace]}/{row[name]}"

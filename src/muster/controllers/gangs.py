@@ -19,7 +19,7 @@ from muster.api.meta import ObjectMeta, controller_of
 from muster.api.ours.elastic import GANG_ANNOTATION, HELD_ANNOTATION, is_elastic
 from muster.api.ours.interruptions import PREEMPTED_ANNOTATION
 from muster.gang.demands import Demand, Size, split_demands
-from muster.gang.order.ends import End, end_of
+from muster.gang.order.ends import EndTime, end_of
 from muster.gang.quorum import Quorum
 from muster.gang.topology import TopologyConstraint
 from muster.runtime.objects import key_of, meta_of
@@ -77,7 +77,7 @@ class Turn(Struct, frozen=True):
         return tuple(Turn((pod,), topology=self.topology, demand=self.demand) for pod in self.pods)
 
 
-class Due(Struct, frozen=True):
+class DueTurns(Struct, frozen=True):
     """The turns of a gang to place now, in order.
 
     lacking: why there are no turns, as a message for users; "" for a gang whose pods are still being created.
@@ -149,7 +149,7 @@ class GangSource(Protocol[T_contra]):
         """Return the key of a carrier's gang."""
         return ""
 
-    def end(self, carrier: T_contra, started: float) -> End | None:
+    def end(self, carrier: T_contra, started: float) -> EndTime | None:
         """Return when a gang that started at `started` ends, by its carrier; None if the carrier does not define that.
 
         Both times are in seconds since the epoch.
@@ -176,7 +176,7 @@ class GangSource(Protocol[T_contra]):
         """Return the present maximum size of a gang, to compare with its recorded size; None if it never shrinks."""
         return None
 
-    def due(self, carrier: T_contra | None, members: Members) -> Due:
+    def due(self, carrier: T_contra | None, members: Members) -> DueTurns:
         """Return the turns to place now.
 
         carrier: None if the gang has none, or its carrier is not observed yet.
@@ -233,21 +233,21 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         """
         return () if starts_together(meta_of(carrier)) else (Quorum(frozenset(pod.metadata.uid for pod in pods), 0),)
 
-    def due(self, carrier: T | None, members: Members) -> Due:
+    def due(self, carrier: T | None, members: Members) -> DueTurns:
         """Return the pods to place: all together once all desired pods exist, or one by one without a gang."""
         if carrier is None:
-            return Due()
+            return DueTurns()
         if not starts_together(meta_of(carrier)):
             return one_by_one(members.unbound)
         bound = self.members(carrier, members.bound)
         size = self.size(carrier, bound, members.others)
         # The pods of a starting gang appear one by one, so this test must take constant time.
         if not bound and not size.in_waves and len(members.unbound) < size.wanted:
-            return Due()
+            return DueTurns()
         return due_of(self.members(carrier, members.unbound), size, self.place(carrier))
 
 
-def due_of(unbound: Iterable[Pod], size: Size, place: Callable[[Pod], int] | None = None) -> Due:
+def due_of(unbound: Iterable[Pod], size: Size, place: Callable[[Pod], int] | None = None) -> DueTurns:
     """Return the pods of a gang as turns, in the order in which they are tried.
 
     size: the present and desired size of the gang.
@@ -263,7 +263,7 @@ def due_of(unbound: Iterable[Pod], size: Size, place: Callable[[Pod], int] | Non
         )
         if pods
     )
-    return Due((*together, *wave_of(demands.wave)))
+    return DueTurns((*together, *wave_of(demands.wave)))
 
 
 def wave_of(pods: Collection[Pod]) -> tuple[Turn, ...]:
@@ -278,13 +278,13 @@ def one_by_one(
     surplus: bool = False,
     topology: TopologyConstraint | None = None,
     demand: Demand = Demand.START,
-) -> Due:
+) -> DueTurns:
     """Return a turn for each pod, the oldest first.
 
     surplus: whether the gang runs without them.
     topology: how close to the gang's running pods they must be.
     """
-    return Due(tuple(Turn((pod,), topology=topology, surplus=surplus, demand=demand) for pod in by_age(pods)))
+    return DueTurns(tuple(Turn((pod,), topology=topology, surplus=surplus, demand=demand) for pod in by_age(pods)))
 
 
 class Gang(Struct):

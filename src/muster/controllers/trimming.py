@@ -104,13 +104,13 @@ def _is_plain(value: Any) -> bool:
     return not isinstance(value[0] if isinstance(value, tuple) else value, Struct)
 
 
-def _queues(pod: Pod) -> bool:
+def _is_queued(pod: Pod) -> bool:
     keys = pod.metadata.labels.keys() | pod.metadata.annotations.keys()
     return not keys.isdisjoint(WORDS)
 
 
 def _trim(pod: Pod) -> Pod:
-    if not pod.spec.node_name or _queues(pod):
+    if not pod.spec.node_name or _is_queued(pod):
         return pod
     spec = replace(
         pod.spec,

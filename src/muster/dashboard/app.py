@@ -15,7 +15,7 @@ import msgspec
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.answers import Stream
-from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, text
+from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, get_text
 from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.front.sending import respond
@@ -30,7 +30,7 @@ from muster.dashboard.streams import OpenStreams
 from muster.dashboard.viewing.fronts import Front
 from muster.dashboard.viewing.hosts import Host, Proof, Viewer
 from muster.dashboard.viewing.sessions import SESSION_LIFETIME, Link, Session, Sessions, is_form_key
-from muster.dashboard.visits import Deed, Download, Page, PageError, Route, Router, Visit, address
+from muster.dashboard.visits import Deed, Download, Page, PageError, Route, Router, Visit, make_address
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.transport import Response, TransportError
@@ -115,7 +115,7 @@ class Dashboard:
             answer = self._explain(500, "This page failed", "The server's log says why.")
         answer = msgspec.structs.replace(answer, headers={**guard.HEADERS, **answer.headers})
         if isinstance(answer, Response):
-            answer = await compress(answer, text(headers, b"accept-encoding"))
+            answer = await compress(answer, get_text(headers, b"accept-encoding"))
         await respond(answer, scope, headers, body, caller, send, _no_rest)
 
     async def _answer(self, request: InboundRequest, caller: Caller) -> Response | Stream:
@@ -371,7 +371,7 @@ def _own_path(to: str) -> str:
 
 def _address_of(visit: Visit) -> str:
     parts = [unquote(part) for part in visit.path.strip("/").split("/")]
-    return address(*parts, **visit.query)
+    return make_address(*parts, **visit.query)
 
 
 async def _no_rest() -> None:

@@ -17,10 +17,14 @@ async def compress(answer: Response, accepted: str) -> Response:
     """Return an answer in the form that takes the fewest bytes. accepted: the header Accept-Encoding."""
     if len(answer.body) < _FROM_BYTES or "gzip" not in accepted or "content-encoding" in answer.headers:
         return answer
-    body = await asyncio.to_thread(_zip, answer.body) if len(answer.body) > _ASIDE_BYTES else _zip(answer.body)
+    body = (
+        await asyncio.to_thread(_compress_body, answer.body)
+        if len(answer.body) > _ASIDE_BYTES
+        else _compress_body(answer.body)
+    )
     headers = {**answer.headers, "content-encoding": "gzip", "vary": "Accept-Encoding"}
     return replace(answer, body=body, headers=headers)
 
 
-def _zip(body: bytes) -> bytes:
+def _compress_body(body: bytes) -> bytes:
     return zlib.compress(body, level=_LEVEL, wbits=31)

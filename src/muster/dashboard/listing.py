@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.dashboard.visits import Visit, address
+from muster.dashboard.visits import Visit, make_address
 
 PER_PAGE = 100
 
@@ -63,4 +63,4 @@ def make_listing(items: Sequence[Any], total: int, query: ListQuery) -> Listing:
 
 
 def _address_of(visit: Visit, page: int) -> str:
-    return address(*visit.path.strip("/").split("/"), **{**visit.query, "page": str(page)})
+    return make_address(*visit.path.strip("/").split("/"), **{**visit.query, "page": str(page)})

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from muster.charts.markup import Markup, make_element
 from muster.charts.plot import COLORS
-from muster.dashboard.visits import address
+from muster.dashboard.visits import make_address
 from muster.insight.gpus import GpuRow
 from muster.insight.nodes import NodeGroup, NodeRow
 
@@ -41,7 +41,7 @@ def draw_group(group: NodeGroup, coloring: Coloring) -> Markup:
 
 
 def _draw_cell(row: NodeRow, coloring: Coloring) -> Markup:
-    attributes = {"class": _choose_class(row, coloring), "href": address("nodes", row.name), "tabindex": "-1"}
+    attributes = {"class": _choose_class(row, coloring), "href": make_address("nodes", row.name), "tabindex": "-1"}
     return make_element("a", {**attributes, "title": describe_cell(row, coloring.by)}, _choose_sign(row))
 
 

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from muster.charts.markup import Markup, make_element
 from muster.dashboard.statics import url_of_static
-from muster.dashboard.visits import address
+from muster.dashboard.visits import make_address
 from muster.insight.text import format_age, format_duration, format_owner, make_sentence
 
 _MENU = (
@@ -34,7 +34,7 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,  # the templates of an installation do not change
         )
-        self._environment.globals |= {"address": address, "static": url_of_static, "menu": _MENU}
+        self._environment.globals |= {"address": make_address, "static": url_of_static, "menu": _MENU}
         self._environment.filters |= {
             "age": render_age,
             "offset": render_offset,

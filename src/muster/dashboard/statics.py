@@ -25,7 +25,7 @@ def url_of_static(name: str) -> str:
 def answer_static(path: str) -> Response | None:
     """Return the file with a path below the prefix; None if there is none."""
     digest, _, name = path.removeprefix(PREFIX).partition("/")
-    if name not in names():
+    if name not in list_names():
         return None
     known, content = _read(name)
     kind = _TYPES[name.rpartition(".")[2]]
@@ -34,7 +34,7 @@ def answer_static(path: str) -> Response | None:
 
 
 @cache
-def names() -> frozenset[str]:
+def list_names() -> frozenset[str]:
     """Return the names of all files."""
     return frozenset(
         one.name for one in (files("muster.dashboard") / "static").iterdir() if one.name.rpartition(".")[2] in _TYPES

@@ -107,7 +107,7 @@ def _compile(pattern: str) -> Any:
     )
 
 
-def address(*parts: str, **query: str) -> str:
+def make_address(*parts: str, **query: str) -> str:
     """Return the address of a page from the parts of its path; parameters without a value are left out."""
     path = "/".join((ROOT, *(quote(part, safe="") for part in parts)))
     said = {name: value for name, value in query.items() if value}

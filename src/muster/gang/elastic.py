@@ -36,7 +36,7 @@ from muster.gang.shapes import Guest, Shape, guest_like
 _LARGEST = 2**31 - 1
 
 
-class Waiting(Struct, frozen=True):
+class WaitingGang(Struct, frozen=True):
     """A gang that does not fit and waits.
 
     name: the name to show to people.
@@ -51,7 +51,7 @@ class Waiting(Struct, frozen=True):
     count: int = 1
 
 
-class Elastic(Struct, frozen=True):
+class ElasticGang(Struct, frozen=True):
     """A gang that may be resized.
 
     least: the size below which the gang does not shrink. All indexes that ended for good are below it.
@@ -105,8 +105,8 @@ class Resize(Struct, frozen=True):
 def resize(
     capacity: Capacity,
     leaving: Iterable[str],
-    waiting: Sequence[Waiting],
-    elastic: Sequence[Elastic],
+    waiting: Sequence[WaitingGang],
+    elastic: Sequence[ElasticGang],
     *,
     grow: bool = True,
 ) -> list[Resize]:
@@ -187,7 +187,7 @@ class _Trial:
 class _Shrinking:
     """The sizes of elastic gangs, most important first, while they shrink for one waiting gang after the other."""
 
-    def __init__(self, trial: _Trial, elastic: Sequence[Elastic]) -> None:
+    def __init__(self, trial: _Trial, elastic: Sequence[ElasticGang]) -> None:
         self._trial = trial
         self._gangs = {gang.key: gang for gang in elastic}
         self._sizes = {gang.key: gang.size for gang in elastic}
@@ -206,7 +206,7 @@ class _Shrinking:
             if (size := self._sizes[gang.key]) != gang.size
         ]
 
-    def hopeful(self, waiting: Sequence[Waiting]) -> list[Waiting]:
+    def hopeful(self, waiting: Sequence[WaitingGang]) -> list[WaitingGang]:
         """Return the waiting gangs that would fit if every gang that may shrink for them shrank to its least size."""
         fitting = []
         for priority, equals in groupby(waiting, key=lambda gang: gang.priority):
@@ -218,16 +218,16 @@ class _Shrinking:
             self._trial.restore(spare)
         return fitting
 
-    def _find_least_pods(self, waiting: Waiting) -> Mapping[Shape, int]:
+    def _find_least_pods(self, waiting: WaitingGang) -> Mapping[Shape, int]:
         """Return the pods that a waiting gang needs to start at all."""
         own = self._gangs.get(waiting.key)
         return waiting.pods if own is None else own.missing(min(own.least, self._sizes[own.key]))
 
-    def _list_spare_pods(self, gang: Elastic) -> list[str]:
+    def _list_spare_pods(self, gang: ElasticGang) -> list[str]:
         """Return the pods that a gang can still lose."""
         return gang.between(gang.least, self._sizes[gang.key])
 
-    def help(self, waiting: Waiting) -> bool:
+    def help(self, waiting: WaitingGang) -> bool:
         """Find room for a waiting gang, and reserve it.
 
         Return whether the gang, or some of its `count` sets of pods, can start now or once other pods are gone.
@@ -237,7 +237,7 @@ class _Shrinking:
             return self._start(_multiply(waiting.pods, waiting.count)) or self._start_at_cost_of_others(waiting)
         return self.complete(own) or self._start_least(waiting, own)
 
-    def complete(self, gang: Elastic) -> bool:
+    def complete(self, gang: ElasticGang) -> bool:
         """Find room for a gang's missing pods, or shrink it to a size that fits; return whether it is then whole."""
         return self._start(gang.missing(self._sizes[gang.key])) or self._start_smaller(gang)
 
@@ -247,7 +247,7 @@ class _Shrinking:
         self._trial.seat(pods)
         return True
 
-    def _start_smaller(self, gang: Elastic) -> bool:
+    def _start_smaller(self, gang: ElasticGang) -> bool:
         """Shrink a gang to the largest size at which its missing pods fit; return whether there is such a size.
 
         The gang's bound pods above that size count as gone, so the missing pods may take their room.
@@ -270,7 +270,7 @@ class _Shrinking:
         self._trial.seat(gang.missing(size))
         return True
 
-    def _start_least(self, waiting: Waiting, gang: Elastic) -> bool:
+    def _start_least(self, waiting: WaitingGang, gang: ElasticGang) -> bool:
         """Shrink other gangs for the least size that a waiting elastic gang needs.
 
         A later run, once those gangs have shrunk, decides by how much the waiting gang itself shrinks.
@@ -282,12 +282,12 @@ class _Shrinking:
         self._trial.restore(spare)
         return False
 
-    def _start_at_cost_of_others(self, waiting: Waiting) -> bool:
+    def _start_at_cost_of_others(self, waiting: WaitingGang) -> bool:
         """Shrink other gangs for as many of the `count` sets as possible; return whether one set fits.
 
         The other gangs shrink as far as they may, and then get back the pods for which there is still room.
         """
-        shrunk: list[Elastic] = []
+        shrunk: list[ElasticGang] = []
         for gang in reversed(self._gangs.values()):
             if self._can_shrink(gang, waiting):
                 self._trial.vacate(self._list_spare_pods(gang))
@@ -305,11 +305,11 @@ class _Shrinking:
         self._trial.seat(pods)
         return True
 
-    def _can_shrink(self, gang: Elastic, waiting: Waiting) -> bool:
+    def _can_shrink(self, gang: ElasticGang, waiting: WaitingGang) -> bool:
         shrinkable = gang.least < self._sizes[gang.key]
         return shrinkable and gang.priority <= waiting.priority and gang.key != waiting.key
 
-    def _give_back(self, gang: Elastic, pods: Mapping[Shape, int], name: str) -> None:
+    def _give_back(self, gang: ElasticGang, pods: Mapping[Shape, int], name: str) -> None:
         """Let a gang at its least size keep as many pods as possible while these waiting pods still fit."""
         old = self._sizes[gang.key]
 
@@ -328,7 +328,7 @@ class _Shrinking:
             self._whys[gang.key] = f"{before} and {name}" if before else f" to make room for {name}"
 
 
-def _plan_growth(capacity: Capacity, elastic: Sequence[Elastic], waiting: set[str]) -> list[Resize]:
+def _plan_growth(capacity: Capacity, elastic: Sequence[ElasticGang], waiting: set[str]) -> list[Resize]:
     """Return the growth of elastic gangs, given in order of importance.
 
     waiting: the keys of gangs that do not grow. Missing pods of the running gangs have their room reserved.
@@ -352,7 +352,7 @@ class _Growth:
     places the gangs. A grant that fits in one order only would have to be revoked.
     """
 
-    def __init__(self, capacity: Capacity, running: Sequence[Elastic]) -> None:
+    def __init__(self, capacity: Capacity, running: Sequence[ElasticGang]) -> None:
         self.granted: Counter[str] = Counter()
         self._capacity = capacity
         self._taken: Counter[Shape] = Counter()
@@ -360,7 +360,7 @@ class _Growth:
             self._taken.update(gang.missing(gang.size))
         self._open = self._fits([], 0)
 
-    def share(self, equals: Sequence[Elastic]) -> None:
+    def share(self, equals: Sequence[ElasticGang]) -> None:
         """Grant one pod to each gang in turn, until all gangs are at `most` or no further pod fits."""
         while self._open and equals:
             rounds = _find_largest(1, max(map(self._count_left, equals)), partial(self._fits, equals)) or 0
@@ -368,35 +368,35 @@ class _Growth:
             # No further whole round fits or is wanted: only gangs that still get a single pod continue.
             equals = [gang for gang in equals if self._grant_one(gang)]
 
-    def _grant_one(self, gang: Elastic) -> bool:
+    def _grant_one(self, gang: ElasticGang) -> bool:
         if not self._count_left(gang) or not self._fits([gang], 1):
             return False
         self._grant([gang], 1)
         return True
 
-    def _grant(self, gangs: Iterable[Elastic], rounds: int) -> None:
+    def _grant(self, gangs: Iterable[ElasticGang], rounds: int) -> None:
         for gang in gangs:
             more = min(rounds, self._count_left(gang))
             self.granted[gang.key] += more
             self._taken[gang.shape] += more
 
-    def _fits(self, gangs: Iterable[Elastic], rounds: int) -> bool:
+    def _fits(self, gangs: Iterable[ElasticGang], rounds: int) -> bool:
         """Return whether each gang can get so many more pods, or as many as its `most` allows."""
         taken = self._taken.copy()
         for gang in gangs:
             taken[gang.shape] += min(rounds, self._count_left(gang))
         return fit_in_any_order(self._capacity, +taken)
 
-    def _count_left(self, gang: Elastic) -> int:
+    def _count_left(self, gang: ElasticGang) -> int:
         return min(gang.most, _LARGEST) - gang.size - self.granted[gang.key]
 
 
-def _is_settled(gang: Elastic) -> bool:
+def _is_settled(gang: ElasticGang) -> bool:
     """Return whether a gang runs whole and none of its pods is being deleted."""
     return not gang.missing(gang.size) and not gang.above(gang.size)
 
 
-def _rank_gang(gang: Elastic) -> tuple[int, datetime, str]:
+def _rank_gang(gang: ElasticGang) -> tuple[int, datetime, str]:
     """Return the sort key of a gang by importance: higher priority first, then older."""
     return -gang.priority, gang.created, gang.key
 

@@ -17,7 +17,7 @@ from muster.gang.arrays import Ints, Mask
 from muster.gang.fit.around import Around
 from muster.gang.fit.filling import Filled, fill
 from muster.gang.fit.packing import Bin, Effort, Unpacked, is_small, pack
-from muster.gang.fit.rules import Limits, has_own_wishes, limits_of
+from muster.gang.fit.rules import ShapeLimits, has_own_wishes, limits_of
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import Shape
 
@@ -229,7 +229,7 @@ def _fill(around: Around, shape: Shape, wanted: int, within: Mask | None, taken:
     return fill(around, shape, _find_room(around, shape, limits, within, taken), limits, wanted, taken)
 
 
-def _find_room(around: Around, shape: Shape, limits: Limits, within: Mask | None, taken: Ints | None) -> Ints:
+def _find_room(around: Around, shape: Shape, limits: ShapeLimits, within: Mask | None, taken: Ints | None) -> Ints:
     """Return for each node how many pods of a shape it can take, by all limits except rules between those pods."""
     fits = around.capacity.fitting(shape, taken)
     if within is not None:

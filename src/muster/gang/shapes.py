@@ -10,7 +10,7 @@ from muster.api.pods import pod_requests
 from muster.api.values.nodeaffinity import preferred_terms, required_terms
 from muster.api.values.selectors import SelectorError
 from muster.gang.exclusive import Hold, disks_of, holds_of
-from muster.gang.terms import NO_TERMS, Pairs, Term, Terms, keys_of, terms_of, watched_labels
+from muster.gang.terms import NO_TERMS, Pairs, PodTerms, Term, keys_of, terms_of, watched_labels
 
 _UNKNOWN = "resource claims are not supported here"
 
@@ -54,7 +54,7 @@ class Shape(Struct, frozen=True, cache_hash=True):
     claims: tuple[str, ...] = ()
     namespace: str = ""
     labels: Pairs = ()
-    terms: Terms = NO_TERMS
+    terms: PodTerms = NO_TERMS
     unable: str = ""
 
     @property
@@ -175,7 +175,7 @@ def _read_requests(pod: Pod) -> Amounts:
     return tuple(sorted(({"pods": 1} | amounts).items()))
 
 
-def _read_terms(pod: Pod) -> tuple[Terms, str]:
+def _read_terms(pod: Pod) -> tuple[PodTerms, str]:
     try:
         return terms_of(pod.spec, pod.metadata.namespace, pod.metadata.labels), ""
     except SelectorError as error:

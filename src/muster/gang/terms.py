@@ -59,7 +59,7 @@ class Wish(Struct, frozen=True):
     term: Term
 
 
-class Terms(Struct, frozen=True):
+class PodTerms(Struct, frozen=True):
     """All terms of a pod about other pods."""
 
     affinity: tuple[Term, ...] = ()
@@ -77,10 +77,10 @@ class Terms(Struct, frozen=True):
         return [*(term.matcher for term in terms), *(spread.matcher for spread in self.spread)]
 
 
-NO_TERMS = Terms()
+NO_TERMS = PodTerms()
 
 
-def terms_of(spec: PodSpec, namespace: str, labels: Labels) -> Terms:
+def terms_of(spec: PodSpec, namespace: str, labels: Labels) -> PodTerms:
     """Return the terms of a pod's spec. Raises `SelectorError`, because pod templates are not validated as pods are."""
     affinity = spec.affinity
     with_ = affinity.pod_affinity if affinity is not None else None
@@ -97,7 +97,7 @@ def terms_of(spec: PodSpec, namespace: str, labels: Labels) -> Terms:
         if group is not None
         for one in group.preferred_during_scheduling_ignored_during_execution
     ]
-    return Terms(
+    return PodTerms(
         affinity=read(with_.required_during_scheduling_ignored_during_execution) if with_ is not None else (),
         anti_affinity=read(apart.required_during_scheduling_ignored_during_execution) if apart is not None else (),
         spread=tuple(_read_spread(one, labels) for one in spec.topology_spread_constraints),
@@ -105,7 +105,7 @@ def terms_of(spec: PodSpec, namespace: str, labels: Labels) -> Terms:
     )
 
 
-def watched_labels(terms: Iterable[Terms]) -> frozenset[str] | None:
+def watched_labels(terms: Iterable[PodTerms]) -> frozenset[str] | None:
     """Return the labels that the terms select by; None if there are no terms at all."""
     matchers = [matcher for one in terms for matcher in one.matchers]
     return keys_of(matchers) if matchers else None

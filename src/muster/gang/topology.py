@@ -19,7 +19,7 @@ from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.nodes.domains import Level, sum_by_number
+from muster.gang.nodes.domains import DomainLevel, sum_by_number
 from muster.gang.placement import Placement, Refusal, place, room_of
 from muster.gang.shapes import Shape
 
@@ -93,10 +93,10 @@ class _Search(Struct, frozen=True, eq=False):
 
     gang: Mapping[Shape, int]
     rooms: Mapping[Shape, Ints]
-    levels: Sequence[Level]
+    levels: Sequence[DomainLevel]
     try_in: Callable[[Mask], Placement | Refusal]
 
-    def totals(self, level: Level) -> Mapping[Shape, Ints]:
+    def totals(self, level: DomainLevel) -> Mapping[Shape, Ints]:
         return {shape: level.totals(room) for shape, room in self.rooms.items()}
 
 
@@ -180,7 +180,7 @@ def _find_first(choices: Sequence[T], attempt: Callable[[T], Placement | Refusal
     return choices[success[0]], success[1]
 
 
-def _list_tightest_first(search: _Search, level: Level, where: Ints) -> Sequence[int]:
+def _list_tightest_first(search: _Search, level: DomainLevel, where: Ints) -> Sequence[int]:
     """Return the domains with room for each shape alone, tightest first.
 
     If members already run, only their domains are returned, the domain with the most members first.
@@ -198,7 +198,7 @@ def _list_tightest_first(search: _Search, level: Level, where: Ints) -> Sequence
     return [int(domain) for domain in order if enough[domain]]
 
 
-def _place_in_few(search: _Search, levels: Sequence[Level], mask: Mask) -> Placement | Refusal:
+def _place_in_few(search: _Search, levels: Sequence[DomainLevel], mask: Mask) -> Placement | Refusal:
     """Place the gang on the given nodes, in as few domains of each level as possible, the widest level first."""
     outcome = search.try_in(mask)
     for level in levels:
@@ -209,7 +209,7 @@ def _place_in_few(search: _Search, levels: Sequence[Level], mask: Mask) -> Place
     return outcome
 
 
-def _find_fewest(search: _Search, level: Level, mask: Mask) -> tuple[Mask, Placement] | None:
+def _find_fewest(search: _Search, level: DomainLevel, mask: Mask) -> tuple[Mask, Placement] | None:
     """Return as few domains as possible that together take the gang, with the placement.
 
     The fewest domains with room for each shape alone are tried first; if the gang does not fit there, more are added.
@@ -243,7 +243,7 @@ def _choose_last(gang: Mapping[Shape, int], totals: Mapping[Shape, Ints], order:
     return int(others[int(np.argmin(np.where(enough, spare, np.iinfo(np.int64).max)))])
 
 
-def _explain_no_domain(search: _Search, level: Level, where: Ints) -> NoDomain:
+def _explain_no_domain(search: _Search, level: DomainLevel, where: Ints) -> NoDomain:
     """Return why the gang fits in no domain, by what the roomiest allowed domain lacks most."""
     totals, members = search.totals(level), level.totals(where)
     share = np.array([total / max(search.gang[shape], 1) for shape, total in totals.items()]).reshape(len(totals), -1)

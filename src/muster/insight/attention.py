@@ -17,7 +17,7 @@ from muster.api.kueue.names import FLAVOR_NOT_FOUND, TOPOLOGY_NOT_FOUND
 from muster.api.nodes import describe_full_disk, has_full_disk, is_ready
 from muster.api.ours.embedded import SHORTAGE_ANNOTATION
 from muster.api.ours.gpus import GPU_PROBLEM, GPUS_ANNOTATION, parse_gpus
-from muster.insight.clusters import ClusterState
+from muster.insight.clusters import WorkerClusterState
 from muster.insight.jobs.state import tells_never
 from muster.insight.quota.queues import describe_resume, explain_inactive
 from muster.insight.text import count_things, list_names
@@ -66,7 +66,7 @@ class Scene(Struct, frozen=True):
     cluster_queues: Sequence[ClusterQueue] | None = None
     local_queues: Sequence[LocalQueue] | None = None
     jobs: Sequence[Mapping[str, Any]] = ()
-    clusters: Sequence[ClusterState] | None = None
+    clusters: Sequence[WorkerClusterState] | None = None
 
 
 def find_troubles(scene: Scene) -> list[Trouble]:
@@ -76,19 +76,19 @@ def find_troubles(scene: Scene) -> list[Trouble]:
         *_find_engine(scene.silence),
         *_find_absence_of_nodes(scene),
         *_find_nodes(scene.nodes or ()),
-        *_limit(_find_shortages(scene.nodes or ()), "node"),
+        *_limit_troubles(_find_shortages(scene.nodes or ()), "node"),
         *_find_gpus(scene.nodes or ()),
-        *_limit(_find_clusters(scene.clusters or ()), "worker cluster"),
-        *_limit(_find_flavors(scene), "ResourceFlavor"),
-        *_limit(_find_cluster_queues(scene.cluster_queues or ()), "ClusterQueue"),
-        *_limit(_find_local_queues(scene), "LocalQueue"),
-        *_limit(_find_jobs_without_queue(scene), "job"),
-        *_limit(_find_hopeless_jobs(scene.jobs), "job"),
+        *_limit_troubles(_find_clusters(scene.clusters or ()), "worker cluster"),
+        *_limit_troubles(_find_flavors(scene), "ResourceFlavor"),
+        *_limit_troubles(_find_cluster_queues(scene.cluster_queues or ()), "ClusterQueue"),
+        *_limit_troubles(_find_local_queues(scene), "LocalQueue"),
+        *_limit_troubles(_find_jobs_without_queue(scene), "job"),
+        *_limit_troubles(_find_hopeless_jobs(scene.jobs), "job"),
     ]
     return sorted(troubles, key=lambda one: not one.grave)
 
 
-def _limit(troubles: Iterable[Trouble], thing: str) -> list[Trouble]:
+def _limit_troubles(troubles: Iterable[Trouble], thing: str) -> list[Trouble]:
     """Return the first few of the troubles, the grave ones first, and how many more there are."""
     ordered = sorted(troubles, key=lambda one: not one.grave)
     shown, rest = ordered[:_MOST_ALIKE], ordered[_MOST_ALIKE:]
@@ -169,7 +169,7 @@ def _find_gpus(nodes: Sequence[Node]) -> Iterator[Trouble]:
     yield Trouble("gpus", said + reason, "Reset or replace them; the node's page names each", name=name)
 
 
-def _find_clusters(clusters: Iterable[ClusterState]) -> Iterator[Trouble]:
+def _find_clusters(clusters: Iterable[WorkerClusterState]) -> Iterator[Trouble]:
     for one in clusters:
         if one.word == "Lost":
             sentence = f"Worker cluster {one.name} is lost: {one.reason}"

@@ -15,7 +15,7 @@ NEVER_LOOKED_AT = "no manager has looked at it yet"
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterState:
+class WorkerClusterState:
     """One worker cluster.
 
     word: whether the manager can use it.
@@ -35,23 +35,25 @@ class ClusterState:
     server: str = ""
 
 
-def find_cluster_state(cluster: MultiKueueCluster, workloads: Iterable[Workload], server: str = "") -> ClusterState:
+def find_cluster_state(
+    cluster: MultiKueueCluster, workloads: Iterable[Workload], server: str = ""
+) -> WorkerClusterState:
     """Return the state of a cluster. workloads: the manager's, from all namespaces."""
     name, condition = cluster.metadata.name, find(cluster.status.conditions, ACTIVE)
     open_ones = [one for one in workloads if not is_true(one.status.conditions, FINISHED)]
     running = tuple(sorted(display_name(one.metadata, "") for one in open_ones if one.status.cluster_name == name))
     tried = sum(name in one.status.nominated_cluster_names for one in open_ones)
     if condition is None:
-        return ClusterState(name, "Unknown", NEVER_LOOKED_AT, None, running, tried, server)
+        return WorkerClusterState(name, "Unknown", NEVER_LOOKED_AT, None, running, tried, server)
     if condition.status == "True":
-        return ClusterState(name, "Connected", "", condition.last_transition_time, running, tried, server)
+        return WorkerClusterState(name, "Connected", "", condition.last_transition_time, running, tried, server)
     reason = f"{condition.reason}: {condition.message}" if condition.message else condition.reason
-    return ClusterState(name, "Lost", reason, condition.last_transition_time, running, tried, server)
+    return WorkerClusterState(name, "Lost", reason, condition.last_transition_time, running, tried, server)
 
 
 def find_cluster_states(
     clusters: Iterable[MultiKueueCluster], workloads: Iterable[Workload], servers: Mapping[str, str]
-) -> list[ClusterState]:
+) -> list[WorkerClusterState]:
     """Return the states of all clusters, by name."""
     workloads = list(workloads)
     ordered = sorted(clusters, key=lambda cluster: cluster.metadata.name)
@@ -77,7 +79,7 @@ def clusters_of_queues(
     return clusters
 
 
-def format_state(state: ClusterState) -> dict[str, Any]:
+def format_state(state: WorkerClusterState) -> dict[str, Any]:
     """Return a state as values for JSON."""
     return {
         "name": state.name,
@@ -90,7 +92,7 @@ def format_state(state: ClusterState) -> dict[str, Any]:
     }
 
 
-def make_table(states: Iterable[ClusterState], now: datetime) -> tuple[list[str], list[list[str]]]:
+def make_table(states: Iterable[WorkerClusterState], now: datetime) -> tuple[list[str], list[list[str]]]:
     """Return a table of states: its header and its lines."""
     header = ["CLUSTER", "STATE", "SINCE", "JOBS", "WAITING", "SERVER", "REASON"]
     lines = [

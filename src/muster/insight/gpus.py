@@ -9,7 +9,7 @@ from msgspec import Struct
 from muster.api.core import Node, Pod
 from muster.api.ours.gpus import GPUS_ANNOTATION, is_gpu, parse_gpus
 from muster.api.pods import is_finished, job_of
-from muster.api.values.quantity import Quantity, value
+from muster.api.values.quantity import Quantity, parse_whole_units
 from muster.insight.text import format_quantity
 
 HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
@@ -93,7 +93,7 @@ def count_gpus(nodes: Iterable[Node], used: int | None) -> GpuCount:
 
 
 def _sum_gpus(resources: Iterable[tuple[str, Quantity]]) -> int:
-    return sum(value(quantity) for resource, quantity in resources if is_gpu(resource))
+    return sum(parse_whole_units(quantity) for resource, quantity in resources if is_gpu(resource))
 
 
 def _find_users(pods: Iterable[Pod]) -> dict[tuple[str, str], str]:

@@ -10,7 +10,7 @@ from muster.api.core import Node, Pod
 from muster.api.kueue import Topology
 from muster.api.nodes import DISK_PRESSURE, HOSTNAME_LABEL, has_full_disk, is_ready
 from muster.api.ours.gpus import is_gpu
-from muster.api.pods import amounts, is_finished, job_of, pod_requests
+from muster.api.pods import is_finished, job_of, parse_amounts, pod_requests
 from muster.api.values.quantity import QuantityError, ResourceList
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -20,7 +20,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 
 class NodeAmount(Struct, frozen=True):
-    """A resource of a node, in units of `quantity.amount`. used: what pods request; None if unknown."""
+    """A resource of a node, in units of `quantity.parse_amount`. used: what pods request; None if unknown."""
 
     resource: str
     used: int | None
@@ -171,7 +171,7 @@ def _part_group(place: tuple[str, ...], rows: list[NodeRow], *, is_placed: bool)
 
 def _read_amounts(resources: ResourceList) -> dict[str, int]:
     try:
-        return amounts(resources)
+        return parse_amounts(resources)
     except QuantityError:
         return {}
 

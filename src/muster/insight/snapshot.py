@@ -184,7 +184,7 @@ def reduce_object(kind: Kind[Any], document: Document) -> Document | None:
     if kind == JOB_SET:
         roles = [
             _pick(one, ("name", "replicas"))
-            | {"template": {"spec": _reduce_job_spec(_nested(one, "template", "spec"))}}
+            | {"template": {"spec": _reduce_job_spec(_get_nested(one, "template", "spec"))}}
             for one in spec.get("replicatedJobs") or ()
         ]
         return head | {"spec": _pick(spec, ("suspend", "managedBy")) | {"replicatedJobs": roles}}
@@ -199,7 +199,7 @@ def _is_finished(status: Document) -> bool:
     )
 
 
-def _nested(document: Document, *path: str) -> Document:
+def _get_nested(document: Document, *path: str) -> Document:
     for step in path:
         document = document.get(step) or {}
     return document

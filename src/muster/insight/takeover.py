@@ -82,7 +82,7 @@ class Row(Struct, frozen=True):
     counts: dict[str, int]
 
 
-class Report(Struct, frozen=True):
+class TakeoverReport(Struct, frozen=True):
     """The report about a takeover.
 
     rows: the workloads that Muster would manage.
@@ -100,15 +100,15 @@ def report(
     handled: Collection[GroupKind],
     known: Collection[GroupKind] = (),
     named: Collection[GroupKind] = (),
-) -> Report:
+) -> TakeoverReport:
     """Return the report about a cluster.
 
     handled: the kinds of jobs that Muster acts on.
     known: the kinds that Muster could act on.
     named: the kinds that the settings name.
     """
-    findings = tuple(_findings(seen, handled, known, named))
-    return Report(_rows(_owned_by_jobs(seen), handled), findings, find_gates(seen.pods))
+    findings = tuple(_list_findings(seen, handled, known, named))
+    return TakeoverReport(_make_rows(_owned_by_jobs(seen), handled), findings, find_gates(seen.pods))
 
 
 def _owned_by_jobs(seen: Survey) -> list[Workload]:
@@ -118,14 +118,14 @@ def _owned_by_jobs(seen: Survey) -> list[Workload]:
 
 def list_restarting(seen: Survey) -> tuple[str, ...]:
     """Return the names of the running Jobs that Muster would restart."""
-    return tuple(sorted(map(_name, _restarting(seen))))
+    return tuple(sorted(map(_name_object, _list_restarting_jobs(seen))))
 
 
-def _restarting(seen: Survey) -> list[Job]:
+def _list_restarting_jobs(seen: Survey) -> list[Job]:
     return [one for one in seen.jobs if POD_SET_LABEL not in one.spec.template.metadata.labels]
 
 
-def make_document(report: Report) -> dict[str, Any]:
+def make_document(report: TakeoverReport) -> dict[str, Any]:
     """Return the report as the document of `-o json`."""
     document: dict[str, Any] = to_builtins(report)
     return {"workloads": document["rows"], "gates": document["gates"], "findings": document["findings"]}
@@ -155,22 +155,22 @@ def kind_of(workload: Workload) -> GroupKind:
     return (owner.api_version.rpartition("/")[0], owner.kind) if owner is not None else ("", "")
 
 
-def _rows(workloads: Iterable[Workload], handled: Collection[GroupKind]) -> tuple[Row, ...]:
+def _make_rows(workloads: Iterable[Workload], handled: Collection[GroupKind]) -> tuple[Row, ...]:
     counts: dict[GroupKind, Counter[str]] = {}
     for workload in workloads:
         counts.setdefault(kind_of(workload), Counter())[state_of(workload)] += 1
     return tuple(
-        Row(_word(kind), kind in handled, {state: counts_by_state[state] for state in STATES})
+        Row(_describe_kind(kind), kind in handled, {state: counts_by_state[state] for state in STATES})
         for kind, counts_by_state in sorted(counts.items())
     )
 
 
-def _word(kind: GroupKind) -> str:
+def _describe_kind(kind: GroupKind) -> str:
     group, name = kind
     return f"{name}.{group}" if group else name or "none"
 
 
-def _findings(
+def _list_findings(
     seen: Survey, handled: Collection[GroupKind], known: Collection[GroupKind], named: Collection[GroupKind]
 ) -> Iterable[Finding]:
     if seen.manager:
@@ -179,7 +179,7 @@ def _findings(
     if seen.webhooks:
         text = "the server refuses what it cannot ask them about: delete them once Kueue's manager is stopped"
         yield Finding("Kueue's webhooks are asked, which end with its manager", text, tuple(seen.webhooks))
-    yield from _some(
+    yield from _list_some(
         "kinds of Kueue's whose objects may still be stored in an old version",
         "they have to be converted, or fields with other names now, such as the cohort of a ClusterQueue, are lost:"
         " install Muster's kinds and webhooks before Kueue's are deleted",
@@ -191,14 +191,14 @@ def _findings(
         yield Finding(f"frameworks that the settings name and Muster does not act on ({why})", text, names)
     live = [one for one in _owned_by_jobs(seen) if state_of(one) != "finished"]
     yield from _of_kinds(live, handled, known, named)
-    yield from _some(
+    yield from _list_some(
         "Jobs that run without the label that admission gives to their pods",
         "they would be stopped and started anew, where they have quota: let them end first",
-        _restarting(seen),
+        _list_restarting_jobs(seen),
     )
     yield from _of_features(live, fixed=set(handled) - _RESIZED, variants=seen.variants)
     if not seen.variants:
-        yield from _some(
+        yield from _list_some(
             "ClusterQueues that try several flavors at once, which the settings do not ask for",
             "set the gate ConcurrentAdmission; without it a workload is tried in one flavor after the other",
             [queue for queue in seen.queues if queue.spec.concurrent_admission_policy is not None],
@@ -218,8 +218,8 @@ def _of_kinds(
         else:
             advice = "they keep their quota, and new ones get some, but only Kueue starts, stops or ends them"
         lack = "name and Muster does not act on" if kind in named else "do not name"
-        what = f"workloads of {_word(kind)}, which the settings {lack}"
-        yield from _some(what, advice, [one for one in live if kind_of(one) == kind])
+        what = f"workloads of {_describe_kind(kind)}, which the settings {lack}"
+        yield from _list_some(what, advice, [one for one in live if kind_of(one) == kind])
 
 
 def _of_features(live: Sequence[Workload], fixed: Collection[GroupKind], *, variants: bool) -> Iterable[Finding]:
@@ -229,17 +229,17 @@ def _of_features(live: Sequence[Workload], fixed: Collection[GroupKind], *, vari
     variants: whether the gate of variants is on.
     """
     acted_on = {CONCURRENT_ADMISSION_GATE} if variants else set[str]()
-    yield from _some(
+    yield from _list_some(
         "slices that wait to replace another workload, of a kind that keeps its size here",
         "the job would be stopped, and queue anew in its new size: scale it back, or wait until Kueue admits the slice",
         [one for one in live if waits_to_replace(one) and kind_of(one) in fixed],
     )
-    yield from _some(
+    yield from _list_some(
         "workloads with gates of preemption",
         "Muster does not open them, and preempts for these workloads as for others",
         [one for one in live if {gate.name for gate in one.spec.preemption_gates} - acted_on],
     )
-    yield from _some(
+    yield from _list_some(
         "workloads whose places are to be found after their checks",
         "Muster finds no places for them: they wait for Kueue",
         [one for one in live if state_of(one) == "reserved" and _is_delayed(one)],
@@ -251,11 +251,11 @@ def _is_delayed(workload: Workload) -> bool:
     return admission is not None and any(one.delayed_topology_request for one in admission.pod_set_assignments)
 
 
-def _some(what: str, advice: str, objects: Sequence[Any]) -> Iterable[Finding]:
+def _list_some(what: str, advice: str, objects: Sequence[Any]) -> Iterable[Finding]:
     if objects:
-        yield Finding(what, advice, tuple(sorted(map(_name, objects))))
+        yield Finding(what, advice, tuple(sorted(map(_name_object, objects))))
 
 
-def _name(obj: Any) -> str:
+def _name_object(obj: Any) -> str:
     meta: ObjectMeta = obj.metadata
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

@@ -11,7 +11,7 @@ from muster.api.jobset.names import JOBSET_NAME
 from muster.api.ours.gpus import GPU_MEMORY_USE, GPU_USE
 from muster.api.pods import memory_limit, pod_requests, rank_of
 from muster.api.server.metrics import PodMetrics
-from muster.api.values.quantity import ResourceList, milli, value
+from muster.api.values.quantity import ResourceList, parse_thousandths, parse_whole_units
 from muster.insight.text import format_quantity
 
 Name: TypeAlias = tuple[str, str]
@@ -64,7 +64,7 @@ def make_worker_table(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -
 
     There are columns for GPUs if their usage is known for any pod.
     """
-    workers = sorted(pods, key=_order)
+    workers = sorted(pods, key=_make_order_key)
     used = [usage.get((pod.metadata.namespace, pod.metadata.name)) for pod in workers]
     has_gpus = knows_gpus(used)
     rows = [
@@ -77,7 +77,7 @@ def make_worker_table(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -
 def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -> list[Sequence[str]]:
     """Return a row for each pod of a job by rank, with its usage and requests."""
     rows: list[Sequence[str]] = []
-    for pod in sorted(pods, key=_order):
+    for pod in sorted(pods, key=_make_order_key):
         meta, requests = pod.metadata, pod_requests(pod.spec)
         used = usage.get((meta.namespace, meta.name))
         limit = sum(memory_limit(container) for container in pod.spec.containers)
@@ -116,9 +116,12 @@ def _sum_containers(metrics: PodMetrics) -> CurrentUsage:
 
 
 def _read_container(usage: ResourceList) -> CurrentUsage:
-    gpus = milli(usage[GPU_USE]) if GPU_USE in usage else None
+    gpus = parse_thousandths(usage[GPU_USE]) if GPU_USE in usage else None
     return CurrentUsage(
-        milli(usage.get("cpu", 0)), value(usage.get("memory", 0)), gpus, value(usage.get(GPU_MEMORY_USE, 0))
+        parse_thousandths(usage.get("cpu", 0)),
+        parse_whole_units(usage.get("memory", 0)),
+        gpus,
+        parse_whole_units(usage.get(GPU_MEMORY_USE, 0)),
     )
 
 
@@ -126,6 +129,6 @@ def _format_mebibytes(size: int) -> str:
     return format_quantity("memory", -(-size // _MEBIBYTE) * _MEBIBYTE)
 
 
-def _order(pod: Pod) -> tuple[int, str]:
+def _make_order_key(pod: Pod) -> tuple[int, str]:
     rank = rank_of(pod)
     return int(rank) if rank.isdecimal() else 0, pod.metadata.name

@@ -3,7 +3,7 @@
 from typing import Final
 
 from muster.api.kinds import Kind
-from muster.install.options import Json, Options, metadata
+from muster.install.options import Json, Options, make_metadata
 
 PROMETHEUS_RULE: Final = Kind("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules", dict)
 
@@ -89,6 +89,6 @@ def alert_document(options: Options) -> Json:
     return {
         "apiVersion": PROMETHEUS_RULE.api_version,
         "kind": PROMETHEUS_RULE.kind,
-        "metadata": metadata("muster-alerts", options.namespace),
+        "metadata": make_metadata("muster-alerts", options.namespace),
         "spec": alert_groups(),
     }

@@ -6,7 +6,7 @@ The Configuration then contains `internalCertManagement.enable: false`, and the 
 from typing import Final
 
 from muster.api.kinds import Kind
-from muster.install.options import Json, Options, metadata
+from muster.install.options import Json, Options, make_metadata
 from muster.webhooks.endpoints import VISIBILITY_SERVICE
 
 ISSUER: Final = Kind("cert-manager.io", "v1", "Issuer", "issuers", dict)
@@ -25,8 +25,8 @@ def certificate_documents(options: Options) -> list[Json]:
     hosts = [f"{each}.{options.namespace}.svc{domain}" for each in services for domain in ("", ".cluster.local")]
     if not hosts:
         return []
-    issuer = _head(ISSUER, _ISSUER, options)
-    certificate = _head(CERTIFICATE, _CERTIFICATE, options)
+    issuer = _make_head(ISSUER, _ISSUER, options)
+    certificate = _make_head(CERTIFICATE, _CERTIFICATE, options)
     spec = {
         "secretName": managed.webhook_secret_name,
         "dnsNames": hosts,
@@ -47,8 +47,8 @@ def inject(document: Json, options: Options) -> Json:
     return document | {"metadata": meta | {"annotations": (meta.get("annotations") or {}) | named}}
 
 
-def _head(kind: Kind[Json], name: str, options: Options) -> Json:
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata(name, options.namespace)}
+def _make_head(kind: Kind[Json], name: str, options: Options) -> Json:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": make_metadata(name, options.namespace)}
 
 
 def _is_asked(document: Json) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 
 from muster.api.config.types import IdentityHeaders
 from muster.install.deployment import CONFIG_MAP, SETTINGS_FILE
-from muster.install.options import PART_OF, Json, Options, metadata
+from muster.install.options import PART_OF, Json, Options, make_metadata
 from muster.install.roles import cluster_binding, cluster_role
 
 DASHBOARD: Final = "muster-dashboard"
@@ -46,7 +46,7 @@ def dashboard_documents(options: Options) -> Iterator[Json]:
     yield {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": metadata(DASHBOARD, options.namespace, _SELECTED),
+        "metadata": make_metadata(DASHBOARD, options.namespace, _SELECTED),
         "automountServiceAccountToken": False,
     }
     if identity is not None:
@@ -54,19 +54,19 @@ def dashboard_documents(options: Options) -> Iterator[Json]:
     yield {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(DASHBOARD, options.namespace, _SELECTED),
+        "metadata": make_metadata(DASHBOARD, options.namespace, _SELECTED),
         "data": {"kubeconfig": _KUBECONFIG},
     }
     yield {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": metadata(DASHBOARD, options.namespace, _SELECTED),
+        "metadata": make_metadata(DASHBOARD, options.namespace, _SELECTED),
         "spec": {"selector": dict(_SELECTED), "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
     }
     yield {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata(DASHBOARD, options.namespace, _SELECTED),
+        "metadata": make_metadata(DASHBOARD, options.namespace, _SELECTED),
         "spec": {
             "replicas": 1,  # sessions are in its memory
             "selector": {"matchLabels": _SELECTED},
@@ -75,7 +75,7 @@ def dashboard_documents(options: Options) -> Iterator[Json]:
                     "labels": PART_OF | _SELECTED,
                     "annotations": _annotate(options),
                 },
-                "spec": _pod(options, identity),
+                "spec": _make_pod(options, identity),
             },
         },
     }
@@ -121,7 +121,7 @@ def _annotate(options: Options) -> Json:
     return {"muster.dev/configuration": hashlib.sha256(options.text.encode()).hexdigest()[:16]}
 
 
-def _pod(options: Options, identity: IdentityHeaders | None) -> Json:
+def _make_pod(options: Options, identity: IdentityHeaders | None) -> Json:
     proof = [] if identity is None else [{"name": "proxy", "secret": {"secretName": identity.secret_name}}]
     return {
         "serviceAccountName": DASHBOARD,
@@ -132,7 +132,7 @@ def _pod(options: Options, identity: IdentityHeaders | None) -> Json:
             "runAsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(options, identity)],
+        "containers": [_make_container(options, identity)],
         "volumes": [
             {"name": "settings", "configMap": {"name": DASHBOARD}},
             {"name": "configuration", "configMap": {"name": CONFIG_MAP}},
@@ -143,7 +143,7 @@ def _pod(options: Options, identity: IdentityHeaders | None) -> Json:
     }
 
 
-def _container(options: Options, identity: IdentityHeaders | None) -> Json:
+def _make_container(options: Options, identity: IdentityHeaders | None) -> Json:
     kubeconfig, config = f"{_FOLDER}/settings/kubeconfig", f"{_CONFIGURATION}/{SETTINGS_FILE}"
     listen = ["--listen", f"0.0.0.0:{_PORT}"]
     files = [] if identity is None else ["--proxy-files", _PROXY]

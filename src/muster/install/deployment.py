@@ -10,7 +10,7 @@ from typing import Final
 
 from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
 from muster.api.server.apiregistration import API_SERVICE
-from muster.install.options import NAME, PART_OF, SELECTED, Json, Options, metadata, most_replicas
+from muster.install.options import NAME, PART_OF, SELECTED, Json, Options, make_metadata, most_replicas
 from muster.operator.addresses import OFF, parse_address
 from muster.operator.leaderlabel import LABEL, VALUE
 from muster.runtime.control.manager import STOP_LIMIT_SECONDS
@@ -33,34 +33,34 @@ _STILL_ASKED_SECONDS: Final = 5
 _STOPPING_SECONDS: Final = _STILL_ASKED_SECONDS + int(STOP_LIMIT_SECONDS) + 10
 
 
-def namespace(options: Options) -> Json:
+def make_namespace(options: Options) -> Json:
     """Return the engine's own namespace."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(options.namespace, labels=labels)}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": make_metadata(options.namespace, labels=labels)}
 
 
 def service_account(options: Options) -> Json:
     """Return the engine's ServiceAccount."""
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(NAME, options.namespace)}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": make_metadata(NAME, options.namespace)}
 
 
 def config_map(options: Options) -> Json:
     """Return the ConfigMap with the Configuration."""
-    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(CONFIG_MAP, options.namespace)}
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": make_metadata(CONFIG_MAP, options.namespace)}
     return head | {"data": {SETTINGS_FILE: options.text}}
 
 
-def services(options: Options) -> Iterator[Json]:
+def make_services(options: Options) -> Iterator[Json]:
     """Yield the Services with which scrapers and the API server reach the engine."""
-    if port := _port(options.settings.metrics.bind_address):
-        yield _service(METRICS_SERVICE, options, {"name": "metrics", "port": port, "targetPort": "metrics"})
+    if port := _parse_port(options.settings.metrics.bind_address):
+        yield _make_service(METRICS_SERVICE, options, {"name": "metrics", "port": port, "targetPort": "metrics"})
     if options.webhooks:
         name = options.settings.internal_cert_management.webhook_service_name
-        yield _service(name, options, {"name": "webhooks", "port": 443, "targetPort": "webhooks"})
+        yield _make_service(name, options, {"name": "webhooks", "port": 443, "targetPort": "webhooks"})
     if options.visibility:
         # Only the leader has the pending workloads.
         visibility_port = {"name": "visibility", "port": 443, "targetPort": "visibility"}
-        yield _service(VISIBILITY_SERVICE, options, visibility_port, SELECTED | {LABEL: VALUE})
+        yield _make_service(VISIBILITY_SERVICE, options, visibility_port, SELECTED | {LABEL: VALUE})
 
 
 def api_services(options: Options) -> Iterator[Json]:
@@ -69,7 +69,7 @@ def api_services(options: Options) -> Iterator[Json]:
         yield {
             "apiVersion": f"{API_SERVICE.group}/v1",
             "kind": "APIService",
-            "metadata": metadata(f"{version}.{VISIBILITY_GROUP}"),
+            "metadata": make_metadata(f"{version}.{VISIBILITY_GROUP}"),
             "spec": {
                 "group": VISIBILITY_GROUP,
                 "version": version,
@@ -81,7 +81,7 @@ def api_services(options: Options) -> Iterator[Json]:
         }
 
 
-def deployment(options: Options) -> Json:
+def make_deployment(options: Options) -> Json:
     """Return the Deployment of the replicas; one leads, the others stand by."""
     # Replicas read their settings only at their start, so changed settings must replace the pods.
     settings = {"muster.dev/configuration": hashlib.sha256(options.text.encode()).hexdigest()[:16]}
@@ -90,12 +90,15 @@ def deployment(options: Options) -> Json:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata(NAME, options.namespace, SELECTED),
+        "metadata": make_metadata(NAME, options.namespace, SELECTED),
         "spec": {
             "replicas": options.replicas,
             **strategy,
             "selector": {"matchLabels": SELECTED},
-            "template": {"metadata": {"labels": PART_OF | SELECTED, "annotations": settings}, "spec": _pod(options)},
+            "template": {
+                "metadata": {"labels": PART_OF | SELECTED, "annotations": settings},
+                "spec": _make_pod(options),
+            },
         },
     }
 
@@ -105,18 +108,18 @@ def budget(options: Options) -> Json:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": metadata(NAME, options.namespace),
+        "metadata": make_metadata(NAME, options.namespace),
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": SELECTED}},
     }
 
 
-def command(options: Options) -> list[str]:
+def make_command(options: Options) -> list[str]:
     """Return the command of a replica."""
     plain = ["muster", "controllers", "--config", f"{SETTINGS_FOLDER}/{SETTINGS_FILE}", "--log-format", "json"]
     return plain if options.webhooks else [*plain, "--without-webhooks"]
 
 
-def _pod(options: Options) -> Json:
+def _make_pod(options: Options) -> Json:
     apart = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -134,25 +137,25 @@ def _pod(options: Options) -> Json:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "topologySpreadConstraints": [apart],
-        "containers": [_container(options)],
+        "containers": [_make_container(options)],
         "volumes": [{"name": "settings", "configMap": {"name": CONFIG_MAP}}, {"name": "scratch", "emptyDir": {}}],
     }
 
 
-def _container(options: Options) -> Json:
+def _make_container(options: Options) -> Json:
     settings = options.settings
     ports = {
-        "probes": _port(settings.health.health_probe_bind_address),
-        "metrics": _port(settings.metrics.bind_address),
+        "probes": _parse_port(settings.health.health_probe_bind_address),
+        "metrics": _parse_port(settings.metrics.bind_address),
         "webhooks": settings.webhook.port if options.webhooks else 0,
         "visibility": settings.visibility_server.bind_port if options.visibility else 0,
     }
     return {
         "name": "manager",
         "image": options.image,
-        "command": command(options),
+        "command": make_command(options),
         "ports": [{"name": name, "containerPort": port} for name, port in ports.items() if port],
-        **(_probes(options) if ports["probes"] else {}),
+        **(_make_probes(options) if ports["probes"] else {}),
         "lifecycle": {"preStop": {"sleep": {"seconds": _STILL_ASKED_SECONDS}}},
         "resources": {"requests": _REQUESTS},
         "securityContext": {
@@ -167,7 +170,7 @@ def _container(options: Options) -> Json:
     }
 
 
-def _probes(options: Options) -> Json:
+def _make_probes(options: Options) -> Json:
     health = options.settings.health
     live, ready = health.liveness_endpoint_name or "healthz", health.readiness_endpoint_name or "readyz"
     return {
@@ -180,11 +183,11 @@ def _probe(path: str) -> Json:
     return {"httpGet": {"path": f"/{path.strip('/')}", "port": "probes"}}
 
 
-def _service(name: str, options: Options, port: Json, selected: Mapping[str, str] = SELECTED) -> Json:
-    head = {"apiVersion": "v1", "kind": "Service", "metadata": metadata(name, options.namespace)}
+def _make_service(name: str, options: Options, port: Json, selected: Mapping[str, str] = SELECTED) -> Json:
+    head = {"apiVersion": "v1", "kind": "Service", "metadata": make_metadata(name, options.namespace)}
     return head | {"spec": {"selector": dict(selected), "ports": [port]}}
 
 
-def _port(where: str) -> int:
+def _parse_port(where: str) -> int:
     """Return the port of an address; 0 if it is off. Raises `BadAddressError`."""
     return 0 if where == OFF else parse_address(where)[1]

@@ -20,7 +20,7 @@ from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROL
 from muster.install import deployment
 from muster.install.alerts import PROMETHEUS_RULE
 from muster.install.certmanager import CERTIFICATE, ISSUER, certificate_documents, inject
-from muster.install.crds import definitions
+from muster.install.crds import make_definitions
 from muster.install.dashboard import dashboard_documents
 from muster.install.monitoring import SERVICE_MONITOR, monitoring_documents
 from muster.install.options import NAME, PART_OF, Json, Options
@@ -43,20 +43,20 @@ def kind_of(document: Json) -> Kind[Json]:
     return _BY_NAME[document["kind"]]
 
 
-def documents(options: Options) -> list[Json]:
+def make_documents(options: Options) -> list[Json]:
     """Return the documents, each after those that it needs. Raises `BadAddressError`."""
-    return [inject(document, options) for document in _documents(options)]
+    return [inject(document, options) for document in _yield_documents(options)]
 
 
-def _documents(options: Options) -> Iterator[Json]:
-    yield deployment.namespace(options)
-    yield from map(_with_label, definitions(_conversion(options), options.kinds))
+def _yield_documents(options: Options) -> Iterator[Json]:
+    yield deployment.make_namespace(options)
+    yield from map(_with_label, make_definitions(_make_conversion(options), options.kinds))
     yield deployment.service_account(options)
     yield from engine_rights(options)
     yield from peoples_rights()
     yield deployment.config_map(options)
-    yield from deployment.services(options)
-    yield deployment.deployment(options)
+    yield from deployment.make_services(options)
+    yield deployment.make_deployment(options)
     yield deployment.budget(options)
     if options.webhooks:
         yield from map(_with_label, webhook_configurations(options.settings, service_account=NAME))
@@ -70,7 +70,7 @@ def _documents(options: Options) -> Iterator[Json]:
         yield from monitoring_documents(options)
 
 
-def _conversion(options: Options) -> WebhookClientConfig | None:
+def _make_conversion(options: Options) -> WebhookClientConfig | None:
     """Return the webhook that converts Kueue's kinds."""
     if not options.webhooks:
         return None

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from muster.install.options import Json, Options, metadata
+from muster.install.options import Json, Options, make_metadata
 
 _COLUMNS, _WIDTH, _HEIGHT = 2, 12, 8
 
@@ -18,7 +18,7 @@ class Panel(NamedTuple):
     unit: str = "short"
 
 
-def _quantile(part: float, metric: str, by: str) -> str:
+def _make_quantile_query(part: float, metric: str, by: str) -> str:
     return f"histogram_quantile({part}, sum by ({by}, le) (rate({metric}_bucket[$__rate_interval])))"
 
 
@@ -38,7 +38,7 @@ PANELS: Final = (
         "Half of the jobs waited less than the lower line, nine of ten less than the upper one.",
         tuple(
             (
-                _quantile(part, "kueue_admission_wait_time_seconds", "cluster_queue"),
+                _make_quantile_query(part, "kueue_admission_wait_time_seconds", "cluster_queue"),
                 f"{{{{cluster_queue}}}} p{part:.0%}",
             )
             for part in (0.5, 0.9)
@@ -64,13 +64,18 @@ PANELS: Final = (
     Panel(
         "From admission to all pods ready",
         "Includes images and the start of containers.",
-        ((_quantile(0.9, "kueue_admitted_until_ready_wait_time_seconds", "cluster_queue"), "{{cluster_queue}} p90"),),
+        (
+            (
+                _make_quantile_query(0.9, "kueue_admitted_until_ready_wait_time_seconds", "cluster_queue"),
+                "{{cluster_queue}} p90",
+            ),
+        ),
         "s",
     ),
     Panel(
         "Decisions",
         "How long one look at the queues takes.",
-        ((_quantile(0.99, "kueue_admission_attempt_duration_seconds", "result"), "{{result}} p99"),),
+        ((_make_quantile_query(0.99, "kueue_admission_attempt_duration_seconds", "result"), "{{result}} p99"),),
         "s",
     ),
     Panel(
@@ -84,7 +89,7 @@ PANELS: Final = (
 )
 
 
-def dashboard() -> Json:
+def make_dashboard() -> Json:
     """Return the dashboard in Grafana's form."""
     source = {
         "name": "datasource",
@@ -125,11 +130,11 @@ def _list_panels() -> Iterator[Json]:
 
 def dashboard_document(options: Options) -> Json:
     """Return the ConfigMap with the dashboard; the label is the one that Grafana's sidecar looks for."""
-    head = metadata("muster-grafana-dashboard", options.namespace)
+    head = make_metadata("muster-grafana-dashboard", options.namespace)
     labels = {**head.get("labels", {}), "grafana_dashboard": "1"}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {**head, "labels": labels},
-        "data": {"muster.json": json.dumps(dashboard(), indent=2)},
+        "data": {"muster.json": json.dumps(make_dashboard(), indent=2)},
     }

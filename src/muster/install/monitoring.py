@@ -11,8 +11,8 @@ from muster.api.kinds import Kind
 from muster.api.server.rbac import GROUP
 from muster.install.alerts import alert_document
 from muster.install.grafana import dashboard_document
-from muster.install.options import PART_OF, Json, Options, metadata
-from muster.install.roles import READ, cluster_role, role, rules
+from muster.install.options import PART_OF, Json, Options, make_metadata
+from muster.install.roles import READ, cluster_role, make_role, make_rules
 from muster.operator.addresses import OFF
 
 SERVICE_MONITOR: Final = Kind("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors", dict)
@@ -38,13 +38,13 @@ def monitoring_documents(options: Options) -> list[Json]:
     documents = {
         "apiVersion": SERVICE_MONITOR.api_version,
         "kind": SERVICE_MONITOR.kind,
-        "metadata": metadata("muster-controller-manager", options.namespace),
+        "metadata": make_metadata("muster-controller-manager", options.namespace),
         "spec": {"selector": {"matchLabels": PART_OF}, "endpoints": [endpoint]},
     }
     return [
         cluster_role(_SCRAPING, [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]),
         _make_object("ClusterRole", _SCRAPING, ""),
-        role(_FINDING, options.namespace, rules(READ, SERVICE, ENDPOINTS, POD, ENDPOINT_SLICE)),
+        make_role(_FINDING, options.namespace, make_rules(READ, SERVICE, ENDPOINTS, POD, ENDPOINT_SLICE)),
         _make_object("Role", _FINDING, options.namespace),
         documents,
         alert_document(options),
@@ -53,5 +53,5 @@ def monitoring_documents(options: Options) -> list[Json]:
 
 
 def _make_object(kind: str, name: str, namespace: str) -> Json:
-    head = {"apiVersion": f"{GROUP}/v1", "kind": f"{kind}Binding", "metadata": metadata(name, namespace)}
+    head = {"apiVersion": f"{GROUP}/v1", "kind": f"{kind}Binding", "metadata": make_metadata(name, namespace)}
     return head | {"roleRef": {"apiGroup": GROUP, "kind": kind, "name": name}, "subjects": [_PROMETHEUS]}

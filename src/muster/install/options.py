@@ -69,7 +69,7 @@ def most_replicas(settings: Configuration) -> int | None:
     return None if settings.leader_election.leader_elect else 1
 
 
-def plain(namespace: str = NAMESPACE) -> str:
+def make_default_configuration(namespace: str = NAMESPACE) -> str:
     """Return the default Configuration, with all kinds of jobs that come with the engine queued."""
     frameworks = "".join(f"  - {name}\n" for name in BUILT_IN)
     return (
@@ -78,7 +78,7 @@ def plain(namespace: str = NAMESPACE) -> str:
     )
 
 
-def metadata(name: str, namespace: str = "", labels: dict[str, str] | None = None) -> Json:
+def make_metadata(name: str, namespace: str = "", labels: dict[str, str] | None = None) -> Json:
     """Return the metadata of an installed object; an empty namespace for a cluster-wide one."""
     place = {"namespace": namespace} if namespace else {}
     return {"name": name, **place, "labels": PART_OF | (labels or {})}

@@ -14,8 +14,8 @@ from muster.api.kueue import KUEUE_KINDS, LOCAL_QUEUE, WORKLOAD
 from muster.api.kueue.visibility import VISIBILITY_GROUP
 from muster.api.podgroups import POD_GROUP_KINDS
 from muster.api.server.rbac import GROUP
-from muster.install.options import Json, metadata
-from muster.install.roles import READ, cluster_role, rules
+from muster.install.options import Json, make_metadata
+from muster.install.roles import READ, cluster_role, make_rules
 
 _ALL: Final = (*READ, "create", "delete", "patch", "update")
 _JOBS: Final[tuple[Kind[Any], ...]] = (JOB, JOB_SET, *POD_GROUP_KINDS)
@@ -35,20 +35,20 @@ def peoples_rights() -> list[Json]:
         _make_collecting_role("kueue-batch-user-role", "batch-user"),
         cluster_role(
             "muster-queues-editor",
-            [*rules(_ALL, *KUEUE_KINDS), *rules(READ, *KUEUE_KINDS, of="status"), _LINES],
+            [*make_rules(_ALL, *KUEUE_KINDS), *make_rules(READ, *KUEUE_KINDS, of="status"), _LINES],
             _labels_for("batch-admin"),
         ),
         cluster_role(
             "muster-jobs-editor",
-            [*rules(_ALL, *_JOBS), *rules(READ, *_JOBS, of="status")],
+            [*make_rules(_ALL, *_JOBS), *make_rules(READ, *_JOBS, of="status")],
             _labels_for("batch-admin", "batch-user") | _labels_within("admin", "edit"),
         ),
         cluster_role(
             "muster-jobs-viewer",
-            [*rules(READ, *_JOBS, *_QUEUES), *rules(READ, *_JOBS, *_QUEUES, of="status"), _LINES],
+            [*make_rules(READ, *_JOBS, *_QUEUES), *make_rules(READ, *_JOBS, *_QUEUES, of="status"), _LINES],
             _labels_for("batch-user") | _labels_within("admin", "edit", "view"),
         ),
-        cluster_role("muster-queues-viewer", rules(READ, *KUEUE_KINDS), _labels_for("batch-user")),
+        cluster_role("muster-queues-viewer", make_rules(READ, *KUEUE_KINDS), _labels_for("batch-user")),
     ]
 
 
@@ -64,5 +64,5 @@ def _labels_within(*names: str) -> dict[str, str]:
 
 def _make_collecting_role(name: str, label: str) -> Json:
     """Return a role into which the cluster aggregates the rules of labelled roles."""
-    head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": metadata(name)}
+    head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": make_metadata(name)}
     return head | {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": _labels_for(label)}]}}

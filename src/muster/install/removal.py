@@ -25,7 +25,7 @@ from muster.api.podgroups import POD_GROUP_KINDS
 from muster.api.values.durations import SECOND
 from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.install.dashboard import impersonation_documents
-from muster.install.documents import documents
+from muster.install.documents import make_documents
 from muster.install.options import NAME, Json, Options
 from muster.operator.precedence import beside_others
 
@@ -59,7 +59,7 @@ def make_removal_script(options: Options) -> str:
     election = options.settings.leader_election
     # Include what may have been installed before, as deleting absent objects does no harm: webhooks, and the right of
     # a dashboard to act as others, which must not stay behind.
-    installed = documents(replace(options, webhooks=True))
+    installed = make_documents(replace(options, webhooks=True))
     if options.settings.muster.dashboard.identity_headers is None or not options.dashboard:
         installed += impersonation_documents(options.namespace, IdentityHeaders())
     wanted = {
@@ -68,8 +68,8 @@ def make_removal_script(options: Options) -> str:
         "elected": election.leader_elect,
     }
     values = {
-        "DELETE_QUEUES": _deletions(_FIRST),
-        "DELETE_THE_REST": _deletions([WORKLOAD, *rest]),
+        "DELETE_QUEUES": _make_deletions(_FIRST),
+        "DELETE_THE_REST": _make_deletions([WORKLOAD, *rest]),
         "ENGINE": NAME,
         "INVITATION_LABEL": INVITATION_LABEL,
         "JOBSETS_OF_OTHERS": "" if takes_jobsets else _OTHERS_JOBSETS,
@@ -82,10 +82,10 @@ def make_removal_script(options: Options) -> str:
         "LOOK_SECONDS": str(_LOOK_SECONDS),
         "NAMESPACE": options.namespace,
         "POD_GROUPS": " ".join(kind.resource for kind in POD_GROUP_KINDS),
-        "REMOVE_INSTALLED": _removals(installed, lambda kind: kind not in _APART),
-        "REMOVE_KINDS": _removals(installed, lambda kind: kind == "CustomResourceDefinition"),
-        "REMOVE_THE_ENGINE": _removals(installed, lambda kind: kind == "Deployment", " --cascade=foreground"),
-        "REMOVE_WEBHOOKS": _removals(installed, lambda kind: kind in _ASKING),
+        "REMOVE_INSTALLED": _make_removals(installed, lambda kind: kind not in _APART),
+        "REMOVE_KINDS": _make_removals(installed, lambda kind: kind == "CustomResourceDefinition"),
+        "REMOVE_THE_ENGINE": _make_removals(installed, lambda kind: kind == "Deployment", " --cascade=foreground"),
+        "REMOVE_WEBHOOKS": _make_removals(installed, lambda kind: kind in _ASKING),
         "SCHEDULERS": " ".join(beside_others(options.settings).muster.scheduling.scheduler_names),
         "SERVER_MARK": SERVER_MARK,
     }
@@ -98,11 +98,11 @@ def _takeover_seconds(election: LeaderElection) -> int:
     return ceil((1 + _JITTER) * election.retry_period / SECOND) + _LOOK_SECONDS
 
 
-def _deletions(kinds: Iterable[Kind[Any]]) -> str:
+def _make_deletions(kinds: Iterable[Kind[Any]]) -> str:
     return "\n".join(f"delete_all {kind.resource}{' -A' if kind.namespaced else ''}" for kind in kinds)
 
 
-def _removals(installed: Iterable[Json], wanted: Callable[[str], bool], how: str = "") -> str:
+def _make_removals(installed: Iterable[Json], wanted: Callable[[str], bool], how: str = "") -> str:
     """Return the commands that delete the objects of those kinds, dependents before the objects that they need.
 
     Objects of one kind are deleted in the order of the documents. An aggregating ClusterRole comes first, because the

@@ -56,7 +56,7 @@ from muster.controllers.integrations.serving.kinds import DEPLOYMENT, kinds_of, 
 from muster.controllers.integrations.table import INTEGRATIONS, list_enabled, pod_groups
 from muster.controllers.jobset.upstream import LEASE_NAME as JOBSET_LEASE
 from muster.install.options import Json, Options
-from muster.install.roles import READ, binding, cluster_binding, cluster_role, role, rule, rules
+from muster.install.roles import READ, cluster_binding, cluster_role, make_binding, make_role, make_rule, make_rules
 from muster.multicluster.mirrors.table import list_mirrors
 from muster.operator import frontproxy
 from muster.operator.addresses import OFF
@@ -72,8 +72,8 @@ def engine_rights(options: Options) -> list[Json]:
     return [
         *(cluster_role(name, allowed) for name, allowed in cluster_rules(options).items()),
         *(cluster_binding(name, options.namespace) for name in cluster_rules(options)),
-        *(role(name, place, allowed) for name, place, allowed in local_rules(options)),
-        *(binding(name, place, options.namespace) for name, place, _ in local_rules(options)),
+        *(make_role(name, place, allowed) for name, place, allowed in local_rules(options)),
+        *(make_binding(name, place, options.namespace) for name, place, _ in local_rules(options)),
         *(_front_proxys(options) if options.visibility else ()),
     ]
 
@@ -81,16 +81,16 @@ def engine_rights(options: Options) -> list[Json]:
 def cluster_rules(options: Options) -> dict[str, list[Json]]:
     """Return the RBAC rules of each ClusterRole that is installed, by its name."""
     settings = options.settings
-    common = {"muster-engine": _common(settings)}
+    common = {"muster-engine": _make_common_rules(settings)}
     if options.webhooks:
-        common["muster-webhooks"] = _webhooks(settings)
+        common["muster-webhooks"] = _make_webhook_rules(settings)
     if options.visibility:
-        common["muster-visibility"] = _visibility(settings)
+        common["muster-visibility"] = _make_visibility_rules(settings)
     by_part = {
-        Part.QUEUEING: _queueing,
-        Part.JOBSETS: _jobsets,
-        Part.SCHEDULING: _scheduling,
-        Part.MULTICLUSTER: _multicluster,
+        Part.QUEUEING: _make_queueing_rules,
+        Part.JOBSETS: _make_jobset_rules,
+        Part.SCHEDULING: _make_scheduling_rules,
+        Part.MULTICLUSTER: _make_multicluster_rules,
     }
     return common | {f"muster-{part.value}": by_part[part](settings) for part in PARTS}
 
@@ -98,28 +98,28 @@ def cluster_rules(options: Options) -> dict[str, list[Json]]:
 def local_rules(options: Options) -> list[tuple[str, str, list[Json]]]:
     """Return the names, namespaces and rules of the Roles."""
     settings, lease = options.settings, options.settings.leader_election.resource_name
-    election = [rule(("create",), LEASE), rule(("get", "update"), LEASE, names=(lease,))]
-    secrets = [rule(READ, SECRET)]
+    election = [make_rule(("create",), LEASE), make_rule(("get", "update"), LEASE, names=(lease,))]
+    secrets = [make_rule(READ, SECRET)]
     if settings.multi_kueue.cluster_profile is not None:
-        secrets.append(rule(READ, CLUSTER_PROFILE))
+        secrets.append(make_rule(READ, CLUSTER_PROFILE))
     roles = [("muster-leader-election", options.lease_namespace, election)]
     managed = settings.internal_cert_management
     if options.webhooks or options.visibility:
         theirs = (managed.webhook_secret_name,)
-        kept = [rule(("create",), SECRET), rule((*READ, "patch"), SECRET, names=theirs)]
-        certificates = kept if managed.enable else [rule(READ, SECRET, names=theirs)]
+        kept = [make_rule(("create",), SECRET), make_rule((*READ, "patch"), SECRET, names=theirs)]
+        certificates = kept if managed.enable else [make_rule(READ, SECRET, names=theirs)]
         roles.append(("muster-certificates", options.namespace, certificates))
     return [*roles, ("muster-worker-clusters", options.namespace, secrets)]
 
 
-def _common(settings: Configuration) -> list[Json]:
-    granted = [rule(("create", "patch"), EVENT)]
+def _make_common_rules(settings: Configuration) -> list[Json]:
+    granted = [make_rule(("create", "patch"), EVENT)]
     if settings.metrics.bind_address != OFF:
-        granted += rules(("create",), TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW)
+        granted += make_rules(("create",), TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW)
     return granted
 
 
-def _webhooks(settings: Configuration) -> list[Json]:
+def _make_webhook_rules(settings: Configuration) -> list[Json]:
     """Return the rules for the objects that webhooks read, and for the bundle that the leader writes."""
     own: dict[Kind[Any], Sequence[str]] = {
         MUTATING_WEBHOOK_CONFIGURATION: (MUTATING_CONFIGURATION,),
@@ -128,97 +128,97 @@ def _webhooks(settings: Configuration) -> list[Json]:
     }
     verbs = (*READ, "patch") if settings.internal_cert_management.enable else READ
     return [
-        *rules(READ, LOCAL_QUEUE, CLUSTER_QUEUE, ADMISSION_CHECK, WORKLOAD_PRIORITY_CLASS, NAMESPACE),
-        *rules(("get",), WORKLOAD, *_jobs(settings), *kinds_of(select_serving(settings))),
-        *(rule(verbs, kind, names) for kind, names in own.items()),
+        *make_rules(READ, LOCAL_QUEUE, CLUSTER_QUEUE, ADMISSION_CHECK, WORKLOAD_PRIORITY_CLASS, NAMESPACE),
+        *make_rules(("get",), WORKLOAD, *_list_job_kinds(settings), *kinds_of(select_serving(settings))),
+        *(make_rule(verbs, kind, names) for kind, names in own.items()),
     ]
 
 
-def _visibility(settings: Configuration) -> list[Json]:
+def _make_visibility_rules(settings: Configuration) -> list[Json]:
     """Return the rules for authorizing callers, and for the authority that the leader writes into the APIServices."""
     named = [f"{version}.{VISIBILITY_GROUP}" for version in VISIBILITY_VERSIONS]
     verbs = (*READ, "patch") if settings.internal_cert_management.enable else READ
-    return [*rules(("create",), SUBJECT_ACCESS_REVIEW), rule(verbs, API_SERVICE, named)]
+    return [*make_rules(("create",), SUBJECT_ACCESS_REVIEW), make_rule(verbs, API_SERVICE, named)]
 
 
 def _front_proxys(options: Options) -> list[Json]:
     """Return the binding for reading the front proxy's ConfigMap."""
     role = frontproxy.READER_ROLE
-    return [binding("muster-visibility", frontproxy.NAMESPACE, options.namespace, of=role)]
+    return [make_binding("muster-visibility", frontproxy.NAMESPACE, options.namespace, of=role)]
 
 
-def _queueing(settings: Configuration) -> list[Json]:
-    jobs, serve = _jobs(settings), kinds_of(select_serving(settings))
+def _make_queueing_rules(settings: Configuration) -> list[Json]:
+    jobs, serve = _list_job_kinds(settings), kinds_of(select_serving(settings))
     parts = [part.kind for one in list_enabled(INTEGRATIONS, settings) for part in one.parts]
     read = dict.fromkeys((*jobs, *parts, *(kind for kind in serve if kind != DEPLOYMENT.kind)))
     quota = (CLUSTER_QUEUE, RESOURCE_FLAVOR, ADMISSION_CHECK, TOPOLOGY)
     pods = (POD, NODE, NAMESPACE, LIMIT_RANGE, RUNTIME_CLASS, PRIORITY_CLASS)
     return [
-        *rules(READ, *pods, *quota, COHORT, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS, WORKLOAD, *read),
-        *rules(("patch",), *quota),  # their finalizers; quota that follows nodes
-        *rules(STATUS, CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD, *jobs, POD, of="status"),
-        *rules(("create",), WORKLOAD),
-        *rules(READ, PROVISIONING_REQUEST_CONFIG, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, DEVICE_CLASS),
-        *rules(STATUS, ADMISSION_CHECK, of="status"),
-        *rules((*READ, "create", "delete"), PROVISIONING_REQUEST),
-        *rules((*READ, "create", "patch", "delete"), POD_TEMPLATE),
-        *rules(("patch", "delete"), WORKLOAD, *jobs, POD),  # pods of jobs; the leader's own, for its label
+        *make_rules(READ, *pods, *quota, COHORT, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS, WORKLOAD, *read),
+        *make_rules(("patch",), *quota),  # their finalizers; quota that follows nodes
+        *make_rules(STATUS, CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD, *jobs, POD, of="status"),
+        *make_rules(("create",), WORKLOAD),
+        *make_rules(READ, PROVISIONING_REQUEST_CONFIG, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, DEVICE_CLASS),
+        *make_rules(STATUS, ADMISSION_CHECK, of="status"),
+        *make_rules((*READ, "create", "delete"), PROVISIONING_REQUEST),
+        *make_rules((*READ, "create", "patch", "delete"), POD_TEMPLATE),
+        *make_rules(("patch", "delete"), WORKLOAD, *jobs, POD),  # pods of jobs; the leader's own, for its label
         *_own_rules(*jobs, POD, WORKLOAD, PROVISIONING_REQUEST),
     ]
 
 
-def _jobsets(settings: Configuration) -> list[Json]:  # noqa: ARG001  (all parts are asked alike)
+def _make_jobset_rules(settings: Configuration) -> list[Json]:  # noqa: ARG001  (all parts are asked alike)
     made = (SERVICE, PERSISTENT_VOLUME_CLAIM, CONFIG_MAP)
     return [
-        *rules(READ, JOB_SET, JOB, POD, *made),
-        *rules(("patch", "delete"), JOB_SET, JOB),
-        *rules(STATUS, JOB_SET, JOB, of="status"),
-        *rules(("create",), JOB, *made),
-        *rules(("patch",), CONFIG_MAP),
+        *make_rules(READ, JOB_SET, JOB, POD, *made),
+        *make_rules(("patch", "delete"), JOB_SET, JOB),
+        *make_rules(STATUS, JOB_SET, JOB, of="status"),
+        *make_rules(("create",), JOB, *made),
+        *make_rules(("patch",), CONFIG_MAP),
         *_own_rules(JOB_SET),
-        rule(READ, LEASE, names=(JOBSET_LEASE,)),  # of JobSet's own controller, in whatever namespace
+        make_rule(READ, LEASE, names=(JOBSET_LEASE,)),  # of JobSet's own controller, in whatever namespace
     ]
 
 
-def _scheduling(settings: Configuration) -> list[Json]:
+def _make_scheduling_rules(settings: Configuration) -> list[Json]:
     groups, volumes = pod_groups(settings).kinds, (PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM)
     granted = [
-        *rules(READ, POD, NODE, NAMESPACE, *volumes, POD_DISRUPTION_BUDGET, JOB, JOB_SET, *groups),
-        *rules(READ, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM),
-        *rules(("patch",), RESOURCE_CLAIM),  # the finalizer of claims with devices
-        *rules(STATUS, RESOURCE_CLAIM, of="status"),
-        *rules(STATUS, RESOURCE_CLAIM, of="binding"),  # newer servers check this subresource, too
-        *rules(("patch", "delete"), POD),
-        *rules(("create",), POD, of="binding"),
-        *rules(("create",), POD, of="eviction"),
-        *rules(("patch",), JOB, JOB_SET, *groups),  # the annotations of a gang
-        *rules(STATUS, POD, *groups, of="status"),
-        *rules(("create", "patch"), POD_DISRUPTION_BUDGET),
+        *make_rules(READ, POD, NODE, NAMESPACE, *volumes, POD_DISRUPTION_BUDGET, JOB, JOB_SET, *groups),
+        *make_rules(READ, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM),
+        *make_rules(("patch",), RESOURCE_CLAIM),  # the finalizer of claims with devices
+        *make_rules(STATUS, RESOURCE_CLAIM, of="status"),
+        *make_rules(STATUS, RESOURCE_CLAIM, of="binding"),  # newer servers check this subresource, too
+        *make_rules(("patch", "delete"), POD),
+        *make_rules(("create",), POD, of="binding"),
+        *make_rules(("create",), POD, of="eviction"),
+        *make_rules(("patch",), JOB, JOB_SET, *groups),  # the annotations of a gang
+        *make_rules(STATUS, POD, *groups, of="status"),
+        *make_rules(("create", "patch"), POD_DISRUPTION_BUDGET),
         *_own_rules(*groups),
     ]
     if settings.muster.scheduling.provisioning_class_name:
-        granted += rules((*READ, "create", "delete"), PROVISIONING_REQUEST)
-        granted += [*rules(("create",), POD_TEMPLATE), *_own_rules(PROVISIONING_REQUEST, JOB, JOB_SET)]
+        granted += make_rules((*READ, "create", "delete"), PROVISIONING_REQUEST)
+        granted += [*make_rules(("create",), POD_TEMPLATE), *_own_rules(PROVISIONING_REQUEST, JOB, JOB_SET)]
     return granted
 
 
-def _multicluster(settings: Configuration) -> list[Json]:
+def _make_multicluster_rules(settings: Configuration) -> list[Json]:
     kinds = [mirror.kind for mirror in list_mirrors(settings)]
     groups = pod_groups(settings).kinds
     checks = (ADMISSION_CHECK, MULTI_KUEUE_CLUSTER, MULTI_KUEUE_CONFIG)
     return [
-        *rules(READ, WORKLOAD, CLUSTER_QUEUE, LOCAL_QUEUE, *checks, *kinds),
-        *rules(("get",), *groups),
-        *rules(("patch",), WORKLOAD, CLUSTER_QUEUE, MULTI_KUEUE_CLUSTER),
-        *rules(STATUS, WORKLOAD, CLUSTER_QUEUE, ADMISSION_CHECK, MULTI_KUEUE_CLUSTER, *kinds, of="status"),
+        *make_rules(READ, WORKLOAD, CLUSTER_QUEUE, LOCAL_QUEUE, *checks, *kinds),
+        *make_rules(("get",), *groups),
+        *make_rules(("patch",), WORKLOAD, CLUSTER_QUEUE, MULTI_KUEUE_CLUSTER),
+        *make_rules(STATUS, WORKLOAD, CLUSTER_QUEUE, ADMISSION_CHECK, MULTI_KUEUE_CLUSTER, *kinds, of="status"),
     ]
 
 
-def _jobs(settings: Configuration) -> list[Kind[Any]]:
+def _list_job_kinds(settings: Configuration) -> list[Kind[Any]]:
     """Return the kinds of the engine that queue, except pods, which have rules of their own."""
     return [one.kind for one in list_enabled(INTEGRATIONS, settings)]
 
 
 def _own_rules(*kinds: Kind[Any]) -> list[Json]:
     """Return the rules for creating objects that block the deletion of their owner, for clusters that check that."""
-    return rules(("update",), *kinds, of="finalizers")
+    return make_rules(("update",), *kinds, of="finalizers")

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from muster.api.kinds import Kind
 from muster.api.server.rbac import GROUP
-from muster.install.options import NAME, Json, metadata
+from muster.install.options import NAME, Json, make_metadata
 
 READ: Final = ("get", "list", "watch")
 
 
-def rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Json]:
+def make_rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Json]:
     """Return a rule for each API group of the kinds. of: the subresource."""
     groups: dict[str, list[str]] = {}
     for kind in kinds:
@@ -21,7 +21,7 @@ def rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Json]:
     ]
 
 
-def rule(verbs: Sequence[str], kind: Kind[Any], names: Iterable[str] = ()) -> Json:
+def make_rule(verbs: Sequence[str], kind: Kind[Any], names: Iterable[str] = ()) -> Json:
     """Return a rule for one kind. names: the names of objects; empty for all."""
     named = {"resourceNames": list(names)} if names else {}
     return {"apiGroups": [kind.group], "resources": [kind.plural], **named, "verbs": list(verbs)}
@@ -32,33 +32,33 @@ def cluster_role(name: str, allowed: list[Json], labels: dict[str, str] | None =
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "ClusterRole",
-        "metadata": metadata(name, labels=labels),
+        "metadata": make_metadata(name, labels=labels),
         "rules": allowed,
     }
 
 
-def role(name: str, namespace: str, allowed: list[Json]) -> Json:
+def make_role(name: str, namespace: str, allowed: list[Json]) -> Json:
     """Return a Role of one namespace."""
-    return {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": metadata(name, namespace), "rules": allowed}
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": make_metadata(name, namespace), "rules": allowed}
 
 
 def cluster_binding(name: str, namespace: str, account: str = NAME) -> Json:
     """Return the binding of a ClusterRole to the engine. namespace: the engine's. account: another one there."""
-    head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRoleBinding", "metadata": metadata(name)}
-    return head | {"roleRef": _reference("ClusterRole", name), "subjects": [_account(namespace, account)]}
+    head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRoleBinding", "metadata": make_metadata(name)}
+    return head | {"roleRef": _make_reference("ClusterRole", name), "subjects": [_account(namespace, account)]}
 
 
-def binding(name: str, place: str, namespace: str, *, of: str = "") -> Json:
+def make_binding(name: str, place: str, namespace: str, *, of: str = "") -> Json:
     """Return the binding of a Role to the engine.
 
     place: the namespace of the Role.
     of: the name of the Role, if it differs from `name`.
     """
-    head = {"apiVersion": f"{GROUP}/v1", "kind": "RoleBinding", "metadata": metadata(name, place)}
-    return head | {"roleRef": _reference("Role", of or name), "subjects": [_account(namespace)]}
+    head = {"apiVersion": f"{GROUP}/v1", "kind": "RoleBinding", "metadata": make_metadata(name, place)}
+    return head | {"roleRef": _make_reference("Role", of or name), "subjects": [_account(namespace)]}
 
 
-def _reference(kind: str, name: str) -> Json:
+def _make_reference(kind: str, name: str) -> Json:
     return {"apiGroup": GROUP, "kind": kind, "name": name}
 
 

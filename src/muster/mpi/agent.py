@@ -25,7 +25,7 @@ from muster.mpi.frames import (
     MOST_OF_A_LINE,
     STDERR,
     STDOUT,
-    Request,
+    CommandRequest,
     StrangeRequestError,
     encode_frame,
     read_request,
@@ -126,7 +126,7 @@ class Agent:
             print(f"muster: {self._rank_0}, which ran the job, has gone", file=sys.stderr)
             self._end(1)
 
-    async def _run(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _run(self, request: CommandRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Run a command, pass on its output, and send how it ended."""
         try:
             process = await asyncio.create_subprocess_exec(
@@ -175,7 +175,7 @@ class Agent:
     async def _wait_for_children(self) -> None:
         """Wait, for at most `_GRACE_SECONDS`, until this process has no children left."""
         until = self._clock.monotonic() + _GRACE_SECONDS
-        while _children() and self._clock.monotonic() < until:
+        while _list_children() and self._clock.monotonic() < until:
             await self._clock.sleep(_LOOK_SECONDS)
 
 
@@ -193,7 +193,7 @@ async def _pump(reader: asyncio.StreamReader, channel: int, writer: asyncio.Stre
             await writer.drain()
 
 
-def _children() -> list[int]:
+def _list_children() -> list[int]:
     """Return the living children of this process, including orphans that it has adopted."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return [int(pid) for pid in listed if not _is_zombie(pid)]
@@ -207,7 +207,7 @@ def _is_zombie(pid: str) -> bool:
 
 
 def _signal_children(number: signal.Signals) -> None:
-    for pid in _children():
+    for pid in _list_children():
         _signal_group(pid, number)
 
 

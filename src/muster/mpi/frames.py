@@ -1,7 +1,7 @@
 """Encodes the protocol of rank 0 and an agent, over a connection that both have proved to belong to their job.
 
-Rank 0 sends one line of JSON, a `Request`, and may send numbers of signals behind it, a byte each. An agent answers in
-frames: a byte for the channel, four for the length, and data.
+Rank 0 sends one line of JSON, a `CommandRequest`, and may send numbers of signals behind it, a byte each. An agent
+answers in frames: a byte for the channel, four for the length, and data.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _LENGTH_BYTES = 4
 MOST_OF_A_LINE = 1 << 20  # a daemon of Open MPI gets all host names
 
 
-class Request(Struct, frozen=True, omit_defaults=True):
+class CommandRequest(Struct, frozen=True, omit_defaults=True):
     """A command to run. An empty command asks the agent to hold the connection for as long as `mpirun` runs."""
 
     command: str = ""
@@ -47,15 +47,15 @@ async def read_frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, 
         yield header[0], data
 
 
-def request_line(request: Request) -> bytes:
+def request_line(request: CommandRequest) -> bytes:
     """Return a request as the line that rank 0 sends."""
     return msgspec.json.encode(request) + b"\n"
 
 
-async def read_request(reader: asyncio.StreamReader) -> Request:
+async def read_request(reader: asyncio.StreamReader) -> CommandRequest:
     """Return the request that the other end sends first. Raises `StrangeRequestError`."""
     try:
         line = await reader.readuntil()
-        return msgspec.json.decode(line, type=Request)
+        return msgspec.json.decode(line, type=CommandRequest)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.MsgspecError, ConnectionError) as error:
         raise StrangeRequestError(str(error)) from None

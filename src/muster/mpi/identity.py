@@ -21,17 +21,17 @@ def make_identity(now: datetime) -> bytes:
 
 def server_context(identity: Path) -> ssl.SSLContext:
     """Return the TLS context of an agent, which listens. identity: the file that contains the identity."""
-    return _trusting(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), identity)
+    return _trust_identity(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), identity)
 
 
 def client_context(identity: Path) -> ssl.SSLContext:
     """Return the TLS context of rank 0, which connects. identity: the file that contains the identity."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False  # the identity is the job's, not a host's
-    return _trusting(context, identity)
+    return _trust_identity(context, identity)
 
 
-def _trusting(context: ssl.SSLContext, identity: Path) -> ssl.SSLContext:
+def _trust_identity(context: ssl.SSLContext, identity: Path) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(identity)
     context.load_verify_locations(identity)

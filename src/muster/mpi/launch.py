@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from muster.mpi import remote_shell
-from muster.mpi.frames import ENDING, FAREWELL, HERE, Request, read_frames, request_line
+from muster.mpi.frames import ENDING, FAREWELL, HERE, CommandRequest, read_frames, request_line
 from muster.mpi.hosts import Hosts, hydra_hosts, open_mpi_hosts
 from muster.mpi.variables import launcher_variables
 from muster.runtime.clock import Clock
@@ -120,7 +120,7 @@ class Launch:
             with suppress(OSError):  # ssl.SSLError is one
                 host, port = self._hosts.name(rank), self._hosts.port
                 reader, writer = await asyncio.open_connection(host, port, ssl=self._context)
-                writer.write(request_line(Request()))
+                writer.write(request_line(CommandRequest()))
                 answers = read_frames(reader)
                 if await anext(answers, None) == (HERE, b""):
                     self._agents[rank] = writer

@@ -18,9 +18,9 @@ def is_launcher(command: Sequence[str]) -> bool:
 
 def count_slots(cpus: str, gpus: int) -> int:
     """Return how many MPI processes belong on a worker: one for each GPU, else one for each whole CPU, at least one."""
-    return gpus or max(quantity.milli(cpus) // 1000 if cpus else 0, 1)
+    return gpus or max(quantity.parse_thousandths(cpus) // 1000 if cpus else 0, 1)
 
 
 def count_threads(cpus: str, gpus: int) -> int:
     """Return for how many threads each MPI process of a worker has CPUs, at least one."""
-    return max((quantity.milli(cpus) // 1000 if cpus else 0) // count_slots(cpus, gpus), 1)
+    return max((quantity.parse_thousandths(cpus) // 1000 if cpus else 0) // count_slots(cpus, gpus), 1)

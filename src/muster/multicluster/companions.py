@@ -19,7 +19,7 @@ from muster.api.podgroups import coscheduling
 from muster.api.podgroups.names import TAKEN_BACK_ANNOTATION
 from muster.api.status import ApiError, Status
 from muster.jobs.podgroup.record import KINDS, NATIVE
-from muster.jobs.podgroup.reference import By, Reference, reference_of
+from muster.jobs.podgroup.reference import By, GroupReference, reference_of
 from muster.multicluster.dispatch.clone import is_ours
 from muster.runtime.client import Client
 from muster.runtime.objects import meta_of
@@ -46,7 +46,7 @@ class StrangerError(Exception):
     """The worker already has a PodGroup of that name that this manager did not create."""
 
 
-def list_pod_groups(pods: Iterable[Pod]) -> list[Reference]:
+def list_pod_groups(pods: Iterable[Pod]) -> list[GroupReference]:
     """Return the PodGroups that pods name, each once."""
     references = (reference_of(pod) for pod in pods)
     return list(dict.fromkeys(one for one in references if one is not None and one.name and not one.problem))
@@ -67,7 +67,7 @@ def copy(kind: Kind[Any], document: Json, origin: str, owner: OwnerReference) ->
 
 
 async def bring_pod_group(
-    here: Client, there: Client, group: Reference, namespace: str, origin: str, owner: OwnerReference
+    here: Client, there: Client, group: GroupReference, namespace: str, origin: str, owner: OwnerReference
 ) -> None:
     """Create the PodGroup in the worker, owned by `owner`, unless it exists.
 
@@ -89,7 +89,7 @@ async def bring_pod_group(
         raise ApiError(Status(status="Failure", code=404, reason="NotFound", message=problem))
 
 
-async def is_barred(there: Client, group: Reference, namespace: str, origin: str) -> bool:
+async def is_barred(there: Client, group: GroupReference, namespace: str, origin: str) -> bool:
     """Return whether the worker has a PodGroup of that name that this manager did not create."""
     looks = await asyncio.gather(*(_read_group(there, kind, group.name, namespace) for kind in _KINDS[group.by]))
     return any(existing is not None and not is_ours(meta_of(existing), origin) for existing, _ in looks)

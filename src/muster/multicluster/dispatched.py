@@ -15,7 +15,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.meta import ObjectMeta, OwnerReference
-from muster.jobs.podgroup.reference import Reference
+from muster.jobs.podgroup.reference import GroupReference
 from muster.multicluster.companions import list_pod_groups
 from muster.multicluster.dispatch.views import RemoteJob
 from muster.multicluster.links.sanitizing import add_time_zone
@@ -73,7 +73,7 @@ class Dispatched:
             return f'A pod of a PodGroup goes nowhere without the others: label all of them "{POD_GROUP_NAME_LABEL}"'
         return ""
 
-    def groups(self, jobs: Iterable[Any]) -> list[Reference]:
+    def groups(self, jobs: Iterable[Any]) -> list[GroupReference]:
         """Return the PodGroups that the pods of these jobs name."""
         podsets = self.workload.spec.pod_sets
         return list_pod_groups(pod for job in jobs if self.mirror is not None for pod in self.mirror.pods(job, podsets))

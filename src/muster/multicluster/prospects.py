@@ -19,7 +19,7 @@ from muster.api.kueue import ClusterQueue, Workload
 from muster.api.kueue.names import ADMITTED, FINISHED, QUOTA_RESERVED
 from muster.api.managed.dispatch import home_of
 from muster.api.values.quantity import QuantityError
-from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start, size
+from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start, sum_requests
 from muster.multicluster.dispatch.lead import HEAD_START, WITH_HEAD_STARTS, end, is_silent, renew
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Lead, Remote
 from muster.multicluster.links.clusters import Fleet
@@ -67,7 +67,9 @@ class Prospects:
         self._read_loads()
         load = self._loads.get((cluster, queue.metadata.name), _EMPTY)
         try:
-            return seconds_until_start(size(workload), queue, load, self._remaining_seconds(workload, timedelta()))
+            return seconds_until_start(
+                sum_requests(workload), queue, load, self._remaining_seconds(workload, timedelta())
+            )
         except QuantityError:  # a worker may send anything
             return None
 
@@ -167,7 +169,7 @@ class Prospects:
         holds = home_of(workload.metadata) == cluster
         ran = now - find_last_change(find(workload.status.conditions, ADMITTED), now) if holds else timedelta()
         try:
-            ahead = Ahead(size(workload), self._remaining_seconds(workload, ran), holds)
+            ahead = Ahead(sum_requests(workload), self._remaining_seconds(workload, ran), holds)
         except QuantityError:
             return
         where = (cluster, queue.metadata.name)
@@ -177,7 +179,7 @@ class Prospects:
         """Return how much longer a workload is estimated to run, from its limit and earlier runs."""
         if not self._by_start:
             return UNKNOWN_SECONDS
-        limit = runtimes.limit(workload)
+        limit = runtimes.find_time_limit(workload)
         run = RunTime(limit, self._past.find(runtimes.find_traits(workload), limit))
         rest = estimate_rest(run, max(ran, timedelta()))
         return rest.time.total_seconds() if rest is not None else UNKNOWN_SECONDS

@@ -26,7 +26,7 @@ from muster.api.managed.dispatch import home_of
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.status import ApiError
 from muster.api.validation import names
-from muster.jobs.podgroup.reference import Reference
+from muster.jobs.podgroup.reference import GroupReference
 from muster.multicluster import companions
 from muster.multicluster.dispatch.clone import is_ours, make_clone, make_priority_patch, make_resize_patch
 from muster.multicluster.dispatch.views import Remote
@@ -109,7 +109,7 @@ class Worker:
             self.there.name, workload=await self._read_clone(one), job=one.summarize(await self._read_jobs(one))
         )
 
-    async def accompany(self, one: Dispatched, group: Reference) -> None:
+    async def accompany(self, one: Dispatched, group: GroupReference) -> None:
         """Create the PodGroup that the pods name, before the pods.
 
         Raises `BarredError`, and `ApiError` if none exists in the manager's cluster.

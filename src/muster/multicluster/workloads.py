@@ -77,7 +77,7 @@ class DispatchController(Reconciler):
         self._fleet, self._recorder = fleet, recorder
         self._mirrors = {(mirror.kind.api_version, mirror.kind.kind): mirror for mirror in mirrors}
         self._settings = dispatch_settings(configuration, manager.clock.now())
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owner, _BY_CHECK: _checks_of})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _index_by_owner, _BY_CHECK: _checks_of})
         self._prospects = Prospects(fleet, self._workloads, manager.clock, configuration.dispatcher_name)
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
@@ -154,7 +154,7 @@ class DispatchController(Reconciler):
         plan = decide(view, self._settings, self._clock.now())
         self._prospects.follow_plan(view, plan)
         with ignoring("NotFound", "Conflict"):  # the workload has changed, so it is reconciled again
-            records = tuple(describe_dispatch(view, plan, _subject(one), self._clock.now()))
+            records = tuple(describe_dispatch(view, plan, _find_subject(one), self._clock.now()))
             if plan.home == view.home:
                 result = await self._carry_out(one, plan)
                 self._record(records)
@@ -349,7 +349,7 @@ class DispatchController(Reconciler):
         self._recorder.event(make_reference(WORKLOAD, workload), note.type, note.reason, note.message)
 
 
-def _subject(one: Dispatched) -> Subject:
+def _find_subject(one: Dispatched) -> Subject:
     """Return the job of a workload; the workload itself if it was made for a group of pods."""
     meta = one.workload.metadata
     if len(one.owners) == 1 and not is_group(meta):
@@ -357,7 +357,7 @@ def _subject(one: Dispatched) -> Subject:
     return Subject(one.key, meta.uid)
 
 
-def _owner(workload: Workload) -> Iterable[str]:
+def _index_by_owner(workload: Workload) -> Iterable[str]:
     return [owner.uid for owner in owners_of(workload.metadata)]
 
 

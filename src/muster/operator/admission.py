@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Callable
 
 from muster.api.config import Configuration
-from muster.operator.endpoints import serving
+from muster.operator.endpoints import serve_handlers
 from muster.operator.replica import Replica
 from muster.runtime.control.manager import Manager
 from muster.runtime.tasks import run_together
 from muster.webhooks.bundles import WEBHOOKS, Bundles
-from muster.webhooks.decisions import Decisions
+from muster.webhooks.decisions import ReviewDecisions
 from muster.webhooks.keeping import Certificates
 from muster.webhooks.serving import Reader, make_handlers
 
@@ -39,7 +39,7 @@ class Webhooks:
         """
         self._keeping, self._following, self._certificates = keeping, following, certificates
         keeping.add(Bundles(keeping, certificates, replica.began, WEBHOOKS))
-        self._answers = make_handlers(Decisions(settings), Reader(following).read)
+        self._answers = make_handlers(ReviewDecisions(settings), Reader(following).read)
         self._where = f"{settings.webhook.host}:{settings.webhook.port}"
         self._report = report
         self._serves = False
@@ -55,7 +55,7 @@ class Webhooks:
     async def _serve(self) -> None:
         await self._certificates.ready.wait()
         with self._certificates.context() as context:
-            async with serving(self._where, self._answers, context, "POST") as port:
+            async with serve_handlers(self._where, self._answers, context, "POST") as port:
                 self._report(f"webhooks at port {port}")
                 self._serves = True
                 try:

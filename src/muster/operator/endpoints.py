@@ -61,7 +61,7 @@ def make_metrics_handler(registry: Registry, judge: Judge | None) -> dict[str, H
 
 
 @asynccontextmanager
-async def serving(
+async def serve_handlers(
     where: str, handlers: Mapping[str, Handler], context: ssl.SSLContext | None = None, method: str = "GET"
 ) -> AsyncIterator[int]:
     """Serve the handlers until the end of the context, and yield the port; serve nothing if the address is off.

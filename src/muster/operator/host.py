@@ -14,7 +14,7 @@ from muster.api.config import Configuration
 from muster.controllers.engine import Part
 from muster.insight.reader.queues import is_embedded
 from muster.operator.admission import Webhooks
-from muster.operator.endpoints import make_metrics_handler, make_probe_handlers, serving
+from muster.operator.endpoints import make_metrics_handler, make_probe_handlers, serve_handlers
 from muster.operator.precedence import make_identity
 from muster.operator.replica import FIELD_MANAGER, PARTS, OtherManagerError, Replica
 from muster.operator.scrapers import Scrapers
@@ -87,10 +87,10 @@ async def operate(options: Options, signals: Iterable[signal.Signals], report: C
         # A replica that serves webhooks is ready whatever it waits for, because the API server may need its webhooks
         # for that.
         ready = (webhooks.unready, replica.unready) if webhooks is not None else (replica.unready,)
-        port = await stack.enter_async_context(serving(health, make_probe_handlers(settings.health, *ready)))
+        port = await stack.enter_async_context(serve_handlers(health, make_probe_handlers(settings.health, *ready)))
         report(f"probes at port {port}" if port else "no probes")
         exposed = make_metrics_handler(replica.registry, judge)
-        port = await stack.enter_async_context(serving(settings.metrics.bind_address, exposed, context))
+        port = await stack.enter_async_context(serve_handlers(settings.metrics.bind_address, exposed, context))
         report(f"metrics at port {port}" if port else "no metrics")
         settling = asyncio.create_task(_freeze_after_start(replica))
         stack.callback(settling.cancel)

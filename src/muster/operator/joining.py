@@ -18,7 +18,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS, SERVER_MACHINE
 from muster.api.values.quantity import Quantity
 from muster.cluster.apiserver.identity.certificates import read_private
-from muster.cluster.exposure import variables
+from muster.cluster.exposure import make_variables
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.disk.storage import seed_of
@@ -27,7 +27,7 @@ from muster.cluster.nodes.network.network import Network
 from muster.cluster.nodes.node_object import LEASE_SECONDS
 from muster.cluster.store.directory import DataDirectory
 from muster.operator import nodelogs
-from muster.operator.endpoints import serving
+from muster.operator.endpoints import serve_handlers
 from muster.operator.nodelogs import PORT
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
@@ -185,7 +185,7 @@ def add(manager: Manager, ids: Ids, joining: Joining, identity: Identity, server
         state=state,
         resources=joining.resources,
         played_gpus=joining.played_gpus,
-        defaults=variables(host, port),
+        defaults=make_variables(host, port),
         host_address=_find_own_address(server),
         guest=identity.node,
         holder=identity.holder(joining.name),
@@ -209,7 +209,7 @@ async def serve_logs(
     address = _find_own_address(server)
     tls = nodelogs.make_tls_context(joining.home / "pki", now, (address, joining.name), joining.callers)
     handlers = {nodelogs.PATH: nodelogs.make_log_handler(client, node.node_name, node.pods, node.connection)}
-    async with serving(f"[{address}]:{joining.port}", handlers, tls):
+    async with serve_handlers(f"[{address}]:{joining.port}", handlers, tls):
         yield
 
 

@@ -32,7 +32,7 @@ from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import parse_path
 from muster.cluster.apiserver.visibility import PendingWorkloads, pending_actions
 from muster.operator import frontproxy
-from muster.operator.endpoints import serving
+from muster.operator.endpoints import serve_handlers
 from muster.operator.frontproxy import FrontProxy
 from muster.operator.replica import Replica
 from muster.operator.routes import ANY, Handler
@@ -59,14 +59,16 @@ def make_authorizer(client: Client) -> Authorizer:
     """Return an authorizer that asks the API server whether a user may do something."""
 
     async def authorize(access: Access, version: str) -> None:
-        review = await client.create(SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=_question(access, version)))
+        review = await client.create(
+            SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=_make_access_review(access, version))
+        )
         if not review.status.allowed:
             raise users.refusal(access, review.status.reason)
 
     return authorize
 
 
-def _question(access: Access, version: str) -> SubjectAccessReviewSpec:
+def _make_access_review(access: Access, version: str) -> SubjectAccessReviewSpec:
     plural, _, subresource = access.resource.partition("/")
     on_resource = ResourceAttributes(
         namespace=access.namespace,
@@ -179,7 +181,7 @@ def serve_visibility(
         with certificates.context() as context:
             context.verify_mode = ssl.CERT_OPTIONAL  # probes show no certificate, and get 401
             context.load_verify_locations(cadata=proxy.authorities.encode("ascii", "replace").decode())
-            async with serving(where, {"/": make_handler(server, proxy)}, context, ANY) as port:
+            async with serve_handlers(where, {"/": make_handler(server, proxy)}, context, ANY) as port:
                 report(f"visibility API at port {port}")
                 with replica.selected():
                     await proxies.until_other_than(proxy)

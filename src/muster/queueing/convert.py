@@ -31,9 +31,9 @@ from muster.api.ours.creation import created_at
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.teams import read_limits, read_users
 from muster.api.ours.users import short_user
-from muster.api.pods import amounts, pod_requests
+from muster.api.pods import parse_amounts, pod_requests
 from muster.api.values.nodeaffinity import required_terms
-from muster.api.values.quantity import Quantity, amount, parse
+from muster.api.values.quantity import Quantity, parse, parse_amount
 from muster.api.values.selectors import label_matcher
 from muster.queueing.devices import PodDevices
 from muster.queueing.model import (
@@ -229,7 +229,7 @@ def _is_preempting(conditions: tuple[Condition, ...]) -> bool:
 def _convert_quotas(groups: Iterable[kueue.ResourceGroup]) -> dict[FlavorResource, Quota]:
     return {
         FlavorResource(flavor.name, quota.name): Quota(
-            amount(quota.name, quota.nominal_quota),
+            parse_amount(quota.name, quota.nominal_quota),
             _convert_limit(quota.name, quota.borrowing_limit),
             _convert_limit(quota.name, quota.lending_limit),
         )
@@ -240,7 +240,7 @@ def _convert_quotas(groups: Iterable[kueue.ResourceGroup]) -> dict[FlavorResourc
 
 
 def _convert_limit(resource: str, quantity: Quantity | None) -> int | None:
-    return None if quantity is None else amount(resource, quantity)
+    return None if quantity is None else parse_amount(resource, quantity)
 
 
 def _convert_weight(sharing: kueue.FairSharing | None) -> Fraction:
@@ -326,7 +326,9 @@ def _compute_usage(admission: kueue.Admission, counts: Mapping[str, _Count]) -> 
     """Return the quota that a workload holds: the assigned amounts, scaled to the pods that still need it."""
     usage: dict[FlavorResource, int] = {}
     for podset in admission.pod_set_assignments:
-        for resource, total in scale_usage(amounts(podset.resource_usage), *counts.get(podset.name, _WHOLE)).items():
+        for resource, total in scale_usage(
+            parse_amounts(podset.resource_usage), *counts.get(podset.name, _WHOLE)
+        ).items():
             if flavor := podset.flavors.get(resource):
                 fr = FlavorResource(flavor, resource)
                 usage[fr] = usage.get(fr, 0) + total

@@ -11,7 +11,7 @@ from muster.api.kueue.names import EVICTED_DUE_TO
 from muster.api.ours.decisions import Amount, Decision, Other, Subject, What
 from muster.queueing.model import FlavorResource, PodSet, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node, Tree
-from muster.queueing.scheduling.cycle import Outcome, Preemption
+from muster.queueing.scheduling.cycle import CycleOutcome, CyclePreemption
 from muster.queueing.workload.lifecycle import LifecyclePlan
 
 # Returns the job that a workload belongs to.
@@ -25,7 +25,7 @@ MOST_AMOUNTS = 16
 
 
 def describe_cycle(
-    outcome: Outcome, tree: Tree, find_subject: FindSubject, is_news: IsNews, now: datetime
+    outcome: CycleOutcome, tree: Tree, find_subject: FindSubject, is_news: IsNews, now: datetime
 ) -> Iterator[Decision]:
     """Yield one record for each admission of a cycle, then for each preemption, then for each workload that waits.
 
@@ -69,7 +69,7 @@ def describe_cycle(
 
 
 def _describe_preemption(
-    preemption: Preemption, tree: Tree, find_subject: FindSubject, now: datetime
+    preemption: CyclePreemption, tree: Tree, find_subject: FindSubject, now: datetime
 ) -> Iterator[Decision]:
     """Yield the record of a preemptor, then the record of each victim that is not being evicted already."""
     preemptor = preemption.workload
@@ -93,7 +93,7 @@ def _describe_preemption(
 
 
 def _describe_preemptor(
-    preemption: Preemption, tree: Tree, find_subject: FindSubject, what: What, now: datetime
+    preemption: CyclePreemption, tree: Tree, find_subject: FindSubject, what: What, now: datetime
 ) -> Decision:
     workload, subject = preemption.workload, find_subject(preemption.workload)
     victims = [

@@ -17,7 +17,7 @@ from muster.api.config.types import DeviceClassMapping
 from muster.api.core import PodSpec
 from muster.api.groups.resource import DeviceClass, ExactDeviceRequest, ResourceClaimSpec, ResourceClaimTemplate
 from muster.api.kueue import PodSet, Workload
-from muster.api.pods import all_containers, amounts, pod_requests
+from muster.api.pods import all_containers, parse_amounts, pod_requests
 from muster.api.status import INTERNAL, INVALID, NOT_FOUND, FieldError
 from muster.api.validation.resources import is_extended
 from muster.api.values.quantity import parse
@@ -166,7 +166,7 @@ def devices_by_status(workload: Workload) -> dict[str, PodDevices]:
         if podset is None or not podset.count:
             continue
         own = pod_requests(podset.template.spec)
-        per_pod = {resource: total // podset.count for resource, total in amounts(request.resources).items()}
+        per_pod = {resource: total // podset.count for resource, total in parse_amounts(request.resources).items()}
         by_podset[request.name] = PodDevices({name: number for name, number in per_pod.items() if name not in own})
     return by_podset
 

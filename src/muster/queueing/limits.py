@@ -10,7 +10,7 @@ from muster.api.core import PodSpec
 from muster.api.core.container import ResourceRequirements
 from muster.api.core.quota import LimitRangeItem
 from muster.api.kueue import PodSet
-from muster.api.pods import amounts, pod_requests
+from muster.api.pods import parse_amounts, pod_requests
 from muster.api.status import INVALID, FieldError
 
 Written = tuple[str, ResourceRequirements]
@@ -40,7 +40,7 @@ def _check_limits(specs: Sequence[tuple[str, PodSpec]]) -> Iterator[FieldError]:
     for path, spec in specs:
         pod = [(f"{path}.resources", spec.resources)] if spec.resources is not None else []
         for place, resources in (*_list_containers(path, spec), *pod):
-            if names := _find_exceeding(amounts(resources.requests), [amounts(resources.limits)]):
+            if names := _find_exceeding(parse_amounts(resources.requests), [parse_amounts(resources.limits)]):
                 yield FieldError(place, INVALID, names, "requests must not exceed its limits")
 
 
@@ -57,9 +57,9 @@ def _check_ranges(specs: Sequence[tuple[str, PodSpec]], ranges: Sequence[LimitRa
 def _check_bounds(
     place: str, least: Mapping[str, int], most: Mapping[str, int], items: Sequence[LimitRangeItem]
 ) -> Iterator[FieldError]:
-    if names := _find_exceeding(most, [amounts(item.max) for item in items]):
+    if names := _find_exceeding(most, [parse_amounts(item.max) for item in items]):
         yield FieldError(place, INVALID, names, "requests must not be above the limitRange max")
-    if names := sorted({name for item in items for name in _find_exceeding(amounts(item.min), [least])}):
+    if names := sorted({name for item in items for name in _find_exceeding(parse_amounts(item.min), [least])}):
         yield FieldError(place, INVALID, names, "requests must not be below the limitRange min")
 
 
@@ -71,7 +71,7 @@ def _list_containers(path: str, spec: PodSpec) -> Iterator[Written]:
 
 def _find_extremes(resources: ResourceRequirements) -> tuple[dict[str, int], dict[str, int]]:
     """Return, by resource, the smaller and the larger of request and limit."""
-    requests, limits = amounts(resources.requests), amounts(resources.limits)
+    requests, limits = parse_amounts(resources.requests), parse_amounts(resources.limits)
     least, most = limits | requests, requests | limits
     return {name: min(least[name], most[name]) for name in most}, {name: max(least[name], most[name]) for name in most}
 

@@ -1,6 +1,6 @@
 """The values that admission decides on: queues, flavors and workloads with only the fields that it needs.
 
-Amounts are integers in the units of `api.quantity.amount` (thousandths of a CPU, whole units of everything else).
+Amounts are integers in the units of `api.quantity.parse_amount` (thousandths of a CPU, whole units of everything else).
 Values are frozen. The changing state is in `quota.tree.Tree` (usage) and `queues.Queues` (waiting workloads).
 
 Structs with an instance for each workload opt out of garbage collection, as in `api.meta.Struct`.
@@ -223,7 +223,7 @@ class Mode(IntEnum):
     FIT = 4
 
 
-class Choice(Struct, frozen=True, gc=False):
+class FlavorChoice(Struct, frozen=True, gc=False):
     """The flavor chosen for one resource of a podset.
 
     level: 0 within the quota of the queue, else the height of the subtree whose quota suffices.
@@ -269,7 +269,7 @@ class PodSetAssignment(Struct, frozen=True, gc=False):
 
     name: str
     count: int
-    flavors: Mapping[str, Choice]
+    flavors: Mapping[str, FlavorChoice]
     requests: Mapping[str, int]
     reasons: tuple[str, ...] = ()
     attempts: tuple[FlavorAttempt, ...] = ()

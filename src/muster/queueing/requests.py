@@ -51,7 +51,7 @@ class ResourceRules(Struct, frozen=True):
 
 
 def requests_of(pod: PodSpec, rules: ResourceRules) -> dict[str, int]:
-    """Return the amounts that quotas count for one pod, in the units of `quantity.amount`. Raises `QuantityError`."""
+    """Return the amounts that quotas count for one pod, in units of `quantity.parse_amount`. Raises `QuantityError`."""
     requests = _zero_requests(pod) | pod_requests(pod)
     if rules.excluded:
         requests = {

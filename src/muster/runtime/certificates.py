@@ -54,13 +54,13 @@ def read_certificates(pem: bytes) -> tuple[tuple[x509.Certificate, ...], tuple[s
     usable, problems = [], []
     for block in _BLOCK.findall(pem):
         try:
-            usable.append(_certificate(block))
+            usable.append(_load_certificate(block))
         except ValueError as error:
             problems.append(str(error))
     return tuple(usable), tuple(problems)
 
 
-def _certificate(pem: bytes) -> x509.Certificate:
+def _load_certificate(pem: bytes) -> x509.Certificate:
     """Return the first certificate in a PEM text.
 
     Raises `ValueError`, also for a certificate about which the library only warns so far.
@@ -78,7 +78,7 @@ def _certificate(pem: bytes) -> x509.Certificate:
 
 def parse_credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
     """Parse a certificate and its key from two PEM texts. Raises `ValueError` that says what is wrong."""
-    certificate = _certificate(certificate_pem)
+    certificate = _load_certificate(certificate_pem)
     try:
         key = serialization.load_pem_private_key(key_pem, password=None)
     except TypeError:
@@ -96,7 +96,7 @@ def make_authority(name: str, now: datetime, life: timedelta) -> Credential:
     # The serial number is in the name, so that clients can tell an old authority from a new one.
     serial = x509.random_serial_number()
     subject = subject_of(f"{name}-{serial % 2**32:08x}")
-    builder = _builder(subject, subject, key, serial, now, life)
+    builder = _make_builder(subject, subject, key, serial, now, life)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
     return Credential(builder.sign(key, hashes.SHA256()), key)
@@ -112,7 +112,7 @@ def issue_certificate(
 ) -> Credential:
     """Return a new credential signed by the authority; `names` are the hosts and addresses of a server."""
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(subject, authority.certificate.subject, key, x509.random_serial_number(), now, life)
+    builder = _make_builder(subject, authority.certificate.subject, key, x509.random_serial_number(), now, life)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -153,7 +153,7 @@ def subject_of(common_name: str, organizations: Iterable[str] = ()) -> x509.Name
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(
+def _make_builder(
     subject: x509.Name,
     issuer: x509.Name,
     key: Key,

@@ -88,7 +88,7 @@ class Client:
 
         As every verb does, it raises `TransportError` if no usable answer comes.
         """
-        return self._decode(kind, (await self._send("GET", _path(kind, name, namespace))).body)
+        return self._decode(kind, (await self._send("GET", _make_path(kind, name, namespace))).body)
 
     async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
         """Return one object, or None if it does not exist."""
@@ -213,7 +213,7 @@ class Client:
         """Replace a whole object; only for objects whose every field we know (our own kinds, leases)."""
         meta = meta_of(obj)
         query = self._manager | _query(dryRun="All" if dry_run else "")
-        path = _path(kind, meta.name, meta.namespace, subresource)
+        path = _make_path(kind, meta.name, meta.namespace, subresource)
         return self._decode(kind, (await self._send("PUT", path, query, kind.encode(obj))).body)
 
     async def patch(
@@ -234,7 +234,7 @@ class Client:
         or object.
         """
         query = self._manager | _query(dryRun="All" if dry_run else "", force="true" if force else "")
-        path = _path(kind, name, namespace, subresource)
+        path = _make_path(kind, name, namespace, subresource)
         try:
             response = await self._send("PATCH", path, query, msgspec.json.encode(patch), type)
         except ApiError as error:
@@ -301,7 +301,7 @@ class Client:
             options["gracePeriodSeconds"] = grace_period_seconds
         if uid is not None or resource_version is not None:
             options["preconditions"] = _query(uid=uid or "", resourceVersion=resource_version or "")
-        await self._send("DELETE", _path(kind, name, namespace), {}, msgspec.json.encode(options))
+        await self._send("DELETE", _make_path(kind, name, namespace), {}, msgspec.json.encode(options))
 
     async def delete_object(self, kind: Kind[T], obj: T, *, grace_period_seconds: int | None = None) -> None:
         """Request the deletion of an object if the server's object has the same UID.
@@ -313,7 +313,7 @@ class Client:
 
     async def post(self, kind: Kind[Any], name: str, namespace: str, subresource: str, body: Mapping[str, Any]) -> None:
         """Create a subresource of an object, such as `binding` or `eviction`."""
-        path = _path(kind, name, namespace, subresource)
+        path = _make_path(kind, name, namespace, subresource)
         await self._send("POST", path, dict(self._manager), msgspec.json.encode(body))
 
     async def raw(self, request: Request) -> Response:
@@ -342,7 +342,7 @@ class Client:
         return await self.raw(Request(method, path, query or {}, body, content_type))
 
 
-def _path(kind: Kind[Any], name: str, namespace: str, subresource: str = "") -> str:
+def _make_path(kind: Kind[Any], name: str, namespace: str, subresource: str = "") -> str:
     """Return the path of one object. Raises `ApiError` (400) for an empty name, which would mean all objects."""
     if not name:
         raise bad_request("resource name may not be empty")

@@ -106,12 +106,12 @@ class _JumpingSelector(selectors.BaseSelector):
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         if self._sealed:
             _refuse("a file descriptor")
-        key = selectors.SelectorKey(fileobj, _number(fileobj), events, data)
+        key = selectors.SelectorKey(fileobj, _get_descriptor(fileobj), events, data)
         self._keys[key.fd] = key
         return key
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._keys.pop(_number(fileobj))
+        return self._keys.pop(_get_descriptor(fileobj))
 
     def get_map(self) -> dict[int, selectors.SelectorKey]:  # type: ignore[override]
         return self._keys
@@ -153,7 +153,7 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-def _number(fileobj: Any) -> int:
+def _get_descriptor(fileobj: Any) -> int:
     return fileobj if isinstance(fileobj, int) else fileobj.fileno()
 
 
@@ -174,13 +174,13 @@ def _place(task: asyncio.Task[Any]) -> str:
     places = []
     waiting: Any = task.get_coro()
     while waiting is not None:
-        frame = _attribute(waiting, "cr_frame", "gi_frame", "ag_frame")
+        frame = _get_attribute(waiting, "cr_frame", "gi_frame", "ag_frame")
         if isinstance(frame, FrameType):
             code = frame.f_code
             places.append(f"{code.co_qualname} ({Path(code.co_filename).name}:{frame.f_lineno})")
-        waiting = _attribute(waiting, "cr_await", "gi_yieldfrom", "ag_await")
+        waiting = _get_attribute(waiting, "cr_await", "gi_yieldfrom", "ag_await")
     return " > ".join(places) or repr(task)
 
 
-def _attribute(obj: Any, *names: str) -> Any:
+def _get_attribute(obj: Any, *names: str) -> Any:
     return next((getattr(obj, name) for name in names if hasattr(obj, name)), None)

@@ -22,7 +22,7 @@ _RECORD = re.compile(rb"(?m)^- (attempt|missing) F (\d+)\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LineRun:
     """Consecutive lines of a log that were written in one piece: same time, same stream. Or a part of one long line."""
 
     stamp: bytes
@@ -37,7 +37,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AttemptRecord:
     """A record in a log: all lines from here on are of this attempt of the container, counted from 0."""
 
     number: int
@@ -68,7 +68,7 @@ class KeptPod(msgspec.Struct, frozen=True, rename="camel"):
     job_index: str = ""
 
 
-def split_runs(block: bytes) -> Iterator[Run]:
+def split_runs(block: bytes) -> Iterator[LineRun]:
     """Split whole lines of a log into runs.
 
     Only a newline ends a line. A line without a head, as a full disk leaves it, is skipped.
@@ -81,10 +81,10 @@ def split_runs(block: bytes) -> Iterator[Run]:
         stamp, kind = head[:STAMP_BYTES], head[STAMP_BYTES:]
         if kind in _WHOLE:
             text = b"\n".join([line[HEAD_BYTES:] for line in lines[start:position]])
-            yield Run(stamp, _WHOLE[kind], text + b"\n", position - start)
+            yield LineRun(stamp, _WHOLE[kind], text + b"\n", position - start)
         elif kind in _PARTIAL:
             for line in lines[start:position]:
-                yield Run(stamp, _PARTIAL[kind], line[HEAD_BYTES:], 1)
+                yield LineRun(stamp, _PARTIAL[kind], line[HEAD_BYTES:], 1)
 
 
 def ends_line(line: bytes) -> bool:
@@ -92,18 +92,18 @@ def ends_line(line: bytes) -> bool:
     return line[STAMP_BYTES:HEAD_BYTES] in _WHOLE
 
 
-def read_raw(block: bytes) -> Iterator[Run | Attempt | Missing]:
+def read_raw(block: bytes) -> Iterator[LineRun | AttemptRecord | Missing]:
     """Split whole lines of a raw log into runs and the node's records."""
     position = 0
     records = _RECORD.finditer(block) if block.startswith(b"- ") or b"\n- " in block else ()
     for match in records:
         yield from split_runs(block[position : match.start()])
-        yield (Attempt if match[1] == b"attempt" else Missing)(int(match[2]))
+        yield (AttemptRecord if match[1] == b"attempt" else Missing)(int(match[2]))
         position = match.end()
     yield from split_runs(block[position:])
 
 
-def record(what: Attempt | Missing) -> bytes:
+def record(what: AttemptRecord | Missing) -> bytes:
     """Return the line of a node's record in a raw log."""
-    name, number = ("attempt", what.number) if isinstance(what, Attempt) else ("missing", what.bytes)
+    name, number = ("attempt", what.number) if isinstance(what, AttemptRecord) else ("missing", what.bytes)
     return b"- %s F %d\n" % (name.encode(), number)

@@ -95,36 +95,36 @@ def make_counter(name: str, text: str, labels: Sequence[str]) -> Series[Tally]:
     """Return the series of a counter."""
 
     def write(pairs: Sequence[tuple[str, str]], tally: Tally) -> Iterable[str]:
-        return (f"{name}{_braced(pairs)} {_number(tally.value)}\n",)
+        return (f"{name}{_render_labels(pairs)} {_format_number(tally.value)}\n",)
 
-    return Series(_head(name, text, "counter"), labels, Tally, write)
+    return Series(_render_head(name, text, "counter"), labels, Tally, write)
 
 
 def make_histogram(name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> Series[Spread]:
     """Return the series of a histogram."""
-    edges = [_number(bound) for bound in (*bounds, float("inf"))]
+    edges = [_format_number(bound) for bound in (*bounds, float("inf"))]
 
     def write(pairs: Sequence[tuple[str, str]], spread: Spread) -> Iterable[str]:
-        before, after = f"{name}_bucket{_braced([*pairs, ('le', _EDGE)])} ".split(_EDGE)
+        before, after = f"{name}_bucket{_render_labels([*pairs, ('le', _EDGE)])} ".split(_EDGE)
         counts = [*accumulate(spread.counts)]
         for edge, count in zip(edges, counts, strict=True):
-            yield f"{before}{edge}{after}{_number(count)}\n"
-        braced = _braced(pairs)
-        yield f"{name}_count{braced} {_number(counts[-1])}\n"
-        yield f"{name}_sum{braced} {_number(spread.total)}\n"
+            yield f"{before}{edge}{after}{_format_number(count)}\n"
+        braced = _render_labels(pairs)
+        yield f"{name}_count{braced} {_format_number(counts[-1])}\n"
+        yield f"{name}_sum{braced} {_format_number(spread.total)}\n"
 
-    return Series(_head(name, text, "histogram"), labels, lambda: Spread(bounds), write)
+    return Series(_render_head(name, text, "histogram"), labels, lambda: Spread(bounds), write)
 
 
 _EDGE = "\n"  # stands for the bound of a bucket: no escaped value of a label has a line feed
 
 
-def _head(name: str, text: str, kind: str) -> str:
+def _render_head(name: str, text: str, kind: str) -> str:
     escaped = text.replace("\\", r"\\").replace("\n", r"\n")
     return f"# HELP {name} {escaped}\n# TYPE {name} {kind}\n"
 
 
-def _braced(pairs: Sequence[tuple[str, str]]) -> str:
+def _render_labels(pairs: Sequence[tuple[str, str]]) -> str:
     """Return labels as the text format has them, in the order of their names."""
     return "{" + ",".join([f'{name}="{value}"' for name, value in sorted(pairs)]) + "}" if pairs else ""
 
@@ -133,5 +133,5 @@ def _escape(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(floatToGoString(value))  # type: ignore[no-untyped-call]

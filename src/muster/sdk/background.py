@@ -98,7 +98,7 @@ class Background:
         await cancel(asyncio.all_tasks() - {asyncio.current_task()})
 
 
-def background() -> Background:
+def get_background() -> Background:
     """Return the background of this process.
 
     A forked process gets a new background, because it does not inherit the thread.

@@ -38,7 +38,7 @@ def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Map
     """Return which part of a call cannot be pickled."""
     import cloudpickle
 
-    parts = {f"the function {title(function)}": function}
+    parts = {f"the function {name_function(function)}": function}
     parts |= {f"argument {number}": value for number, value in enumerate(args)}
     parts |= {f"argument {name}": value for name, value in kwargs.items()}
     for what, value in parts.items():
@@ -49,7 +49,7 @@ def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Map
     return "the call"
 
 
-def title(function: Callable[..., Any]) -> str:
+def name_function(function: Callable[..., Any]) -> str:
     """Return the name of a function as users know it: for a `functools.partial`, the name of the wrapped function."""
     named = getattr(function, "func", function)  # of a functools.partial
     return getattr(named, "__name__", "") or type(named).__name__
@@ -104,7 +104,7 @@ class Outcome:
             raise JobFailedError(job, text) from error
 
 
-def outcomes(directory: Path, ranks: int) -> list[Outcome | None]:
+def read_outcomes(directory: Path, ranks: int) -> list[Outcome | None]:
     """Read the outcomes that the ranks wrote into the directory of a call; None for each missing one.
 
     Raises `Error`.

@@ -30,8 +30,8 @@ from muster.actions.submission.sweep import Sweep
 from muster.api.core import NODE
 from muster.api.ours.trials import Array
 from muster.api.status import ApiError
-from muster.api.values.quantity import milli
-from muster.insight.jobs.state import OPEN, Ending, JobState, Verdict, find_job_state
+from muster.api.values.quantity import parse_thousandths
+from muster.insight.jobs.state import OPEN, Ending, JobState, NeverVerdict, find_job_state
 from muster.insight.jobs.state import parse_rank as worker_named
 from muster.insight.reader.job import investigate
 from muster.insight.reader.lists import Lists
@@ -43,7 +43,7 @@ from muster.runtime.ids import Random
 from muster.runtime.tasks import run_until_first
 from muster.runtime.transport import TransportError
 from muster.sdk import worker
-from muster.sdk.calls import Outcome, list_returned_ranks, outcome_of, outcomes, packed_call, title
+from muster.sdk.calls import Outcome, list_returned_ranks, name_function, outcome_of, packed_call, read_outcomes
 from muster.sdk.connections import Connections
 from muster.sdk.directories import call_directory, new_directory
 from muster.sdk.errors import Error
@@ -56,7 +56,7 @@ What = Callable[..., Any] | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class JobReference:
     """A job and the session that reaches it. The UID distinguishes the job from a later job of the same name.
 
     opened: the session, which belongs to `process`.
@@ -152,7 +152,7 @@ def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -
     if callable(what):
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
             raise TypeError(f"args is the list of the arguments; for the one argument {args!r} say args=({args!r},)")
-        return Work([title(what)], packed_call(what, args, kwargs or {}))
+        return Work([name_function(what)], packed_call(what, args, kwargs or {}))
     if args or kwargs:
         raise Error("args= and kwargs= belong to a function; put all words of a command into its list")
     if not isinstance(what, str | Sequence):
@@ -163,7 +163,7 @@ def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -
     return Work(words, command=["sh", "-c", what] if isinstance(what, str) else words)
 
 
-async def run(connections: Connections, work: Work, options: Options) -> Reference:
+async def run(connections: Connections, work: Work, options: Options) -> JobReference:
     """Submit the work; return the job. Raises `UserError`, and the errors of the server."""
     if work.command:
         return await _submit(await _open_session(connections, options), work.command, work.name, options)
@@ -202,7 +202,7 @@ async def count_cpus(connections: Connections, options: Options) -> Sequence[int
     nodes = await lists.of(NODE)
     if nodes is None:
         raise UserError(lists.lacking(NODE))
-    return [milli(node.status.allocatable.get("cpu", "0")) for node in nodes if not node.spec.unschedulable]
+    return [parse_thousandths(node.status.allocatable.get("cpu", "0")) for node in nodes if not node.spec.unschedulable]
 
 
 async def submit_workers(
@@ -212,7 +212,7 @@ async def submit_workers(
     name: Sequence[str],
     options: Options,
     sweep: Sweep | None = None,
-) -> Reference:
+) -> JobReference:
     """Submit workers that make the calls in a directory; return the job.
 
     how: `worker.ONCE` for workers that make one call, or `worker.STAY` for workers that make the calls that arrive over
@@ -236,7 +236,7 @@ async def _open_session(connections: Connections, options: Options) -> Session:
 
 async def _submit(
     session: Session, command: Sequence[str], name: Sequence[str], options: Options, sweep: Sweep | None = None
-) -> Reference:
+) -> JobReference:
     client = session.client
     local = await is_embedded(client)
     queue = await queue_to_name(client, session.namespace, options.get("queue", ""), embedded=local)
@@ -258,13 +258,13 @@ async def _submit(
         raise
 
 
-async def _create(session: Session, gang: Gang, *, named: bool) -> Reference:
+async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
     """Create the job. Raises `UserError` if the job can never start and the cluster cannot change.
 
     named: whether the caller chose the name. Otherwise another name is used if the first is taken.
     """
     job = await submit(session.client, gang, log.warning, named=named)
-    reference = Reference(session, gang.name, gang.namespace, job.metadata.uid)
+    reference = JobReference(session, gang.name, gang.namespace, job.metadata.uid)
     asks = gang.cpus or gang.memory or gang.gpus or (session.own and gang.most_workers > 1)
     verdict = await _foresee(session, job) if asks else OPEN
     if verdict.sentence:
@@ -277,27 +277,27 @@ async def _create(session: Session, gang: Gang, *, named: bool) -> Reference:
     return reference
 
 
-async def remove(reference: Reference) -> None:
+async def remove(reference: JobReference) -> None:
     """Delete a job that was just submitted."""
     job = await record(reference)
     where = reference.name, reference.namespace
     await reference.session.client.delete(job.kind, *where, propagation="Background", uid=reference.uid)
 
 
-async def _foresee(session: Session, job: JobRecord) -> Verdict:
+async def _foresee(session: Session, job: JobRecord) -> NeverVerdict:
     from muster.actions.submission.foresight import predict_start  # importing it takes long
 
     return await predict_start(session, job)
 
 
-async def find(connections: Connections, name: str, options: Options) -> Reference:
+async def find(connections: Connections, name: str, options: Options) -> JobReference:
     """Return the reference to an existing job. Raises `ApiError` if there is none."""
     session = await _open_session(connections, options)
     job = await get_job(session.client, name, session.namespace)
-    return Reference(session, name, session.namespace, job.metadata.uid)
+    return JobReference(session, name, session.namespace, job.metadata.uid)
 
 
-async def record(reference: Reference) -> JobRecord:
+async def record(reference: JobReference) -> JobRecord:
     """Read the present record of a job. Raises `ApiError` if it is deleted, `UserError` if another job has its name."""
     job = await get_job(reference.session.client, reference.name, reference.namespace)
     if job.metadata.uid != reference.uid:
@@ -305,12 +305,12 @@ async def record(reference: Reference) -> JobRecord:
     return job
 
 
-async def wait_for_ending(reference: Reference) -> Ending:
+async def wait_for_ending(reference: JobReference) -> Ending:
     """Wait for the end of a job; return how it ended."""
     return await _make_follower(reference).run(await record(reference))
 
 
-async def wait_for_end(reference: Reference) -> Ended:
+async def wait_for_end(reference: JobReference) -> Ended:
     """Wait for the end of a job; return how it ended, with the outcomes of its ranks."""
     job = await record(reference)
     end = await _make_follower(reference).run(job)
@@ -318,7 +318,7 @@ async def wait_for_end(reference: Reference) -> Ended:
     if directory is None:
         return Ended(reference.name, end, None)
     ranks = (await record(reference)).wanted if end.code == 0 else job.wanted  # the job may have been scaled
-    return Ended(reference.name, end, await asyncio.to_thread(outcomes, directory, ranks))
+    return Ended(reference.name, end, await asyncio.to_thread(read_outcomes, directory, ranks))
 
 
 async def submit_and_wait(connections: Connections, work: Work, options: Options) -> Ended:
@@ -339,7 +339,7 @@ async def _end_unawaited(ending: Awaitable[object]) -> None:
         log.warning("the job may still be there: %s", error)
 
 
-async def trial_ended(reference: Reference, rank: int) -> Ended:
+async def trial_ended(reference: JobReference, rank: int) -> Ended:
     """Wait for the end of one trial; return its outcome, in the form of a job with only this rank."""
     await any_trial(reference, [rank])
     job = await record(reference)
@@ -355,7 +355,7 @@ async def trial_ended(reference: Reference, rank: int) -> Ended:
     return Ended(reference.name, await wait_for_ending(reference), [None], rank)
 
 
-async def any_trial(reference: Reference, ranks: Collection[int]) -> None:
+async def any_trial(reference: JobReference, ranks: Collection[int]) -> None:
     """Wait until one of these trials has ended."""
     changed = asyncio.Event()
     follower = replace(_make_follower(reference), report=lambda _: changed.set())
@@ -373,12 +373,12 @@ async def any_trial(reference: Reference, ranks: Collection[int]) -> None:
         following.cancel()
 
 
-async def any_ended(jobs: Collection[Reference], trials: Collection[tuple[Reference, Collection[int]]]) -> None:
+async def any_ended(jobs: Collection[JobReference], trials: Collection[tuple[JobReference, Collection[int]]]) -> None:
     """Wait until one of these jobs, or one of these trials, has ended."""
     await run_until_first(*(wait_for_ending(job) for job in jobs), *(any_trial(job, ranks) for job, ranks in trials))
 
 
-async def trials_done(reference: Reference) -> Collection[int]:
+async def trials_done(reference: JobReference) -> Collection[int]:
     """Return the ranks of the trials that have ended and will not be retried.
 
     The outcome of a trial is written before the job's status counts the trial. A trial whose call raised may be
@@ -393,19 +393,19 @@ async def trials_done(reference: Reference) -> Collection[int]:
     return await asyncio.to_thread(list_returned_ranks, directory, counted) | counted
 
 
-async def watch(reference: Reference, tell: Callable[[JobState], None]) -> Ending:
+async def watch(reference: JobReference, tell: Callable[[JobState], None]) -> Ending:
     """Call `tell` with each new state of a job; return how it ended."""
     return await replace(_make_follower(reference), report=tell).run(await record(reference))
 
 
-async def state(reference: Reference) -> str:
+async def read_state(reference: JobReference) -> str:
     """Return the state of a job in a word. Raises `ApiError` if it is deleted."""
     job = await record(reference)
     facts = await investigate(reference.session.client, reference.namespace, reference.name, RealClock().now())
     return facts.state.word if facts is not None else find_job_state(job, ()).word
 
 
-async def logs(reference: Reference, rank: int | None, stream: bytes = b"") -> list[str]:
+async def read_logs(reference: JobReference, rank: int | None, stream: bytes = b"") -> list[str]:
     """Return the lines printed so far.
 
     rank: the worker whose lines to return; None for all workers.
@@ -434,7 +434,7 @@ async def logs(reference: Reference, rank: int | None, stream: bytes = b"") -> l
     return printed_lines
 
 
-async def follow(reference: Reference, rank: int | None, tell: Callable[[Sequence[str]], Awaitable[None]]) -> Ending:
+async def follow(reference: JobReference, rank: int | None, tell: Callable[[Sequence[str]], Awaitable[None]]) -> Ending:
     """Call `tell` with lines as workers print them, waiting for each call; return how the job ended."""
     job = await record(reference)
     splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1)
@@ -452,14 +452,14 @@ def _select_rank(job: JobRecord, rank: int | None) -> Excerpt:
         raise UserError(str(error)) from None
 
 
-def _make_follower(reference: Reference) -> Follower:
+def _make_follower(reference: JobReference) -> Follower:
     client = reference.session.client
     return Follower(
         client, RealClock(), Random(), reference.namespace, reference.name, warn=log.warning, reach=make_reach(client)
     )
 
 
-async def why(reference: Reference) -> Why:
+async def why(reference: JobReference) -> Why:
     """Return why a job does not run, or where it runs."""
     await record(reference)
     answer = await explain(reference.session.client, reference.namespace, reference.name, RealClock().now())
@@ -468,13 +468,13 @@ async def why(reference: Reference) -> Why:
     return Why("\n".join(render_lines(*answer)), make_document(*answer))
 
 
-async def cancel(reference: Reference) -> str:
+async def cancel(reference: JobReference) -> str:
     """Cancel a job; return what happened in a few words."""
     await record(reference)
     return await cancel_job(reference.session.client, reference.name, reference.namespace)
 
 
-async def scale(reference: Reference, workers: int) -> None:
+async def scale(reference: JobReference, workers: int) -> None:
     """Change the number of workers of a job."""
     await record(reference)
     session = replace(reference.session, namespace=reference.namespace)

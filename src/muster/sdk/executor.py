@@ -11,13 +11,13 @@ from typing import Any, ParamSpec, TypeVar, Unpack
 
 from muster.insight.jobs.state import Ending
 from muster.sdk import core, worker
-from muster.sdk.background import background
+from muster.sdk.background import get_background
 from muster.sdk.core import Ended
 from muster.sdk.errors import Error
 from muster.sdk.jobs import Job
-from muster.sdk.options import Options, normalize_options, whole
+from muster.sdk.options import Options, normalize_options, require_whole_number
 from muster.sdk.pool import Pool
-from muster.sdk.results import result
+from muster.sdk.results import collect_result
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Executor(concurrent.futures.Executor):
     """
 
     def __init__(self, *, array: int = 1, **options: Unpack[Options]) -> None:
-        array = whole("array", array)
+        array = require_whole_number("array", array)
         if array < 1:
             raise Error(f"array={array}: the least is 1 call at a time")
         self._options = normalize_options(options)
@@ -117,7 +117,7 @@ class Executor(concurrent.futures.Executor):
 
     def _start_workers(self) -> None:
         """Start the workers."""
-        thread = background()
+        thread = get_background()
         options: Options = {**self._options, "workers": self._array}
         self._directory = directory = thread.call(core.directory_of(thread.connections, options))
         self._pool = pool = Pool(directory)
@@ -151,14 +151,14 @@ class Executor(concurrent.futures.Executor):
         return outcome.value(self._job.name, rank)
 
     def _call_in_job(self, work: core.Work) -> Any:
-        thread = background()
+        thread = get_background()
         with self._turn:
             if self._terminated:
                 raise CancelledError
             gang = thread.start(core.submit_and_wait(thread.connections, work, self._options))
             self._gangs.add(gang)
         try:
-            return result(gang.result())
+            return collect_result(gang.result())
         finally:
             with self._turn:
                 self._gangs.discard(gang)

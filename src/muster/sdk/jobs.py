@@ -4,11 +4,11 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 from muster.sdk import core
-from muster.sdk.background import background
-from muster.sdk.core import Reference, What, Why
+from muster.sdk.background import get_background
+from muster.sdk.core import JobReference, What, Why
 from muster.sdk.feed import Feed
 from muster.sdk.options import Options, normalize_options
-from muster.sdk.results import result
+from muster.sdk.results import collect_result
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Job:
     """A submitted job. The job continues whatever happens to this object."""
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: JobReference) -> None:
         self._reference = reference
 
     def __repr__(self) -> str:
@@ -30,11 +30,11 @@ class Job:
     @property
     def state(self) -> str:
         """The state in a word of `muster ps`: Queued, Running, Completed, Failed and others."""
-        return background().call(core.state(self._reference))
+        return get_background().call(core.read_state(self._reference))
 
     def done(self) -> bool:
         """Return whether the job has ended."""
-        return background().call(core.record(self._reference)).end is not None
+        return get_background().call(core.record(self._reference)).end is not None
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until the job has ended; return its exit code.
@@ -50,15 +50,15 @@ class Job:
         first worker that failed, `JobFailedError` if it died without one, and `TimeoutError`. Results are unpickled,
         which is safe because they come from a directory that only this user can write.
         """
-        return result(self._awaited(core.wait_for_end(self._reference), timeout))
+        return collect_result(self._awaited(core.wait_for_end(self._reference), timeout))
 
     def logs(self, rank: int | None = None) -> str:
         """Return the output so far: of all workers, each line with its rank, or of one worker."""
-        return "".join(f"{line}\n" for line in background().call(core.logs(self._reference, rank)))
+        return "".join(f"{line}\n" for line in get_background().call(core.read_logs(self._reference, rank)))
 
     def follow(self, rank: int | None = None) -> Iterator[str]:
         """Yield the lines of the job as they are printed, until it ends."""
-        thread, feed = background(), Feed[str]()
+        thread, feed = get_background(), Feed[str]()
         following = thread.start(feed.filled_by(core.follow(self._reference, rank, feed.tell)))
         try:
             while (lines := thread.call(feed.take())) is not None:
@@ -72,27 +72,27 @@ class Job:
 
         `print` shows the answer as text.
         """
-        return background().call(core.why(self._reference))
+        return get_background().call(core.why(self._reference))
 
     def cancel(self) -> None:
         """Cancel the job, and return without waiting for its workers to end.
 
         The workers get SIGTERM and their grace period. On a cluster that `muster up` did not start, the job is deleted.
         """
-        background().call(core.cancel(self._reference))
+        get_background().call(core.cancel(self._reference))
 
     def scale(self, workers: int) -> None:
         """Change the number of workers of the job."""
-        background().call(core.scale(self._reference, workers))
+        get_background().call(core.scale(self._reference, workers))
 
     def _awaited(self, end: Coroutine[Any, Any, T], timeout: float | None) -> T:
         try:
-            return background().call(end, timeout)
+            return get_background().call(end, timeout)
         except TimeoutError:
             raise TimeoutError(f"{self.name} has not ended within {timeout:g} s; it goes on") from None
 
     @property
-    def reference(self) -> Reference:
+    def reference(self) -> JobReference:
         """The reference to the job, for `muster.aio`."""
         return self._reference
 
@@ -118,7 +118,7 @@ def run(
 
     Without a running cluster, Muster starts one inside this process, which ends with it. Raises `muster.Error`.
     """
-    checked_options, work, thread = normalize_options(options), core.work_of(what, args, kwargs), background()
+    checked_options, work, thread = normalize_options(options), core.work_of(what, args, kwargs), get_background()
     return Job(thread.call(core.run(thread.connections, work, checked_options)))
 
 
@@ -127,6 +127,6 @@ def job(name: str, *, namespace: str = "", kubeconfig: str = "") -> Job:
 
     The job has a result if its function was submitted from this machine.
     """
-    thread = background()
+    thread = get_background()
     options = Options(namespace=namespace, kubeconfig=kubeconfig)
     return Job(thread.call(core.find(thread.connections, name, options)))

@@ -97,7 +97,7 @@ def normalize_options(options: Mapping[str, Any]) -> Options:
 
 def _check_option(name: str, value: Any) -> Any:
     if name in _NUMBERS:
-        return _check_range(name, whole(name, value), *_NUMBERS[name])
+        return _check_range(name, require_whole_number(name, value), *_NUMBERS[name])
     if name == "exclusive" and not isinstance(value, bool):
         raise TypeError(f"{name}={value!r}: it is True or False")
     if name in _READ:
@@ -113,7 +113,7 @@ def _check_option(name: str, value: Any) -> Any:
     return {_format_text(f"a name in {name}", key): _format_text(f"{name}[{key!r}]", of) for key, of in value.items()}
 
 
-def whole(name: str, value: Any) -> int:
+def require_whole_number(name: str, value: Any) -> int:
     """Return the value of the option `name` as a whole number. Raises `TypeError`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}={value!r}: it is a whole number")

@@ -14,7 +14,7 @@ from threading import Condition, Thread
 
 from muster.sdk.calls import Outcome
 from muster.sdk.errors import JobFailedError
-from muster.sdk.worker import address, receive, send, unpack_message
+from muster.sdk.worker import receive, send, shorten_socket_path, unpack_message
 
 
 class Pool:
@@ -22,7 +22,7 @@ class Pool:
 
     def __init__(self, directory: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
-        with address(directory) as path:
+        with shorten_socket_path(directory) as path:
             self._socket.bind(path)
         self._socket.listen(128)
         self._changed = Condition()

@@ -9,7 +9,7 @@ from muster.sdk.errors import JobFailedError
 from muster.sdk.worker import RETURNED
 
 
-def result(job: Ended) -> Any:
+def collect_result(job: Ended) -> Any:
     """Return the value of the only worker, or the list of all workers' values by rank; None for a command.
 
     Raises the error of the worker that failed first, or `JobFailedError` with what is known about the end.

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from muster.sdk.errors import Error
 from muster.simulation.engine.world import Progress
-from muster.simulation.outcome.assertions import Verdict
-from muster.simulation.outcome.comparison import Comparison, Run
+from muster.simulation.outcome.assertions import AssertionResult
+from muster.simulation.outcome.comparison import Comparison, SimulationRun
 from muster.simulation.outcome.page import render_report
 from muster.simulation.outcome.record import JobOutcome
 from muster.simulation.outcome.report import Report as WholeReport
@@ -51,9 +51,9 @@ class Report(Struct, frozen=True):
     summary: Summary
     jobs: Records[JobOutcome]
     timeline: Records[TimelineRow]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[AssertionResult]
     whole: WholeReport
-    runs: Sequence[Run] | None = None
+    runs: Sequence[SimulationRun] | None = None
     comparison: Comparison | None = None
 
     def html(self) -> str:

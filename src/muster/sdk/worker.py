@@ -128,7 +128,7 @@ def _pickle(value: object) -> bytes:
     return data
 
 
-def once(directory: Path, rank: str, now: Now) -> int:
+def make_call(directory: Path, rank: str, now: Now) -> int:
     """Make the call in the directory, and write its outcome there; return the exit code.
 
     rank: the rank of this worker. An outcome of an earlier attempt is deleted first.
@@ -150,7 +150,7 @@ def once(directory: Path, rank: str, now: Now) -> int:
     return 0 if facts["how"] == RETURNED else 1
 
 
-def stay(directory: Path, rank: str, now: Now) -> int:
+def serve_calls(directory: Path, rank: str, now: Now) -> int:
     """Make calls until no more come; return the exit code.
 
     A child process makes the calls, so that a crash loses only one call. After a crash another child goes on.
@@ -211,13 +211,13 @@ def _serve_calls(directory: Path, rank: str, died: str, now: Now) -> int:
 def connect_to_caller(directory: Path) -> socket.socket:
     """Connect to the caller's socket in the directory. Raises `OSError`."""
     connection = socket.socket(socket.AF_UNIX)
-    with address(directory) as path:
+    with shorten_socket_path(directory) as path:
         connection.connect(path)
     return connection
 
 
 @contextlib.contextmanager
-def address(directory: Path) -> Iterator[str]:
+def shorten_socket_path(directory: Path) -> Iterator[str]:
     """Yield a short path to the socket in the directory.
 
     The kernel limits the length of a socket's path, and the path of the directory may be longer.
@@ -232,7 +232,7 @@ def address(directory: Path) -> Iterator[str]:
 def main(how: str) -> int:
     """Run the worker; return its exit code."""
     rank = os.environ["JOB_COMPLETION_INDEX"]
-    return (stay if how == STAY else once)(Path(os.environ[DIRECTORY]), rank, time.time)
+    return (serve_calls if how == STAY else make_call)(Path(os.environ[DIRECTORY]), rank, time.time)
 
 
 if __name__ == "__main__":

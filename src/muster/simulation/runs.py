@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from muster.api.config import EMBEDDED
-from muster.simulation.outcome.comparison import Comparison, Run, compare
+from muster.simulation.outcome.comparison import Comparison, SimulationRun, compare
 from muster.simulation.outcome.page import write_page
 from muster.simulation.outcome.report import write_report
 from muster.simulation.scenario.overlays import Overlay
@@ -43,7 +43,7 @@ class Case(Struct, frozen=True):
 class Comparing(Struct, frozen=True):
     """The outcome of several simulations. stopped: whether some of them are missing."""
 
-    runs: Sequence[Run]
+    runs: Sequence[SimulationRun]
     comparison: Comparison
     stopped: bool
 
@@ -131,7 +131,7 @@ def simulate_all(
         for number in range(seeds)  # a seed for all variants, so that an interrupt leaves pairs
         for case in cases
     ]
-    runs: list[Run] = []
+    runs: list[SimulationRun] = []
     stopped = False
     try:
         done(0, len(tasks))
@@ -150,7 +150,7 @@ def name_folder(variant: str, seed: int) -> str:
     return _UNSAFE.sub("-", f"{variant}-seed-{seed}")
 
 
-def _play_all(tasks: Sequence[_Task], processes: int, look: Callable[[], None]) -> Iterator[Run]:
+def _play_all(tasks: Sequence[_Task], processes: int, look: Callable[[], None]) -> Iterator[SimulationRun]:
     """Yield the runs as they end. look: called from time to time."""
     if processes == 1:
         for task in tasks:
@@ -166,7 +166,7 @@ def _play_all(tasks: Sequence[_Task], processes: int, look: Callable[[], None]) 
                 left -= 1
 
 
-def _play(task: _Task, look: Callable[[], None] = lambda: None) -> Run:
+def _play(task: _Task, look: Callable[[], None] = lambda: None) -> SimulationRun:
     case = task.case
     report = simulate(
         case.origin,
@@ -184,4 +184,4 @@ def _play(task: _Task, look: Callable[[], None] = lambda: None) -> Run:
         write_report(report, own)
         write_page(report, own)
     never = sum(one.never for one in report.waiting)
-    return Run(case.name, task.seed, report.summary, report.verdicts, never)
+    return SimulationRun(case.name, task.seed, report.summary, report.verdicts, never)

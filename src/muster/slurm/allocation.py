@@ -6,7 +6,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from muster.slurm.batch import Batch, spread_tasks
+from muster.slurm.batch import ScriptSettings, spread_tasks
 
 # The signal that tasks get before the time limit, for srun.
 STEP_SIGNAL = "MUSTER_STEP_SIGNAL"
@@ -39,7 +39,7 @@ class Allocation(Struct, frozen=True, omit_defaults=True):
     """
 
     id: int
-    batch: Batch
+    batch: ScriptSettings
     cpus: int
     hosts: str = ""
     memory: int = 0

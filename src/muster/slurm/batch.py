@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 
-class Batch(Struct, frozen=True, omit_defaults=True):
+class ScriptSettings(Struct, frozen=True, omit_defaults=True):
     """The settings in the `#SBATCH` lines of a script that no option of `muster run` has.
 
     name: as the user wrote it; the job has a name of its own, because names of jobs are unique.
@@ -31,7 +31,7 @@ class Batch(Struct, frozen=True, omit_defaults=True):
         """The most tasks of one node."""
         return -(-self.tasks // self.nodes)
 
-    def on(self, nodes: int) -> "Batch":
+    def on(self, nodes: int) -> "ScriptSettings":
         """Return the batch with another number of nodes, which have as many tasks as before."""
         return self if nodes == self.nodes else replace(self, nodes=nodes, tasks=nodes * self.tasks_per_node)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from muster.runtime.clock import Clock
-from muster.slurm.steps import Demand
+from muster.slurm.steps import StepDemand
 
 # The variable that names the ledger to the steps of a script.
 LEDGER = "MUSTER_STEPS"
@@ -23,7 +23,7 @@ def make_ledger() -> str:
     return f"/proc/{os.getpid()}/fd/{os.memfd_create('steps', 0)}"
 
 
-async def take_cpus(path: str, demand: Demand, room: int, clock: Clock) -> Sequence[int]:
+async def take_cpus(path: str, demand: StepDemand, room: int, clock: Clock) -> Sequence[int]:
     """Wait until CPUs are free, and take them until this process ends; return the nodes that have them.
 
     room: how many CPUs each node has.
@@ -34,7 +34,7 @@ async def take_cpus(path: str, demand: Demand, room: int, clock: Clock) -> Seque
     return nodes
 
 
-def _try_all(ledger: int, demand: Demand, room: int) -> list[int] | None:
+def _try_all(ledger: int, demand: StepDemand, room: int) -> list[int] | None:
     """Take the CPUs of all nodes of a step, or none. Return the nodes."""
     nodes: list[int] = []
     taken: list[int] = []

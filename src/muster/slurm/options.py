@@ -46,11 +46,11 @@ class Setting(Struct, frozen=True):
     value: str = ""
 
 
-def _ignored(why: str, *names: str, value: Value = Value.NEEDED) -> list[Option]:
+def _list_ignored(why: str, *names: str, value: Value = Value.NEEDED) -> list[Option]:
     return [Option(*_split(name), value=value, fate=Fate.IGNORED, why=why) for name in names]
 
 
-def _refused(why: str, *names: str, value: Value = Value.NEEDED) -> list[Option]:
+def _list_refused(why: str, *names: str, value: Value = Value.NEEDED) -> list[Option]:
     return [Option(*_split(name), value=value, fate=Fate.REFUSED, why=why) for name in names]
 
 
@@ -75,41 +75,41 @@ SBATCH = (
     *(Option(*_split(name)) for name in _FOLLOWED),
     Option("exclusive", value=Value.OPTIONAL),
     *(Option(*_split(name), value=Value.NONE, fate=Fate.NEEDLESS) for name in _NEEDLESS),
-    *_ignored("quota belongs to queues", "account/A"),
-    *_ignored("Muster keeps no such note", "comment", "wckey", "admin-comment"),
-    *_ignored("jobs have no such numbers", "priority"),
-    *_ignored("jobs have no such numbers", "nice", value=Value.OPTIONAL),
-    *_ignored(
+    *_list_ignored("quota belongs to queues", "account/A"),
+    *_list_ignored("Muster keeps no such note", "comment", "wckey", "admin-comment"),
+    *_list_ignored("jobs have no such numbers", "priority"),
+    *_list_ignored("jobs have no such numbers", "nice", value=Value.OPTIONAL),
+    *_list_ignored(
         _CHOSEN_PLACE, "exclude/x", "hint", "threads-per-core", "ntasks-per-core", "ntasks-per-socket",
         "cores-per-socket", "sockets-per-node", "extra-node-info/B", "distribution/m", "mem-bind", "gpu-bind", "prefer",
         "switches", "core-spec/S", "thread-spec", "network",
     ),
-    *_ignored(_CHOSEN_PLACE, "contiguous", "spread-job", "use-min-nodes", "overcommit/O", value=Value.NONE),
-    *_ignored("Muster sets no clocks", "cpu-freq", "gpu-freq"),
-    *_ignored("Muster measures all jobs alike", "acctg-freq", "profile"),
-    *_ignored("Muster counts no space on disks", "tmp", "bb", "bbf"),
-    *_ignored("Muster has one time for a job", "time-min"),
-    *_ignored("a job that loses a node starts again", "no-kill/k", value=Value.OPTIONAL),
-    *_ignored("Muster has no such setting", "propagate", "get-user-env", value=Value.OPTIONAL),
-    *_ignored("Muster has no such setting", "delay-boot", "kill-on-invalid-dep", "power"),
-    *_ignored("Muster has no such setting", "reboot", value=Value.NONE),
-    *_refused("Muster knows no deadline of a job; limit its run with --time", "deadline"),
-    *_refused(_NODES, "constraint/C", "nodelist/w", "nodefile/F", "cluster-constraint"),
-    *_refused("Muster counts no licences, unless a queue has them as a resource", "licenses/L"),
-    *_refused("Muster has no reservations; choose a queue with --partition", "reservation"),
-    *_refused("choose the cluster with: muster run --kubeconfig FILE", "clusters/M"),
-    *_refused("submit the script, and say: muster hold JOB", "hold/H", value=Value.NONE),
-    *_refused(
+    *_list_ignored(_CHOSEN_PLACE, "contiguous", "spread-job", "use-min-nodes", "overcommit/O", value=Value.NONE),
+    *_list_ignored("Muster sets no clocks", "cpu-freq", "gpu-freq"),
+    *_list_ignored("Muster measures all jobs alike", "acctg-freq", "profile"),
+    *_list_ignored("Muster counts no space on disks", "tmp", "bb", "bbf"),
+    *_list_ignored("Muster has one time for a job", "time-min"),
+    *_list_ignored("a job that loses a node starts again", "no-kill/k", value=Value.OPTIONAL),
+    *_list_ignored("Muster has no such setting", "propagate", "get-user-env", value=Value.OPTIONAL),
+    *_list_ignored("Muster has no such setting", "delay-boot", "kill-on-invalid-dep", "power"),
+    *_list_ignored("Muster has no such setting", "reboot", value=Value.NONE),
+    *_list_refused("Muster knows no deadline of a job; limit its run with --time", "deadline"),
+    *_list_refused(_NODES, "constraint/C", "nodelist/w", "nodefile/F", "cluster-constraint"),
+    *_list_refused("Muster counts no licences, unless a queue has them as a resource", "licenses/L"),
+    *_list_refused("Muster has no reservations; choose a queue with --partition", "reservation"),
+    *_list_refused("choose the cluster with: muster run --kubeconfig FILE", "clusters/M"),
+    *_list_refused("submit the script, and say: muster hold JOB", "hold/H", value=Value.NONE),
+    *_list_refused(
         "an interrupted job starts again, with SLURM_RESTART_COUNT set; let the script look at that",
         "no-requeue", value=Value.NONE,
     ),
-    *_refused("say how many tasks there are with --ntasks", "ntasks-per-gpu"),
-    *_refused("say how many there are of a node: --gpus-per-node, --cpus-per-task", "gpus-per-socket", "mincpus"),
-    *_refused("a job runs as the user who submits it", "uid", "gid"),
-    *_refused("name the variables with --export", "export-file"),
-    *_refused("name an image with: muster run --image IMAGE", "container", "container-id"),
-    *_refused("the command is the script itself", "wrap"),
-    *_refused("say it on the command line: muster run --dry-run", "test-only", value=Value.NONE),
+    *_list_refused("say how many tasks there are with --ntasks", "ntasks-per-gpu"),
+    *_list_refused("say how many there are of a node: --gpus-per-node, --cpus-per-task", "gpus-per-socket", "mincpus"),
+    *_list_refused("a job runs as the user who submits it", "uid", "gid"),
+    *_list_refused("name the variables with --export", "export-file"),
+    *_list_refused("name an image with: muster run --image IMAGE", "container", "container-id"),
+    *_list_refused("the command is the script itself", "wrap"),
+    *_list_refused("say it on the command line: muster run --dry-run", "test-only", value=Value.NONE),
 )  # fmt: skip
 
 _TASKS = (
@@ -133,11 +133,11 @@ SRUN = (
         Option(*_split(name), value=Value.NONE, fate=Fate.NEEDLESS)
         for name in ("overlap", "oversubscribe/s", "preserve-env/E", "quiet/Q", "unbuffered/u", "verbose/v")
     ),
-    *_refused("look into a running job with: muster exec JOB -- bash", "pty", value=Value.OPTIONAL),
-    *_refused("start different programs by several srun with & behind them", "multi-prog", value=Value.NONE),
-    *_refused("the time limit is that of the job; limit a step with the command timeout", "time/t"),
-    *_refused("the nodes of a job see the same files", "bcast", value=Value.OPTIONAL),
-    *_refused("name the nodes of the step with --nodelist", "exclude/x"),
+    *_list_refused("look into a running job with: muster exec JOB -- bash", "pty", value=Value.OPTIONAL),
+    *_list_refused("start different programs by several srun with & behind them", "multi-prog", value=Value.NONE),
+    *_list_refused("the time limit is that of the job; limit a step with the command timeout", "time/t"),
+    *_list_refused("the nodes of a job see the same files", "bcast", value=Value.OPTIONAL),
+    *_list_refused("name the nodes of the step with --nodelist", "exclude/x"),
 )  # fmt: skip
 
 # Other names that Slurm takes for the same.

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from muster.mpi.frames import ENDED, STDERR, STDOUT, Request, read_frames, request_line
+from muster.mpi.frames import ENDED, STDERR, STDOUT, CommandRequest, read_frames, request_line
 from muster.mpi.identity import client_context
 from muster.mpi.remote_shell import read_environment
 from muster.runtime.clock import RealClock
@@ -23,7 +23,7 @@ from muster.runtime.tasks import cancel
 from muster.slurm.allocation import STEP_SIGNAL
 from muster.slurm.ledger import LEDGER, take_cpus
 from muster.slurm.options import OptionError
-from muster.slurm.steps import Step, Task, find_demand, find_launcher, plan_step, task_files, task_text
+from muster.slurm.steps import SrunStep, Task, find_demand, find_launcher, plan_step, task_files, task_text
 from muster.slurm.values import parse_signal
 
 _PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
@@ -92,7 +92,7 @@ class _TaskEnd(asyncio.SubprocessProtocol):
 class StepRun:
     """One run of a step. `run` is its whole life."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: SrunStep) -> None:
         self._step = step
         self._leaders: dict[int, int] = {}
         self._connections: dict[int, asyncio.StreamWriter] = {}
@@ -176,7 +176,7 @@ class StepRun:
         context = client_context(directory / "identity.pem")
         reader, writer = await asyncio.open_connection(job.names[task.node], job.port, ssl=context)
         try:
-            writer.write(request_line(Request(task_text(self._step, task, here=False))))
+            writer.write(request_line(CommandRequest(task_text(self._step, task, here=False))))
             self._connections[task.rank] = writer
             if self._ending:
                 writer.write(bytes((self._ending,)))

@@ -39,7 +39,7 @@ class Task(Struct, frozen=True):
     variables: Mapping[str, str]
 
 
-class Demand(Struct, frozen=True):
+class StepDemand(Struct, frozen=True):
     """How much of its job a step needs. nodes: those that it may run on. counts: tasks of each node, for as many nodes.
 
     cpus: of each task; 0 if nothing is said. waits: whether its CPUs are to be free of other steps that wait.
@@ -56,7 +56,7 @@ class Demand(Struct, frozen=True):
         return [count * max(self.cpus, 1) for count in self.counts]
 
 
-class Step(Struct, frozen=True):
+class SrunStep(Struct, frozen=True):
     """The tasks that one call of srun starts.
 
     environment: what all tasks find. before: what the script's worker had before the script set anything.
@@ -78,7 +78,7 @@ class Step(Struct, frozen=True):
     gpus_per_task: int = 0
 
 
-def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> Demand:
+def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> StepDemand:
     """Return what the words of srun ask for. Raises `OptionError`."""
     if "SLURM_JOB_NODELIST" not in environment:
         raise OptionError("there is no job: srun starts tasks in a script with #SBATCH lines, run by muster run")
@@ -86,7 +86,7 @@ def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> Demand:
     nodes = _choose_nodes(asked, environment)
     counts = _count_tasks(asked, environment, nodes)
     waits = ("exclusive" in asked or "exact" in asked) and "overcommit" not in asked
-    demand = Demand(nodes, counts, _count(asked, "cpus-per-task"), waits)
+    demand = StepDemand(nodes, counts, _count(asked, "cpus-per-task"), waits)
     most, room = max(demand.cpus_of_nodes), int(environment["SLURM_CPUS_ON_NODE"])
     if most > room and "overcommit" not in asked:
         raise OptionError(f"the tasks of a node need {most} CPUs, and the job has {room} there")
@@ -94,7 +94,7 @@ def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> Demand:
     return demand
 
 
-def _check_gpus(asked: Mapping[str, str], environment: Mapping[str, str], demand: Demand) -> None:
+def _check_gpus(asked: Mapping[str, str], environment: Mapping[str, str], demand: StepDemand) -> None:
     """Raise `OptionError` if a step would find other GPUs than it asks for, which it might share with other steps."""
     visible = environment.get("CUDA_VISIBLE_DEVICES", "")
     room = len(visible.split(",")) if visible else int(environment.get("SLURM_GPUS_ON_NODE", "0"))
@@ -142,7 +142,7 @@ def plan_step(
     directory: str,
     number: int,
     nodes: Sequence[int],
-) -> Step:
+) -> SrunStep:
     """Return the step that the words of srun ask for.
 
     environment: that of srun. before: that of the worker before its script began. number: which step of the job it is.
@@ -153,7 +153,7 @@ def plan_step(
     asked = _take(settings)
     if not command:
         raise OptionError("no command stands behind the options")
-    return Step(
+    return SrunStep(
         tasks=tuple(_lay_out(demand, nodes, environment, number)),
         command=command,
         environment=_choose_environment(asked.get("export", "ALL"), environment),
@@ -171,7 +171,7 @@ def plan_step(
     )
 
 
-def task_text(step: Step, task: Task, *, here: bool) -> str:
+def task_text(step: SrunStep, task: Task, *, here: bool) -> str:
     """Return the task as text for a shell.
 
     here: whether that shell has the environment of srun already, and the words of the command as its arguments. Linux
@@ -193,13 +193,13 @@ def task_text(step: Step, task: Task, *, here: bool) -> str:
     return f"cd {shlex.quote(step.directory)} && {{ {exported}{gpus}exec {command}{stdin}; }}"
 
 
-def task_files(step: Step, task: Task) -> tuple[str, str]:
+def task_files(step: SrunStep, task: Task) -> tuple[str, str]:
     """Return the names of the files for the output and the errors of a task; "" without one."""
     letters = _list_letters(step, task)
     return _name_file(step.output, letters), _name_file(step.error or step.output, letters)
 
 
-def _list_letters(step: Step, task: Task) -> dict[str, str]:
+def _list_letters(step: SrunStep, task: Task) -> dict[str, str]:
     return pattern_values({**step.environment, **task.variables})
 
 
@@ -236,7 +236,7 @@ def _count(asked: Mapping[str, str], name: str) -> int:
         raise OptionError(f"--{name}: {error}") from None
 
 
-def _lay_out(demand: Demand, nodes: Sequence[int], environment: Mapping[str, str], number: int) -> Iterator[Task]:
+def _lay_out(demand: StepDemand, nodes: Sequence[int], environment: Mapping[str, str], number: int) -> Iterator[Task]:
     """Yield the tasks, those of one node in a row."""
     counts = demand.counts
     hosts = environment["SLURM_JOB_NODELIST"].split(",")

@@ -1,7 +1,7 @@
 """Translates the `#SBATCH` lines of a script into options of `muster run`. Pure.
 
-It takes the words of each line, and returns words of `muster run`, a `Batch`, and what Muster ignores. An option that
-cannot be followed is an error, so that nothing is submitted that means something else.
+It takes the words of each line, and returns words of `muster run`, a `ScriptSettings`, and what Muster ignores. An
+option that cannot be followed is an error, so that nothing is submitted that means something else.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from muster.api.ours.notify import NotifyError, check_target
 from muster.slurm import values
-from muster.slurm.batch import Batch
+from muster.slurm.batch import ScriptSettings
 from muster.slurm.options import Fate, OptionError, Setting, read_line
 
 Parsed = TypeVar("Parsed")
@@ -39,7 +39,7 @@ class Translation(Struct, frozen=True):
     """A script's options as words of `muster run`, and the rest. ignored: options that change nothing, with reasons."""
 
     words: tuple[str, ...]
-    batch: Batch
+    batch: ScriptSettings
     ignored: tuple[str, ...] = ()
 
 
@@ -126,7 +126,7 @@ def _make_translation(asked: _Asked, environment: Container[str], *, has_limit: 
     notice = _find_notice(asked, has_limit=has_limit)
     if notice is not None and notice.to_script:
         words += ["--signal", f"{notice.name}@{notice.seconds}"]
-    batch = Batch(
+    batch = ScriptSettings(
         asked.text("job-name"),
         nodes,
         tasks,

@@ -22,13 +22,13 @@ from typing import Any
 from muster.actions.parsing.limits import time_limit
 from muster.runtime.containerlogs import STDERR, STDOUT
 from muster.sdk import core
-from muster.sdk.background import background
-from muster.sdk.calls import packed_call, title
-from muster.sdk.core import Ended, Reference, Work
+from muster.sdk.background import get_background
+from muster.sdk.calls import name_function, packed_call
+from muster.sdk.core import Ended, JobReference, Work
 from muster.sdk.jobs import Job as MusterJob
 from muster.sdk.jobs import job as found
 from muster.sdk.options import Options, normalize_options
-from muster.sdk.results import result
+from muster.sdk.results import collect_result
 from muster.submitit.checkpoints import SIGNAL, Checkpointable, DelayedSubmission, Resumable, find_checkpoint_method
 from muster.submitit.paths import JobPaths
 
@@ -107,16 +107,16 @@ class AutoExecutor:
 
     def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> "Job":
         """Submit a call that all tasks make."""
-        return self._submit_one(Work([title(fn)], _pack_call(fn, args, kwargs)), can_resume=_is_resumable(fn))
+        return self._submit_one(Work([name_function(fn)], _pack_call(fn, args, kwargs)), can_resume=_is_resumable(fn))
 
     def map_array(self, fn: Callable[..., Any], *iterable: Iterable[Any]) -> "list[Job]":
         """Submit one call for each step of the iterables, as one sweep; a parameter limits how many run at a time."""
         calls = [_pack_call(fn, args, {}) for args in zip(*iterable, strict=False)]
-        return self._submit_all([title(fn)], calls, can_resume=_is_resumable(fn))
+        return self._submit_all([name_function(fn)], calls, can_resume=_is_resumable(fn))
 
     def submit_array(self, fns: Sequence[Callable[[], Any]]) -> "list[Job]":
         """Submit several functions without arguments, as one sweep."""
-        names = [title(fns[0])] if fns else []
+        names = [name_function(fns[0])] if fns else []
         can_resume = any(map(_is_resumable, fns))
         return self._submit_all(names, [_pack_call(fn, (), {}) for fn in fns], can_resume=can_resume)
 
@@ -144,7 +144,7 @@ class AutoExecutor:
         return Job(self.folder, job.name, range(self._task_count), job=job)
 
     def _submit_work(self, work: Work, *, can_resume: bool) -> MusterJob:
-        there = background()
+        there = get_background()
         name = self.parameters.get("name")
         named = Work([name], work.call, (), work.trials, work.at_once) if name else work
         return MusterJob(there.call(core.run(there.connections, named, self._options(can_resume=can_resume))))
@@ -222,7 +222,7 @@ class Job:
     def results(self) -> list[Any]:
         """Return the results of all tasks. Raises `FailedJobError`."""
         try:
-            value = result(self._wait_for_end())
+            value = collect_result(self._wait_for_end())
         except Exception as error:  # the function may raise anything
             told = "\n".join(getattr(error, "__notes__", [str(error)]))
             raise FailedJobError(f"Job {self.job_id} failed: {told}\n{type(error).__name__}: {error}") from error
@@ -250,11 +250,11 @@ class Job:
             return self._job.done()
         reference = self._job.reference
         if reference.uid not in known:
-            known[reference.uid] = background().call(core.trials_done(reference))
+            known[reference.uid] = get_background().call(core.trials_done(reference))
         return self._index in known[reference.uid]
 
     @property
-    def place(self) -> tuple[Reference, int | None]:
+    def place(self) -> tuple[JobReference, int | None]:
         """Muster's job, and the index of the trial in an array."""
         return self._job.reference, self._index
 
@@ -291,10 +291,10 @@ class Job:
     def _wait_for_end(self) -> Ended:
         reference = self._job.reference
         ended = core.wait_for_end(reference) if self._index is None else core.trial_ended(reference, self._index)
-        return background().call(ended)
+        return get_background().call(ended)
 
     def _read_output(self, stream: bytes) -> str:
-        lines = background().call(core.logs(self._job.reference, self._index or 0, stream))
+        lines = get_background().call(core.read_logs(self._job.reference, self._index or 0, stream))
         return "".join(f"{line}\n" for line in lines)
 
 
@@ -369,15 +369,15 @@ def _as_completed(jobs: Sequence[Job], **_: Any) -> Iterator[Job]:
 
 def _wait_for_any(jobs: Iterable[Job]) -> None:
     """Wait until one of the jobs has ended; one request covers all trials of an array."""
-    whole: list[Reference] = []
-    arrays: dict[str, tuple[Reference, list[int]]] = {}
+    whole: list[JobReference] = []
+    arrays: dict[str, tuple[JobReference, list[int]]] = {}
     for job in jobs:
         reference, index = job.place
         if index is None:
             whole.append(reference)
         else:
             arrays.setdefault(reference.uid, (reference, []))[1].append(index)
-    background().call(core.any_ended(whole, arrays.values()))
+    get_background().call(core.any_ended(whole, arrays.values()))
 
 
 def _find_ended(jobs: Iterable[Job]) -> list[Job]:

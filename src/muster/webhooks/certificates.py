@@ -58,7 +58,7 @@ class Held(Struct, frozen=True):
     unusable: tuple[str, ...] = ()
 
 
-class Due(NamedTuple):
+class DueParts(NamedTuple):
     """The parts of the Secret to renew now."""
 
     authority: bool = False
@@ -68,8 +68,8 @@ class Due(NamedTuple):
 def read(data: Mapping[str, bytes]) -> Held:
     """Parse the content of the Secret's data."""
     authorities, unusable = read_certificates(data.get(AUTHORITIES, b""))
-    signer = _pair(data.get(AUTHORITIES, b""), data.get(AUTHORITY_KEY, b""))
-    server = _pair(data.get(CERTIFICATE, b""), data.get(KEY, b""))
+    signer = _make_pair(data.get(AUTHORITIES, b""), data.get(AUTHORITY_KEY, b""))
+    server = _make_pair(data.get(CERTIFICATE, b""), data.get(KEY, b""))
     return Held(authorities, signer, server, unusable)
 
 
@@ -103,18 +103,20 @@ def is_readable_by_kueue(data: Mapping[str, bytes]) -> bool:
     return not key or not data.get(AUTHORITIES) or b"-----BEGIN RSA PRIVATE KEY-----" in key
 
 
-def find_due(held: Held, names: Iterable[str], now: datetime) -> Due:
+def find_due(held: Held, names: Iterable[str], now: datetime) -> DueParts:
     """Return what to renew now. names: the hosts that the certificate must be valid for."""
     authority = (
-        held.signer is None or not _begun(held.signer.certificate, now) or renewal_of(held.signer.certificate) <= now
+        held.signer is None
+        or not _has_begun(held.signer.certificate, now)
+        or renewal_of(held.signer.certificate) <= now
     )
     server = held.server
     if server is None or not _is_accepted(server.certificate, held.authorities, names, now):
-        return Due(authority, server=True)
+        return DueParts(authority, server=True)
     if authority or held.signer is None or now < _settled_at(held.signer.certificate):
-        return Due(authority)  # the serving certificate is valid, and not every server knows the newest authority
+        return DueParts(authority)  # the serving certificate is valid, and not every server knows the newest authority
     old = renewal_of(server.certificate) <= now
-    return Due(server=old or not is_signed_by(server.certificate, held.signer.certificate))
+    return DueParts(server=old or not is_signed_by(server.certificate, held.signer.certificate))
 
 
 def renew_what_is_due(held: Held, names: Iterable[str], now: datetime) -> Held:
@@ -149,12 +151,12 @@ def _settled_at(authority: x509.Certificate) -> datetime:
     return authority.not_valid_before_utc + SKEW + SETTLING
 
 
-def _begun(certificate: x509.Certificate, now: datetime) -> bool:
+def _has_begun(certificate: x509.Certificate, now: datetime) -> bool:
     return certificate.not_valid_before_utc <= now
 
 
 def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
-    return _begun(certificate, now) and now < certificate.not_valid_after_utc
+    return _has_begun(certificate, now) and now < certificate.not_valid_after_utc
 
 
 def _is_accepted(
@@ -169,7 +171,7 @@ def _is_accepted(
     return certificate in valid and is_known and set(names) <= names_of(certificate)
 
 
-def _pair(certificate: bytes, key: bytes) -> Credential | None:
+def _make_pair(certificate: bytes, key: bytes) -> Credential | None:
     try:
         return parse_credential(certificate, key)
     except ValueError:

@@ -68,12 +68,12 @@ def webhook_configurations(
     ours = [one.kind for one in list_enabled(integrations, configuration)]
     serve = kinds_of(select_serving(configuration))
     return [
-        _configuration("MutatingWebhookConfiguration", MUTATING_CONFIGURATION, hooks.mutating(ours, serve)),
-        _configuration("ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION, hooks.validating(ours, serve)),
+        _make_configuration("MutatingWebhookConfiguration", MUTATING_CONFIGURATION, hooks.mutating(ours, serve)),
+        _make_configuration("ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION, hooks.validating(ours, serve)),
     ]
 
 
-def _configuration(kind: str, name: str, webhooks: Iterator[Json]) -> Json:
+def _make_configuration(kind: str, name: str, webhooks: Iterator[Json]) -> Json:
     head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}}
     return head | {"webhooks": list(webhooks)}
 
@@ -86,12 +86,12 @@ def _says_text(object_: str, part: str, words: Sequence[str]) -> str:
     return f"has({object_}.metadata.{part}) && [{listed}].exists(w, w in {object_}.metadata.{part})"
 
 
-def _queued(object_: str) -> str:
+def _make_queued_expression(object_: str) -> str:
     return f"({_says_text(object_, 'labels', [QUEUE_NAME_LABEL])})"
 
 
-_ASKS = _queued("object")
-_ASKS_OR_ASKED = f"{_ASKS} || (oldObject != null && {_queued('oldObject')})"
+_ASKS = _make_queued_expression("object")
+_ASKS_OR_ASKED = f"{_ASKS} || (oldObject != null && {_make_queued_expression('oldObject')})"
 # A job with a controlling owner is that controller's, unless a CronJob made it.
 _OWNED = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
@@ -137,7 +137,7 @@ class _Hooks:
             if managed.match_labels:
                 self._managed["matchLabels"] = dict(managed.match_labels)
         user = f"system:serviceaccount:{configuration.namespace}:{service_account}"
-        self._others = [_condition("not-the-engine", f"request.userInfo.username != '{user}'")]
+        self._others = [_make_condition("not-the-engine", f"request.userInfo.username != '{user}'")]
         self._others = self._others if service_account else []
 
     def mutating(self, ours: Sequence[Kind[Any]], serve: Sequence[Kind[Any]]) -> Iterator[Json]:
@@ -177,7 +177,7 @@ class _Hooks:
             yield from self._rules(POD, _POD_SAYS_OR_SAID)
         if idle := kinds_without_effect(self._configuration):
             first, *_ = (self._job_hook(_IDLE, VALIDATING, kind, "Ignore", ["CREATE"], _ASKS) for kind in idle)
-            yield first | {"rules": [_rule(kind, ["CREATE"]) for kind in idle], "timeoutSeconds": BRIEF_SECONDS}
+            yield first | {"rules": [_make_rule(kind, ["CREATE"]) for kind in idle], "timeoutSeconds": BRIEF_SECONDS}
 
     def _rules(self, kind: Kind[Any], condition: str) -> Iterator[Json]:
         name = f"v{kind.kind.lower()}"
@@ -221,11 +221,11 @@ class _Hooks:
         status: bool = False,
         seconds: int = SECONDS,
     ) -> Json:
-        conditions = [*self._others, *([_condition("concerned", condition)] if condition else [])]
+        conditions = [*self._others, *([_make_condition("concerned", condition)] if condition else [])]
         return {
             "name": name,
             "clientConfig": self._endpoint.client(path),
-            "rules": [_rule(kind, operations, status=status)],
+            "rules": [_make_rule(kind, operations, status=status)],
             "failurePolicy": policy,
             "matchPolicy": "Equivalent",
             "namespaceSelector": self._elsewhere,
@@ -237,7 +237,7 @@ class _Hooks:
         }
 
 
-def _rule(kind: Kind[Any], operations: Sequence[str], *, status: bool = False) -> Json:
+def _make_rule(kind: Kind[Any], operations: Sequence[str], *, status: bool = False) -> Json:
     return {
         "apiGroups": [kind.group],
         "apiVersions": [kind.version],
@@ -247,5 +247,5 @@ def _rule(kind: Kind[Any], operations: Sequence[str], *, status: bool = False) -
     }
 
 
-def _condition(name: str, expression: str) -> Json:
+def _make_condition(name: str, expression: str) -> Json:
     return {"name": name, "expression": expression}

@@ -58,7 +58,7 @@ class _UnreadableError(Exception):
     """An object does not fit its kind; the message says why."""
 
 
-class Decisions:
+class ReviewDecisions:
     """The decisions about admission reviews under one Configuration. Objects of unknown resources are allowed."""
 
     def __init__(self, configuration: Configuration, integrations: Sequence[Integration[Any]] = INTEGRATIONS) -> None:
@@ -111,12 +111,12 @@ class Decisions:
         if is_new and request.key in _HELD:
             hold_while_used(document)
         if request.key == JOB_SET.resource:  # applying a list again replaces it whole, without its defaults
-            _typed(JOB_SET, document)  # the defaults rely on a valid form
+            _convert_document(JOB_SET, document)  # the defaults rely on a valid form
             DEFAULTS[JOB_SET.resource](document)
         if is_new and request.key == POD.resource:
             self._complete_pod(request, document, find)
         if (one := self._serving.get(request.key)) is not None:
-            new, around = _typed(one.kind, document), FoundSurroundings(self._above, find)
+            new, around = _convert_document(one.kind, document), FoundSurroundings(self._above, find)
             old = None if is_new else _read_stored(request, one.kind)
             return serving.complete_templates(one, document, new, old, request.namespace, around, self._settings)
         integration = self._integrations.get(request.key)
@@ -124,7 +124,7 @@ class Decisions:
 
     def _complete_job(self, integration: Integration[Any], request: Request, document: Json, find: Find) -> Json:
         kind, namespace = integration.kind, request.namespace
-        new = _typed(kind, document)
+        new = _convert_document(kind, document)
         if request.operation == "CREATE":
             around = FoundSurroundings(self._above, find)
             return admission.complete_new_job(integration, document, new, namespace, around, self._settings)
@@ -134,7 +134,7 @@ class Decisions:
         )
 
     def _complete_pod(self, request: Request, document: Json, find: Find) -> None:
-        pod = _typed(POD, document)
+        pod = _convert_document(POD, document)
         document.setdefault("spec", {})
         if self._pods_queue and (self._settings.without_queue or pods.says_something(document["metadata"])):
             around = FoundSurroundings(self._above, find)
@@ -167,15 +167,15 @@ class Decisions:
         around = FoundSurroundings(self._above, find)
         if (one := self._serving.get(request.key)) is not None:
             before = None if request.operation == "CREATE" else _read_stored(request, one.kind)
-            return serving.errors(one, _typed(one.kind, document), before, request.namespace, around)
+            return serving.find_errors(one, _convert_document(one.kind, document), before, request.namespace, around)
         integration = self._integrations.get(request.key)
         kind = integration.kind if integration is not None else POD
         if integration is None and request.key != POD.resource:
             return []
-        new = _typed(kind, document)
+        new = _convert_document(kind, document)
         old = None if request.operation == "CREATE" else _read_stored(request, kind)
         if integration is not None:
-            return admission.errors(integration, new, old, around)
+            return admission.find_errors(integration, new, old, around)
         if not self._pods_queue or not (self._settings.without_queue or pods.says_something(document["metadata"])):
             return []
         return pods.validate_create(new) if old is None else pods.validate_update(new, old, around)
@@ -186,7 +186,7 @@ def _broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
     if request.key not in _RULES:
         return ()
     kind, rules = _RULES[request.key]
-    new = _typed(kind, document)
+    new = _convert_document(kind, document)
     if request.operation == "CREATE":
         return rules.create(new)
     old = _read_stored(request, kind)
@@ -199,10 +199,10 @@ def _read_stored(request: Request, kind: Kind[Any]) -> Any:
     if request.key == JOB_SET.resource and not request.sub_resource:
         document = deepcopy(document)
         DEFAULTS[JOB_SET.resource](document)
-    return _typed(kind, document)
+    return _convert_document(kind, document)
 
 
-def _typed(kind: Kind[Any], document: Json) -> Any:
+def _convert_document(kind: Kind[Any], document: Json) -> Any:
     try:
         return kind.typed(document)
     except msgspec.ValidationError as error:

@@ -62,21 +62,23 @@ def read(body: bytes) -> Request:
     try:
         review = msgspec.json.decode(body, type=_Review)
     except RecursionError:
-        _malformed("it is nested too deep")
+        _raise_malformed("it is nested too deep")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        _malformed(str(error))
+        _raise_malformed(str(error))
     if (review.api_version, review.kind) != (API_VERSION, KIND):
-        _malformed(f"expected {API_VERSION}, Kind={KIND}, got {review.api_version[:100]}, Kind={review.kind[:100]}")
+        _raise_malformed(
+            f"expected {API_VERSION}, Kind={KIND}, got {review.api_version[:100]}, Kind={review.kind[:100]}"
+        )
     request = review.request
     if request is None or not request.uid:
-        _malformed("it has no request with a uid")
+        _raise_malformed("it has no request with a uid")
     for document in (request.object, request.old_object):
         if document is not None and not isinstance(document.get("metadata"), dict):
-            _malformed("an object in it has no metadata")
+            _raise_malformed("an object in it has no metadata")
     return request
 
 
-def _malformed(why: str) -> NoReturn:
+def _raise_malformed(why: str) -> NoReturn:
     raise MalformedError(f"the AdmissionReview cannot be read: {why}") from None
 
 

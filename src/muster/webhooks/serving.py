@@ -23,7 +23,7 @@ from muster.runtime.informer import Informer
 from muster.runtime.transport import Response, TransportError
 from muster.webhooks import reviews
 from muster.webhooks.conversions import convert
-from muster.webhooks.decisions import Decisions
+from muster.webhooks.decisions import ReviewDecisions
 from muster.webhooks.endpoints import CONVERTING, MUTATING, VALIDATING
 from muster.webhooks.reviews import MalformedError, Request
 
@@ -115,7 +115,7 @@ async def answer_review(decide: Callable[[Request, Find], bytes], request: Reque
     return reviews.make_refusing_answer(request, "it depends on too many other objects")
 
 
-def make_handlers(decisions: Decisions, read: Read) -> dict[str, Handler]:
+def make_handlers(decisions: ReviewDecisions, read: Read) -> dict[str, Handler]:
     """Return the handler of POST requests for each path: reviews for admission, and conversions between versions."""
 
     def review_with(decide: Callable[[Request, Find], bytes]) -> Handler:
@@ -123,21 +123,21 @@ def make_handlers(decisions: Decisions, read: Read) -> dict[str, Handler]:
             body = await inbound.read(LARGEST_REVIEW, _BODY_SECONDS)
             try:
                 request = reviews.read(body)
-                return _json(await answer_review(decide, request, read))
+                return _make_json_response(await answer_review(decide, request, read))
             except MalformedError as error:
-                return _text(400, str(error))
+                return _make_text_response(400, str(error))
             except (ApiError, TransportError) as error:
                 log.warning("webhooks: %s cannot be answered: %s", inbound.path, error)
-                return _text(500, "what it depends on cannot be read")
+                return _make_text_response(500, "what it depends on cannot be read")
 
         return _limit_long_bodies(answer)
 
     async def convert_object(inbound: Inbound) -> Response:
         body = await inbound.read(LARGEST_CONVERSION, _BODY_SECONDS)
         try:
-            return _json(convert(body) if len(body) < _LONG else await asyncio.to_thread(convert, body))
+            return _make_json_response(convert(body) if len(body) < _LONG else await asyncio.to_thread(convert, body))
         except MalformedError as error:
-            return _text(400, str(error))
+            return _make_text_response(400, str(error))
 
     return {
         MUTATING: review_with(decisions.mutate),
@@ -159,9 +159,9 @@ def _limit_long_bodies(handler: Handler) -> Handler:
     return answer
 
 
-def _json(body: bytes) -> Response:
+def _make_json_response(body: bytes) -> Response:
     return Response(200, body)
 
 
-def _text(status: int, text: str) -> Response:
+def _make_text_response(status: int, text: str) -> Response:
     return Response(status, text.encode(), "text/plain; charset=utf-8")

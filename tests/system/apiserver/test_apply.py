@@ -7,7 +7,7 @@ import pytest
 import yaml
 from tests.system.apiserver.harness import DEFAULT, JOBS, MAPS, PODS, Answer, Api, api, config_map, job, pod
 
-from muster.cluster.apiserver.fields.sets import paths
+from muster.cluster.apiserver.fields.sets import list_paths
 from muster.cluster.apiserver.identity.users import ADMIN
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.runtime.transport import APPLY_PATCH, JSON, JSON_PATCH, STRATEGIC_MERGE_PATCH, Request
@@ -25,7 +25,7 @@ def managed(obj: Any) -> dict[str, list[str]]:
     for entry in obj["metadata"].get("managedFields", []):
         place = f"/{entry['subresource']}" if "subresource" in entry else ""
         mark = "" if entry["operation"] == "Apply" else "*"
-        found[entry.get("manager", "") + place + mark] = sorted(paths(entry["fieldsV1"]))
+        found[entry.get("manager", "") + place + mark] = sorted(list_paths(entry["fieldsV1"]))
     return found
 
 

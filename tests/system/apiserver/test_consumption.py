@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 from tests.system.apiserver.harness import PODS, TABLE, Api, api, pod
 
-from muster.cluster.apiserver.consumption import compute_rates, total
+from muster.cluster.apiserver.consumption import compute_rates, sum_usage
 from muster.cluster.nodeconnection import NodeConnection, Reading
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"
@@ -46,7 +46,7 @@ def test_a_rate_is_the_difference_of_two_readings():
         ("u", "c"): {"cpu": "500000000n", "memory": "4Ki"},
         ("u", "new"): {"cpu": "250000000n", "memory": "0Ki"},
     }
-    assert total(found.values()) == {"cpu": "750000000n", "memory": "4Ki"}
+    assert sum_usage(found.values()) == {"cpu": "750000000n", "memory": "4Ki"}
     assert compute_rates(new, old, 1.0).usage["u", "c"]["cpu"] == "0n", "a counter that went back"
 
 

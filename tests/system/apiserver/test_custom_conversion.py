@@ -12,7 +12,7 @@ from tests.system.apiserver.webhook_server import Hooks, webhooks
 
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
-from muster.cluster.store.journal import History, Record
+from muster.cluster.store.journal import History, JournalRecord
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
@@ -116,12 +116,12 @@ class KeptJournal(MemoryJournal):
     """Outlives the store."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[JournalRecord] = []
 
     async def open(self) -> History:
         return History(records=tuple(self.records), compacted=0)
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[JournalRecord]) -> None:
         self.records += records
 
 

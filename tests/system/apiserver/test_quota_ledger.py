@@ -13,7 +13,7 @@ from muster.cluster.apiserver.admission.plugins.quotausage import Scope, measure
 from muster.cluster.apiserver.objects.headers import header_of
 from muster.cluster.store import Delete, Key, MemoryJournal, Put, Store, WriteRefused
 from muster.cluster.store.errors import StorageFull
-from muster.cluster.store.journal import Record
+from muster.cluster.store.journal import JournalRecord
 from muster.runtime.clock import VirtualClock, run_virtual
 
 SCOPES = (Scope(), Scope(("BestEffort",)), Scope(("NotTerminating",)))
@@ -24,7 +24,7 @@ class Refusing(MemoryJournal):
 
     refuse = False
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[JournalRecord]) -> None:
         if self.refuse:
             self.refuse = False
             raise StorageFull("the disk")

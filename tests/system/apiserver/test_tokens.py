@@ -9,7 +9,7 @@ from tests.system.apiserver.harness import DEFAULT, PODS, api, pod
 from tests.system.apiserver.test_https_front import over_https
 
 from muster.cluster.apiserver.access.jwt import SigningKey
-from muster.cluster.apiserver.access.tokens import ISSUER, Reference, Subject, claims_of, legacy_claims
+from muster.cluster.apiserver.access.tokens import ISSUER, BoundReference, TokenSubject, claims_of, legacy_claims
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 
 ACCOUNTS = f"{DEFAULT}/serviceaccounts"
@@ -167,7 +167,7 @@ async def test_of_whom_and_by_whom(api):
 async def test_the_token_of_a_secret(api):
     uid = await account(api)
     key = api.plane.access.tokens.key
-    text = key.sign(legacy_claims("default", Reference("ServiceAccount", "robot", uid), "s"))
+    text = key.sign(legacy_claims("default", BoundReference("ServiceAccount", "robot", uid), "s"))
     assert api.plane.access.tokens.user(text) is None
     secret = {"metadata": {"name": "s"}, "stringData": {"token": text}, "type": "Opaque"}
     await api.made(f"{DEFAULT}/secrets", secret)
@@ -183,7 +183,7 @@ async def test_the_token_of_a_secret(api):
 @api
 async def test_what_another_key_has_signed_is_nothing(api):
     uid = await account(api)
-    subject = Subject("default", Reference("ServiceAccount", "robot", uid))
+    subject = TokenSubject("default", BoundReference("ServiceAccount", "robot", uid))
     claims = claims_of(subject, (ISSUER,), api.clock.now(), 3600, "j")
     assert api.plane.access.tokens.user(api.plane.access.tokens.key.sign(claims))
     assert api.plane.access.tokens.user(SigningKey.make().sign(claims)) is None

@@ -18,7 +18,7 @@ from muster.api.values import durations
 from muster.simulation.engine.site import build_site
 from muster.simulation.engine.world import WorkerSite, World
 from muster.simulation.full.engine import FullEngine
-from muster.simulation.outcome.record import Record
+from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.scenario.changes import list_times
 from muster.simulation.scenario.draws import parse_seconds
 from muster.simulation.scenario.reading import read_scenario
@@ -58,7 +58,7 @@ def configure(dispatcher: str) -> Configuration:
     return replace(CONFIGURATION, multi_kueue=multi)
 
 
-class Journal(Record):
+class Journal(SimulationRecord):
     """A record that keeps the order of what is recorded: (time, what, whose or of what)."""
 
     def __init__(self, works: Any) -> None:

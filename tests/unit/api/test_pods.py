@@ -19,13 +19,13 @@ from muster.api.meta import ObjectMeta
 from muster.api.pods import (
     all_containers,
     find_condition,
+    get_priority,
     is_active,
     is_deleting,
     is_finished,
     is_gated,
     is_ready,
     pod_requests,
-    priority,
     qos_class,
     restart_count,
     why_unplaced,
@@ -129,8 +129,8 @@ def test_ready() -> None:
 
 
 def test_small_questions() -> None:
-    assert priority(Pod()) == 0
-    assert priority(Pod(spec=PodSpec(priority=-5))) == -5
+    assert get_priority(Pod()) == 0
+    assert get_priority(Pod(spec=PodSpec(priority=-5))) == -5
     assert is_gated(Pod(spec=PodSpec(scheduling_gates=(PodSchedulingGate(name="a/b"),))))
     statuses = PodStatus(
         init_container_statuses=(ContainerStatus(name="a", restart_count=1),),

@@ -6,7 +6,7 @@ import pytest
 from muster.charts.plot import (
     COLORS,
     HEIGHT,
-    Marked,
+    LinePoints,
     Series,
     color_of,
     draw_cells,
@@ -41,7 +41,7 @@ def test_a_stack_reaches_from_the_ground_to_the_sum():
 
 
 def test_lines_go_through_their_points():
-    line = Marked("a", [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0)], "2")
+    line = LinePoints("a", [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0)], "2")
     assert paths(draw_lines([line], [], 100.0, "x")) == {"l2": "M0 200L500 100L1000 0"}
 
 

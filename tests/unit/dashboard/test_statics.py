@@ -4,7 +4,7 @@ import json
 from hashlib import sha256
 from importlib.resources import files
 
-from muster.dashboard.statics import answer_static, names, url_of_static
+from muster.dashboard.statics import answer_static, list_names, url_of_static
 
 STATIC = files("muster.dashboard") / "static"
 
@@ -14,7 +14,7 @@ def test_what_is_shipped_of_others_is_what_is_noted():
     for one in others:
         assert sha256((STATIC / one["file"]).read_bytes()).hexdigest() == one["sha256"], one["file"]
         assert all(one[what] for what in ("name", "version", "licence", "source"))
-    minified = {name for name in names() if ".min." in name}
+    minified = {name for name in list_names() if ".min." in name}
     assert minified == {one["file"] for one in others}, "every file of others is noted"
 
 
@@ -40,7 +40,7 @@ def test_nothing_else_is_served():
 
 
 def test_scripts_and_styles_name_no_other_place():
-    for name in names():
+    for name in list_names():
         text = (STATIC / name).read_text()
         if ".min." not in name:
             assert "http://" not in text.replace("http://www.w3.org/2000/svg", ""), name

@@ -3,7 +3,7 @@
 import pytest
 
 from muster.dashboard.pages import ROUTES
-from muster.dashboard.visits import Download, Router, address
+from muster.dashboard.visits import Download, Router, make_address
 
 
 async def answer(_):
@@ -33,9 +33,9 @@ def test_other_paths_have_no_answer(path):
 
 
 def test_an_address_quotes_what_strangers_wrote():
-    assert address("jobs", "default", "../a?b#c") == "/ui/jobs/default/..%2Fa%3Fb%23c"
-    assert address("jobs", state="Running", text="<b>", user="") == "/ui/jobs?state=Running&text=%3Cb%3E"
-    assert address("") == "/ui/"
+    assert make_address("jobs", "default", "../a?b#c") == "/ui/jobs/default/..%2Fa%3Fb%23c"
+    assert make_address("jobs", state="Running", text="<b>", user="") == "/ui/jobs?state=Running&text=%3Cb%3E"
+    assert make_address("") == "/ui/"
 
 
 def test_no_two_pages_have_one_address():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
-from muster.gang.elastic import Elastic, Waiting, resize
+from muster.gang.elastic import ElasticGang, WaitingGang, resize
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import Shape, guest_like, shape_of
@@ -42,11 +42,11 @@ def elastic(capacity, name, nodes, bounds, *, age=0, priority=0, asks=None, size
             capacity.assign(bound[index], node, guest_like(asks))
     least, most = bounds
     created = BEGINNING - timedelta(hours=age)
-    return Elastic(name, priority, created, len(nodes) if size is None else size, least, most, asks, bound, done)
+    return ElasticGang(name, priority, created, len(nodes) if size is None else size, least, most, asks, bound, done)
 
 
 def waits(name, number, *, priority=0, asks=None, times=1):
-    return Waiting(name, f"default/{name}", priority, {asks or shape(): number}, times)
+    return WaitingGang(name, f"default/{name}", priority, {asks or shape(): number}, times)
 
 
 def said(resizes):

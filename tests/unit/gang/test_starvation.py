@@ -18,7 +18,7 @@ from muster.api.core import Pod
 from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.nodes.capacity import Strategy
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.placement import Refusal, place, taken_by
 from muster.gang.shapes import shape_of
 
@@ -119,10 +119,10 @@ class Cluster:
 
     def carried(self, name, _gang, started):
         job = self.jobs["ns/" + name.partition("/")[2].rpartition("-")[0]]
-        return None if job.says is None else End(started + job.says, is_enforced=job.sure)
+        return None if job.says is None else EndTime(started + job.says, is_enforced=job.sure)
 
     def end(self, job):
-        return None if job.says is None else End(self.now + job.says, is_enforced=job.sure)
+        return None if job.says is None else EndTime(self.now + job.says, is_enforced=job.sure)
 
     @property
     def utilisation(self):

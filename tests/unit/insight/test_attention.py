@@ -8,8 +8,8 @@ import pytest
 from muster.api.core import Node
 from muster.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor
 from muster.insight.attention import Scene, Trouble, find_troubles
-from muster.insight.clusters import ClusterState
-from muster.insight.jobs.state import Verdict
+from muster.insight.clusters import WorkerClusterState
+from muster.insight.jobs.state import NeverVerdict
 
 
 def node(name: str, ready: str = "True", labels: Any = None, **more: Any) -> Node:
@@ -49,8 +49,8 @@ def job(name: str, queue: str = "", state: str = "Queued", reason: str = "") -> 
 
 WELL = node("n1", labels={"cloud": "a"})
 ILL = '[{"name":"0","ill":true},{"name":"1"}]'
-NEVER = Verdict("no node ever has 500 cpu", certain=True).sentence
-AS_THINGS_ARE = Verdict("no node has 500 cpu").sentence
+NEVER = NeverVerdict("no node ever has 500 cpu", certain=True).sentence
+AS_THINGS_ARE = NeverVerdict("no node has 500 cpu").sentence
 
 CASES: dict[str, tuple[Scene, list[tuple[str, bool, str, str]]]] = {
     "a cluster that is well": (
@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Scene, list[tuple[str, bool, str, str]]]] = {
             cluster_queues=[cluster_queue("all")],
             local_queues=[local_queue("q", "all")],
             jobs=[job("a", "q"), job("b"), job("c", "gone", "Completed"), job("d", "gone", "Running")],
-            clusters=[ClusterState("far", "Connected"), ClusterState("new", "Unknown", "no manager")],
+            clusters=[WorkerClusterState("far", "Connected"), WorkerClusterState("new", "Unknown", "no manager")],
         ),
         [],
     ),
@@ -119,7 +119,7 @@ CASES: dict[str, tuple[Scene, list[tuple[str, bool, str, str]]]] = {
         [("nodes", False, "There is no node, and 1 job waits", "muster nodes --nodes process")],
     ),
     "a cluster without nodes in front of others": (
-        Scene(nodes=[], jobs=[job("a")], clusters=[ClusterState("far", "Connected")]),
+        Scene(nodes=[], jobs=[job("a")], clusters=[WorkerClusterState("far", "Connected")]),
         [],
     ),
     "a cluster that is empty": (Scene(nodes=[]), []),
@@ -194,7 +194,7 @@ CASES: dict[str, tuple[Scene, list[tuple[str, bool, str, str]]]] = {
         ],
     ),
     "a worker cluster that is lost": (
-        Scene(clusters=[ClusterState("far", "Lost", "refused")]),
+        Scene(clusters=[WorkerClusterState("far", "Lost", "refused")]),
         [("cluster", True, "Worker cluster far is lost: refused", "muster cluster list")],
     ),
 }

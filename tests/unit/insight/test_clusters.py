@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.kueue import AdmissionCheck, ClusterQueue, MultiKueueCluster, MultiKueueConfig, Workload
 from muster.insight.clusters import (
-    ClusterState,
+    WorkerClusterState,
     clusters_of_queues,
     find_cluster_state,
     find_cluster_states,
@@ -93,7 +93,7 @@ def test_queues_that_send_their_jobs_are_known_by_their_checks():
 
 
 def test_as_json():
-    state = ClusterState("b", "Lost", "r", NOW, ("lab/one",), 2, "https://b")
+    state = WorkerClusterState("b", "Lost", "r", NOW, ("lab/one",), 2, "https://b")
     assert format_state(state) == {
         "name": "b",
         "state": "Lost",

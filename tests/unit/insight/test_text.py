@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from muster.api.values.quantity import amount, value
+from muster.api.values.quantity import parse_amount, parse_whole_units
 from muster.insight.text import format_age, format_owner, format_owners, format_quantity, format_table
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
@@ -50,7 +50,7 @@ def test_age(seconds, text):
     ],
 )
 def test_bytes_are_shown_in_the_unit_in_which_they_are_round(written, text):
-    assert format_quantity("memory", value(written)) == text
+    assert format_quantity("memory", parse_whole_units(written)) == text
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_bytes_are_shown_in_the_unit_in_which_they_are_round(written, text):
     ],
 )
 def test_a_number_of_many_digits_is_rounded(resource: str, amounts: list[str], text: str) -> None:
-    assert format_quantity(resource, sum(amount(resource, one) for one in amounts)) == text
+    assert format_quantity(resource, sum(parse_amount(resource, one) for one in amounts)) == text
 
 
 def test_an_age_that_nobody_knows():

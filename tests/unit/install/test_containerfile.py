@@ -6,7 +6,7 @@ from pathlib import Path
 
 from muster.api.config import load
 from muster.install import deployment
-from muster.install.options import Options, plain
+from muster.install.options import Options, make_default_configuration
 
 ROOT = Path(__file__).parents[3]
 LINES = [line.split() for line in (ROOT / "Containerfile").read_text().splitlines() if not line.startswith("#")]
@@ -28,7 +28,9 @@ def test_it_starts_a_program_that_is_installed_which_the_deployment_calls_too():
     ((text,),) = arguments("ENTRYPOINT")
     (program,) = json.loads(text)
     assert program in PROJECT["project"]["scripts"]
-    assert deployment.command(Options(plain(), load(plain())))[0] == program
+    assert (
+        deployment.make_command(Options(make_default_configuration(), load(make_default_configuration())))[0] == program
+    )
 
 
 def test_it_runs_as_the_user_of_the_deployment():

@@ -6,8 +6,8 @@ import pytest
 
 from muster.api.config import load
 from muster.install.dashboard import describe_rights
-from muster.install.documents import documents
-from muster.install.options import Options, plain
+from muster.install.documents import make_documents
+from muster.install.options import Options, make_default_configuration
 from muster.install.removal import make_removal_script
 
 NAMES = """
@@ -32,13 +32,13 @@ muster:
 
 
 def options(more: str = "", **others: Any) -> Options:
-    text = plain() + more
+    text = make_default_configuration() + more
     return Options(text, load(text), kinds=(), dashboard=True, **others)
 
 
 def installed(more: str = "") -> dict[str, Any]:
     """What is installed for the dashboard, by its kind."""
-    found = [each for each in documents(options(more)) if each["metadata"]["name"].startswith("muster-dashboard")]
+    found = [each for each in make_documents(options(more)) if each["metadata"]["name"].startswith("muster-dashboard")]
     return {each["kind"]: each for each in found}
 
 
@@ -95,7 +95,7 @@ def test_a_changed_configuration_starts_the_pod_again() -> None:
 
 @pytest.mark.parametrize("more", ["", NAMES])
 def test_no_right_to_act_as_others_stays_behind(more: str) -> None:
-    text = plain() + more
+    text = make_default_configuration() + more
     script = make_removal_script(Options(text, load(text), kinds=("kueue",)))
     for kind in ("clusterrole", "clusterrolebinding"):
         [command] = [

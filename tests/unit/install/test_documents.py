@@ -11,9 +11,9 @@ from muster.api.config import load
 from muster.cli.commands import controllers
 from muster.cli.terminal.output import dump
 from muster.controllers.engine import Part, assemble
-from muster.install.deployment import command
-from muster.install.documents import documents
-from muster.install.options import PART_OF, Options, plain
+from muster.install.deployment import make_command
+from muster.install.documents import make_documents
+from muster.install.options import PART_OF, Options, make_default_configuration
 from muster.install.rights import cluster_rules, local_rules
 from muster.operator.replica import PARTS
 from muster.runtime.client import Client
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 def options(more: str = "", **others: Any) -> Options:
     """With the plain Configuration, and more lines of it."""
-    text = plain() + more
+    text = make_default_configuration() + more
     return Options(text, load(text), **others)
 
 
@@ -36,13 +36,13 @@ def of_kind(kind: str, found: list[Json]) -> list[Json]:
 
 
 NOT_SHOWN = "featureGates: {VisibilityOnDemand: false}\n"
-ALL = documents(options())
+ALL = make_documents(options())
 # Without the definitions, which have tests of their own.
 OURS = [each for each in ALL if each["kind"] != "CustomResourceDefinition"]
 
 
 def test_the_same_options_make_the_same_documents():
-    assert documents(options()) == ALL
+    assert make_documents(options()) == ALL
     keys = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in ALL]
     assert len(set(keys)) == len(keys)
 
@@ -59,8 +59,8 @@ def test_all_of_it_is_found_by_its_label():
 
 
 def test_all_that_is_in_a_namespace_is_in_the_engines():
-    text = plain("batch")
-    found = documents(Options(text, load(text), image="example/muster:1", replicas=3))
+    text = make_default_configuration("batch")
+    found = make_documents(Options(text, load(text), image="example/muster:1", replicas=3))
     elsewhere = [each for each in found if each["metadata"].get("namespace", "batch") != "batch"]
     assert [(each["kind"], each["roleRef"]["name"]) for each in elsewhere] == [
         ("RoleBinding", "extension-apiserver-authentication-reader")
@@ -75,7 +75,9 @@ def test_all_that_is_in_a_namespace_is_in_the_engines():
 
 
 def test_the_lease_is_where_the_configuration_has_it():
-    found = documents(options("leaderElection: {leaderElect: true, resourceNamespace: leases, resourceName: mine}\n"))
+    found = make_documents(
+        options("leaderElection: {leaderElect: true, resourceNamespace: leases, resourceName: mine}\n")
+    )
     roles = {each["metadata"]["name"]: each for each in of_kind("Role", found)}
     assert roles["muster-leader-election"]["metadata"]["namespace"] == "leases"
     assert roles["muster-leader-election"]["rules"][1]["resourceNames"] == ["mine"]
@@ -93,7 +95,7 @@ def container(found: list[Json]) -> Any:
 
 @pytest.mark.parametrize("webhooks", [True, False])
 def test_its_command_is_one_that_muster_has(webhooks: bool):
-    program, name, *arguments = command(options(webhooks=webhooks))
+    program, name, *arguments = make_command(options(webhooks=webhooks))
     assert (program, name) == ("muster", "controllers")
     assert isinstance(controllers.command.make_context(name, list(arguments)), click.Context)
 
@@ -114,14 +116,14 @@ def test_a_pod_needs_no_more_than_the_restricted_standard_allows():
 
 def test_its_ports_are_those_of_the_configuration():
     more = 'health: {healthProbeBindAddress: ":9081", readinessEndpointName: up}\nmetrics: {bindAddress: ":9443"}\n'
-    only = container(documents(options(more + NOT_SHOWN, webhooks=False)))
+    only = container(make_documents(options(more + NOT_SHOWN, webhooks=False)))
     assert only["ports"] == [{"name": "probes", "containerPort": 9081}, {"name": "metrics", "containerPort": 9443}]
     assert only["readinessProbe"]["httpGet"] == {"path": "/up", "port": "probes"}
 
 
 def test_what_is_not_served_is_not_asked_for():
     more = 'health: {healthProbeBindAddress: "0"}\nmetrics: {bindAddress: "0"}\n'
-    found = documents(options(more + NOT_SHOWN, webhooks=False))
+    found = make_documents(options(more + NOT_SHOWN, webhooks=False))
     assert not {"readinessProbe", "livenessProbe"} & container(found).keys()
     assert container(found)["ports"] == []
     assert not of_kind("Service", found)
@@ -132,13 +134,13 @@ def test_other_settings_are_other_pods():
     def annotations(found: list[Json]) -> Any:
         return of_kind("Deployment", found)[0]["spec"]["template"]["metadata"]["annotations"]
 
-    assert annotations(documents(options())) == annotations(ALL)
-    assert annotations(documents(options("manageJobsWithoutQueueName: true\n"))) != annotations(ALL)
+    assert annotations(make_documents(options())) == annotations(ALL)
+    assert annotations(make_documents(options("manageJobsWithoutQueueName: true\n"))) != annotations(ALL)
 
 
 def test_without_an_election_one_replica_goes_before_the_next_comes():
     (elected,) = of_kind("Deployment", ALL)
-    (alone,) = of_kind("Deployment", documents(options("leaderElection: {leaderElect: false}\n", replicas=1)))
+    (alone,) = of_kind("Deployment", make_documents(options("leaderElection: {leaderElect: false}\n", replicas=1)))
     assert "strategy" not in elected["spec"]
     assert alone["spec"]["strategy"] == {"type": "Recreate"}
 
@@ -168,7 +170,7 @@ def test_the_server_asks_the_service_that_is_installed():
 
 
 def test_without_webhooks_nobody_is_asked_and_nothing_is_served():
-    found = documents(options(NOT_SHOWN, webhooks=False))
+    found = make_documents(options(NOT_SHOWN, webhooks=False))
     others = [each for each in found if each["kind"] != "CustomResourceDefinition"]  # pods' fields tell of webhooks
     assert not [each for each in others if "webhook" in str(each).lower().replace("--without-webhooks", "")]
     assert {one["spec"]["conversion"]["strategy"] for one in of_kind("CustomResourceDefinition", found)} == {"None"}
@@ -186,7 +188,7 @@ def test_the_secret_of_the_certificate_is_written_only_if_it_is_made_here(enable
 
 @pytest.mark.parametrize("webhooks", [True, False])
 def test_who_asks_for_who_waits_is_led_to_the_leader(webhooks: bool):
-    found = documents(options(webhooks=webhooks))
+    found = make_documents(options(webhooks=webhooks))
     asked = [each["spec"] for each in of_kind("APIService", found)]
     assert [each["metadata"]["name"] for each in of_kind("APIService", found)] == [
         "v1beta2.visibility.kueue.x-k8s.io",
@@ -202,7 +204,7 @@ def test_who_asks_for_who_waits_is_led_to_the_leader(webhooks: bool):
 
 
 def test_where_nobody_is_shown_who_waits_nothing_is_asked_for():
-    found = documents(options(NOT_SHOWN))
+    found = make_documents(options(NOT_SHOWN))
     assert not of_kind("APIService", found)
     assert "visibility-server" not in str(found)
     assert "muster-visibility" not in cluster_rules(options(NOT_SHOWN))
@@ -253,10 +255,10 @@ async def follows_what_it_may_read(part: Part, chosen: Options) -> None:
 
 
 def test_the_webhooks_read_the_jobs_that_queue():
-    more = plain().partition("integrations:")[0]
+    more = make_default_configuration().partition("integrations:")[0]
     named = more + "integrations: {frameworks: [batch/job], externalFrameworks: [JobSet.v1alpha2.jobset.x-k8s.io]}\n"
     for text, read in {
-        plain(): {"jobs", "jobsets"},
+        make_default_configuration(): {"jobs", "jobsets"},
         more + "integrations: {frameworks: [batch/job]}\n": {"jobs"},
         named: {"jobs", "jobsets"},
     }.items():

@@ -13,8 +13,8 @@ from muster.api.config import load
 from muster.api.ours.invitations import INVITATION_LABEL
 from muster.cli.actions.clusters.invitation import Invitation
 from muster.controllers.jobset.upstream import LEASE_NAME
-from muster.install.documents import documents
-from muster.install.options import Options, plain
+from muster.install.documents import make_documents
+from muster.install.options import Options, make_default_configuration
 from muster.install.removal import make_removal_script
 
 KUEUE = ("kueue",)
@@ -22,7 +22,7 @@ LEASES = "leaderElection: {leaderElect: true, resourceNamespace: leases}\n"
 
 
 def options(more: str = "", kinds: tuple[str, ...] = KUEUE) -> Options:
-    text = plain() + more
+    text = make_default_configuration() + more
     return Options(text, load(text), kinds=kinds)
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_removed_while_something_needs_the_engine(tmp_path: Path, res
 
 JOBSETS = "jobsets.jobset.x-k8s.io"
 JOBSET_LEASE = LEASE_NAME
-ENGINE_LEASE = load(plain()).leader_election.resource_name
+ENGINE_LEASE = load(make_default_configuration()).leader_election.resource_name
 
 
 def in_use(lease: str) -> str:
@@ -225,7 +225,7 @@ def test_all_that_was_installed_goes_by_its_name_and_nothing_else_does(tmp_path:
     chosen = options(LEASES, kinds)
     wanted = {
         (each["kind"].lower(), each["metadata"].get("namespace", ""), each["metadata"]["name"])
-        for each in documents(chosen)
+        for each in make_documents(chosen)
     } | {(kind, "", "muster-dashboard-impersonation") for kind in ("clusterrole", "clusterrolebinding")}
     removed = set()
     for kind, *arguments in run(tmp_path, make_removal_script(chosen)).deleted:
@@ -276,7 +276,7 @@ def test_a_namespace_in_which_others_work_stays(tmp_path: Path):
 
 
 def test_webhooks_go_whether_they_are_spoken_of_or_not():
-    text = plain()
+    text = make_default_configuration()
     assert make_removal_script(Options(text, load(text), kinds=KUEUE, webhooks=False)) == SCRIPT
 
 

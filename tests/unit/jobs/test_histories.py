@@ -19,7 +19,7 @@ from muster.api.values.indexes import Indexes
 from muster.jobs.job.census import Member, completion_index
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.pod_failure_policy import judge
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 
 IGNORED = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]}
 
@@ -44,7 +44,7 @@ class Audited(World):
             ever |= fresh
         super()._store_status(status)
         assert status.failed + len(new.failed) == len(self.counted_failed)
-        if not Terms.of(self.job).indexed:
+        if not JobTerms.of(self.job).indexed:
             assert status.succeeded + len(new.succeeded) == len(self.counted_succeeded)
 
     def untrack(self, pod: Pod) -> None:
@@ -56,7 +56,7 @@ class Audited(World):
 
     def check_release(self, pod: Pod) -> None:
         """No pod that ended is let go before the status holds it."""
-        terms, member = Terms.of(self.job), Member.of(pod)
+        terms, member = JobTerms.of(self.job), Member.of(pod)
         if member.uid in self.counted_failed | self.counted_succeeded or not terms.has_index(member.index):
             return
         if member.succeeded:
@@ -214,7 +214,7 @@ class History(RuleBasedStateMachine):
     def a_finished_job_is_whole(self) -> None:
         if not hasattr(self, "world") or (end := finish(self.world.job)) is None:
             return
-        terms, status = Terms.of(self.world.job), self.world.job.status
+        terms, status = JobTerms.of(self.world.job), self.world.job.status
         assert not self.world.active()
         assert not any(Member.of(pod).tracked for pod in self.world.pods.values())
         if end.reason == "CompletionsReached" and terms.indexed:

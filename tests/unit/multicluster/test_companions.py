@@ -14,7 +14,7 @@ from muster.api.ours.elastic import BINDING_ANNOTATION, HELD_ANNOTATION
 from muster.api.podgroups import kep
 from muster.api.podgroups.names import GROUP_NAME_ANNOTATION, POD_GROUP_LABEL, TAKEN_BACK_ANNOTATION
 from muster.api.status import ApiError
-from muster.jobs.podgroup.reference import By, Reference
+from muster.jobs.podgroup.reference import By, GroupReference
 from muster.multicluster.companions import StrangerError, bring_pod_group, copy, is_barred, list_pod_groups
 from muster.runtime.client import Client
 from muster.runtime.transport import Response
@@ -34,16 +34,16 @@ G = {GROUP_NAME_ANNOTATION: "g"}
     [
         ([], []),
         ([pod()], []),
-        ([pod(annotations=G), pod(annotations=G)], [Reference(By.ANNOTATION, "g")]),
+        ([pod(annotations=G), pod(annotations=G)], [GroupReference(By.ANNOTATION, "g")]),
         (
             [pod(annotations=G), pod(labels={POD_GROUP_LABEL: "h"})],
-            [Reference(By.ANNOTATION, "g"), Reference(By.LABEL, "h")],
+            [GroupReference(By.ANNOTATION, "g"), GroupReference(By.LABEL, "h")],
         ),
         ([pod(annotations=G, labels={POD_GROUP_LABEL: "h"})], []),  # it is not scheduled
         ([pod(annotations={GROUP_NAME_ANNOTATION: ""})], []),
     ],
 )
-def test_each_group_that_can_be_meant_goes_along_once(pods: list[Pod], groups: list[Reference]) -> None:
+def test_each_group_that_can_be_meant_goes_along_once(pods: list[Pod], groups: list[GroupReference]) -> None:
     assert list_pod_groups(pods) == groups
 
 
@@ -74,7 +74,7 @@ def test_a_copy_has_what_it_asks_for_and_nothing_that_its_server_or_scheduler_ha
     }
 
 
-GROUP = Reference(By.LABEL, "g")  # of one kind alone
+GROUP = GroupReference(By.LABEL, "g")  # of one kind alone
 NONE, NO_KIND = refusal(404, "NotFound", name="g"), refusal(404, "NotFound")
 THERE = refusal(409, "AlreadyExists", name="g")
 

@@ -13,7 +13,7 @@ from muster.api.config.types import Health
 from muster.api.status import ApiError, Status
 from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.operator.addresses import BadAddressError, parse_address
-from muster.operator.endpoints import make_metrics_handler, make_probe_handlers, serving
+from muster.operator.endpoints import make_metrics_handler, make_probe_handlers, serve_handlers
 from muster.operator.routes import text_answer
 from muster.runtime.metrics import Registry
 from muster.runtime.transport import Response, TransportError
@@ -48,7 +48,7 @@ def test_probes_say_what_is_waited_for() -> None:
     problems = ["waiting for workloads.kueue.x-k8s.io", ""]
 
     async def body() -> None:
-        async with serving("127.0.0.1:0", make_probe_handlers(Health(), lambda: problems.pop(0))) as port:
+        async with serve_handlers("127.0.0.1:0", make_probe_handlers(Health(), lambda: problems.pop(0))) as port:
             url = f"http://127.0.0.1:{port}"
             assert await ask(f"{url}/readyz") == (503, "waiting for workloads.kueue.x-k8s.io")
             assert await ask(f"{url}/readyz") == (200, "ok")
@@ -61,7 +61,7 @@ def test_probes_say_what_is_waited_for() -> None:
 def test_what_one_that_is_ready_lacks_is_said_too() -> None:
     async def body() -> None:
         handlers = make_probe_handlers(Health(), lambda: "", lambda: "waiting for jobs")
-        async with serving("127.0.0.1:0", handlers) as port:
+        async with serve_handlers("127.0.0.1:0", handlers) as port:
             assert await ask(f"http://127.0.0.1:{port}/readyz") == (200, "waiting for jobs")
 
     asyncio.run(body())
@@ -71,7 +71,7 @@ def test_probes_may_have_other_names() -> None:
     names = Health(readiness_endpoint_name="/ready", liveness_endpoint_name="alive")
 
     async def body() -> None:
-        async with serving("127.0.0.1:0", make_probe_handlers(names, lambda: "")) as port:
+        async with serve_handlers("127.0.0.1:0", make_probe_handlers(names, lambda: "")) as port:
             assert (await ask(f"http://127.0.0.1:{port}/ready"))[0] == 200
             assert (await ask(f"http://127.0.0.1:{port}/alive"))[0] == 200
             assert (await ask(f"http://127.0.0.1:{port}/readyz"))[0] == 404
@@ -88,7 +88,7 @@ def test_a_client_that_has_closed_its_side_is_answered() -> None:
             await may_answer.wait()
             return text_answer(200, "late")
 
-        async with serving("127.0.0.1:0", {"/wait": wait}) as port:
+        async with serve_handlers("127.0.0.1:0", {"/wait": wait}) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n")
             writer.write_eof()
@@ -105,7 +105,7 @@ def test_a_client_that_has_closed_its_side_is_answered() -> None:
 
 def test_nothing_is_served_at_0() -> None:
     async def body() -> None:
-        async with serving("0", make_probe_handlers(Health(), lambda: "")) as port:
+        async with serve_handlers("0", make_probe_handlers(Health(), lambda: "")) as port:
             assert port == 0
 
     asyncio.run(body())
@@ -113,7 +113,7 @@ def test_nothing_is_served_at_0() -> None:
 
 def test_an_address_without_a_host_is_all_of_this_machine() -> None:
     async def body() -> None:
-        async with serving(":0", make_probe_handlers(Health(), lambda: "")) as port:
+        async with serve_handlers(":0", make_probe_handlers(Health(), lambda: "")) as port:
             hosts = ["127.0.0.1", *(["[::1]"] if socket.has_dualstack_ipv6() else [])]
             for host in hosts:
                 assert (await ask(f"http://{host}:{port}/healthz"))[0] == 200
@@ -123,9 +123,9 @@ def test_an_address_without_a_host_is_all_of_this_machine() -> None:
 
 def test_an_address_that_is_taken_is_named() -> None:
     async def body() -> None:
-        async with serving("127.0.0.1:0", {}) as port:
+        async with serve_handlers("127.0.0.1:0", {}) as port:
             with pytest.raises(OSError, match=f"127.0.0.1:{port} is taken by another process"):
-                async with serving(f"127.0.0.1:{port}", {}):
+                async with serve_handlers(f"127.0.0.1:{port}", {}):
                     pass
 
     asyncio.run(body())
@@ -161,7 +161,7 @@ def test_metrics_are_for_those_who_may_read_them(header: str, status: int) -> No
     authority.configure_trust(client)
 
     async def body() -> None:
-        async with serving("127.0.0.1:0", make_metrics_handler(registry, judge), server) as port:
+        async with serve_handlers("127.0.0.1:0", make_metrics_handler(registry, judge), server) as port:
             found, text = await ask(f"https://localhost:{port}/metrics", header, client)
             assert (found, "things_total 1.0" in text) == (status, status == 200)
 
@@ -170,7 +170,7 @@ def test_metrics_are_for_those_who_may_read_them(header: str, status: int) -> No
 
 def test_metrics_that_are_plain_are_for_all() -> None:
     async def body() -> None:
-        async with serving("127.0.0.1:0", make_metrics_handler(Registry(process=True), None)) as port:
+        async with serve_handlers("127.0.0.1:0", make_metrics_handler(Registry(process=True), None)) as port:
             status, text = await ask(f"http://127.0.0.1:{port}/metrics")
             assert status == 200
             assert "process_cpu_seconds_total" in text

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import NodeSelectorRequirement, NodeSelectorTerm, Toleration
-from muster.api.values.quantity import amount
+from muster.api.values.quantity import parse_amount
 from muster.queueing.model import (
     CohortSpec,
     FlavorResource,
@@ -31,14 +31,14 @@ def fr(text: str) -> FlavorResource:
 
 
 def usage(amounts: Mapping[str, Any]) -> dict[FlavorResource, int]:
-    return {fr(name): amount(fr(name).resource, quantity) for name, quantity in amounts.items()}
+    return {fr(name): parse_amount(fr(name).resource, quantity) for name, quantity in amounts.items()}
 
 
 def quotas(groups: list[dict[str, dict[str, Any]]]) -> dict[FlavorResource, Quota]:
     by_resource = {}
     for flavor, resources in (item for group in groups for item in group.items()):
         for resource, written in resources.items():
-            parts = [None if part is None else amount(resource, part) for part in _list(written)]
+            parts = [None if part is None else parse_amount(resource, part) for part in _list(written)]
             by_resource[FlavorResource(flavor, resource)] = Quota(parts[0] or 0, *parts[1:])
     return by_resource
 
@@ -85,7 +85,7 @@ def podset(written: dict[str, Any]) -> PodSet:
     return PodSet(
         name=written.get("name", "main"),
         count=written.get("count", 1),
-        requests={resource: amount(resource, quantity) for resource, quantity in written["requests"].items()},
+        requests={resource: parse_amount(resource, quantity) for resource, quantity in written["requests"].items()},
         selector=written.get("selector", {}),
         terms=tuple(NodeSelectorTerm(match_expressions=tuple(term)) for term in terms),
         tolerations=tuple(msgspec.convert(written.get("tolerations", []), list[Toleration])),

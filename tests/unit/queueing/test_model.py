@@ -2,12 +2,12 @@
 
 import pytest
 
-from muster.queueing.model import Assignment, Choice, Mode, PodSetAssignment
+from muster.queueing.model import Assignment, FlavorChoice, Mode, PodSetAssignment
 
 
 def assignment(*tried: int) -> Assignment:
     podsets = tuple(
-        PodSetAssignment(f"set{index}", 1, {"cpu": Choice("f", Mode.FIT, tried=one)}, {"cpu": 1})
+        PodSetAssignment(f"set{index}", 1, {"cpu": FlavorChoice("f", Mode.FIT, tried=one)}, {"cpu": 1})
         for index, one in enumerate(tried)
     )
     return Assignment(podsets, {})

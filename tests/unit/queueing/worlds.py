@@ -19,8 +19,8 @@ from typing import Any, cast
 
 from muster.queueing.model import (
     Assignment,
-    Choice,
     CohortSpec,
+    FlavorChoice,
     FlavorResource,
     Mode,
     PodSetAssignment,
@@ -121,7 +121,7 @@ def incoming_of(text: str) -> tuple[WorkloadInfo, Assignment]:
         PodSetAssignment(
             name=f"set-{fr.flavor}-{fr.resource}",
             count=1,
-            flavors={fr.resource: Choice(fr.flavor, Mode.FIT if amount.endswith(_FIT) else Mode.PREEMPT)},
+            flavors={fr.resource: FlavorChoice(fr.flavor, Mode.FIT if amount.endswith(_FIT) else Mode.PREEMPT)},
             requests={fr.resource: usage[fr]},
         )
         for fr, amount in requests

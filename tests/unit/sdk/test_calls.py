@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.sdk.calls import list_returned_ranks, outcome_of, outcomes, packed_call
+from muster.sdk.calls import list_returned_ranks, outcome_of, packed_call, read_outcomes
 from muster.sdk.errors import Error
 from muster.sdk.worker import OUTCOME, perform
 
@@ -16,7 +16,7 @@ def directory(tmp_path):
 
 
 def test_each_rank_has_left_one_or_none(directory):
-    nothing, something = outcomes(directory, 2)
+    nothing, something = read_outcomes(directory, 2)
     assert nothing is None
     assert something.value("train", 1) == 5
     assert outcome_of(directory, 0) is None
@@ -44,7 +44,7 @@ def test_a_caller_whose_working_directory_is_gone_is_told(tmp_path, monkeypatch)
 def test_a_directory_that_is_open_to_others_is_not_read(directory, mode):
     directory.chmod(mode)
     for reading in (
-        lambda: outcomes(directory, 2),
+        lambda: read_outcomes(directory, 2),
         lambda: outcome_of(directory, 1),
         lambda: list_returned_ranks(directory, ()),
     ):
@@ -57,6 +57,6 @@ def test_a_directory_that_is_open_to_others_is_not_read(directory, mode):
 def test_what_is_gone_has_left_nothing(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "gone", tmp_path / "file"):
-        assert outcomes(path, 2) == [None, None]
+        assert read_outcomes(path, 2) == [None, None]
         assert outcome_of(path, 0) is None
         assert list_returned_ranks(path, ()) == set()

@@ -8,7 +8,7 @@ import pytest
 
 from muster.actions.errors import UserError
 from muster.actions.server.session import Session
-from muster.sdk.core import Reference, work_of, write_calls
+from muster.sdk.core import JobReference, work_of, write_calls
 
 
 @pytest.mark.parametrize("argument", [3, "three", b"3", None])
@@ -35,9 +35,9 @@ def test_arguments_are_a_sequence(arguments: Any) -> None:
 )
 def test_a_fork_does_not_use_the_connection_of_its_parent(own: bool, text: str) -> None:
     session = Session(None, "default", own=own)
-    assert Reference(session, "train", "default", "u").session is session
+    assert JobReference(session, "train", "default", "u").session is session
     with pytest.raises(UserError, match=re.escape(text)):
-        _ = Reference(session, "train", "default", "u", process=0).session
+        _ = JobReference(session, "train", "default", "u", process=0).session
 
 
 def test_a_call_that_cannot_be_written_is_answered_with_where_and_how_large(tmp_path: Path) -> None:

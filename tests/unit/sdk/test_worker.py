@@ -12,7 +12,7 @@ import traceback
 import pytest
 
 from muster.sdk import worker
-from muster.sdk.calls import Outcome, packed_call, title
+from muster.sdk.calls import Outcome, name_function, packed_call
 from muster.sdk.errors import Error, JobFailedError
 from muster.sdk.worker import pack_message, perform, unpack_message
 
@@ -154,7 +154,7 @@ def test_a_long_message_is_told_from_a_broken_one():
 
 
 def test_functions_are_called_by_their_names():
-    assert title(functools.partial(print)) == "print"
-    assert title(lambda: 0) == "<lambda>"
-    assert title(PeculiarError) == "PeculiarError"
-    assert title(type("Trial", (), {"__call__": print})()) == "Trial"
+    assert name_function(functools.partial(print)) == "print"
+    assert name_function(lambda: 0) == "<lambda>"
+    assert name_function(PeculiarError) == "PeculiarError"
+    assert name_function(type("Trial", (), {"__call__": print})()) == "Trial"

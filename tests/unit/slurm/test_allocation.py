@@ -11,11 +11,11 @@ from muster.slurm.allocation import (
     pattern_values,
     read_repeats,
 )
-from muster.slurm.batch import Batch
+from muster.slurm.batch import ScriptSettings
 
 TWO = Allocation(
     id=77,
-    batch=Batch("My run", nodes=2, tasks=7, gpus_per_task=1),
+    batch=ScriptSettings("My run", nodes=2, tasks=7, gpus_per_task=1),
     cpus=8,
     hosts="t-workers-0-{}.t",
     memory=4096,
@@ -24,7 +24,7 @@ TWO = Allocation(
     partition="vision",
     directory="/home/ada",
 )
-ARRAY = Allocation(id=77, batch=Batch("sweep"), cpus=2, trials=Trials(5, 0, 8, 2))
+ARRAY = Allocation(id=77, batch=ScriptSettings("sweep"), cpus=2, trials=Trials(5, 0, 8, 2))
 
 
 def told(allocation, **environment):
@@ -65,7 +65,7 @@ def test_a_script_finds_its_job_its_nodes_and_its_tasks():
 
 def test_a_script_finds_nothing_that_its_job_does_not_have():
     absent = {"MEM_PER_NODE", "GPUS_ON_NODE", "JOB_GPUS", "GPUS_PER_TASK", "JOB_END_TIME", "RESTART_COUNT"}
-    found = told(Allocation(id=1, batch=Batch(), cpus=1), MUSTER_ATTEMPT="0")
+    found = told(Allocation(id=1, batch=ScriptSettings(), cpus=1), MUSTER_ATTEMPT="0")
     assert not {f"SLURM_{name}" for name in absent} & found.keys()
     assert not [name for name in found if name.startswith("SLURM_ARRAY")]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.slurm.batch import Batch, spread_tasks
+from muster.slurm.batch import ScriptSettings, spread_tasks
 
 
 @pytest.mark.parametrize(
@@ -10,11 +10,12 @@ from muster.slurm.batch import Batch, spread_tasks
 )
 def test_tasks_are_spread_evenly_over_nodes(tasks, nodes, expected):
     assert spread_tasks(tasks, nodes) == expected
-    assert Batch(nodes=nodes, tasks=tasks).tasks_per_node == expected[0]
+    assert ScriptSettings(nodes=nodes, tasks=tasks).tasks_per_node == expected[0]
 
 
 @pytest.mark.parametrize(
-    ("batch", "nodes", "tasks"), [(Batch(nodes=2, tasks=5), 2, 5), (Batch(nodes=2, tasks=5), 3, 9), (Batch(), 4, 4)]
+    ("batch", "nodes", "tasks"),
+    [(ScriptSettings(nodes=2, tasks=5), 2, 5), (ScriptSettings(nodes=2, tasks=5), 3, 9), (ScriptSettings(), 4, 4)],
 )
 def test_other_nodes_have_as_many_tasks_each(batch, nodes, tasks):
     other = batch.on(nodes)

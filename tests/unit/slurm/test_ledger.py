@@ -8,7 +8,7 @@ import pytest
 
 from muster.runtime.clock import RealClock
 from muster.slurm.ledger import make_ledger, take_cpus
-from muster.slurm.steps import Demand
+from muster.slurm.steps import StepDemand
 
 SPAWN = multiprocessing.get_context("spawn")
 ROOM = 4
@@ -28,7 +28,7 @@ def step():
     class Step:
         def __init__(self, nodes, counts, cpus=1):
             self.pipe, theirs = SPAWN.Pipe()
-            self.process = SPAWN.Process(target=take, args=(path, Demand(nodes, counts, cpus, waits=True), theirs))
+            self.process = SPAWN.Process(target=take, args=(path, StepDemand(nodes, counts, cpus, waits=True), theirs))
             self.process.start()
             running.append(self)
 

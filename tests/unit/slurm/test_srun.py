@@ -10,7 +10,7 @@ import pytest
 
 from muster.slurm.allocation import Allocation
 from muster.slurm.allocation import make_variables as slurm_variables
-from muster.slurm.batch import Batch
+from muster.slurm.batch import ScriptSettings
 from muster.slurm.programs import PROGRAMS
 from muster.slurm.srun import StepRun, find_alarm
 from muster.slurm.steps import plan_step
@@ -19,7 +19,7 @@ from muster.slurm.steps import plan_step
 @pytest.fixture
 def srun(tmp_path):
     """Start srun in a job with four tasks on one node."""
-    allocation = Allocation(id=7, batch=Batch("train", tasks=4), cpus=4)
+    allocation = Allocation(id=7, batch=ScriptSettings("train", tasks=4), cpus=4)
     environment = slurm_variables(allocation, os.environ, "pod", 0, 0) | os.environ
 
     def start(*words, **variables):
@@ -81,7 +81,7 @@ def test_the_letter_of_an_option_may_have_its_value_behind_it(srun, option, code
 
 
 def test_a_signal_ends_tasks_that_have_not_begun():
-    allocation = Allocation(id=7, batch=Batch("train", tasks=4), cpus=4)
+    allocation = Allocation(id=7, batch=ScriptSettings("train", tasks=4), cpus=4)
     environment = slurm_variables(allocation, os.environ, "pod", 0, 0) | os.environ
     step = plan_step(["sleep", "1000"], environment, {}, "/", 1, [0])
     assert asyncio.run(StepRun(step).run((0.0, signal.SIGTERM))) == 128 + signal.SIGTERM

@@ -6,15 +6,15 @@ import subprocess
 import pytest
 
 from muster.slurm.allocation import Allocation, make_variables
-from muster.slurm.batch import Batch
+from muster.slurm.batch import ScriptSettings
 from muster.slurm.options import OptionError
-from muster.slurm.steps import Demand, find_demand, find_launcher, plan_step, task_files, task_text
+from muster.slurm.steps import StepDemand, find_demand, find_launcher, plan_step, task_files, task_text
 
 BEFORE = {"USER": "ada", "PATH": "/usr/bin:/bin", "HOSTNAME": "n0", "CUDA_VISIBLE_DEVICES": "0,1,2,3"}
 
 
 def job(nodes=2, tasks=4, cpus=4, **more):
-    allocation = Allocation(id=7, batch=Batch("train", nodes, tasks, **more), cpus=cpus, hosts="n{}")
+    allocation = Allocation(id=7, batch=ScriptSettings("train", nodes, tasks, **more), cpus=cpus, hosts="n{}")
     return make_variables(allocation, {}, "pod", 0, 0) | BEFORE | {"A": "1"}
 
 
@@ -202,10 +202,10 @@ def test_each_task_reads_the_file_that_its_input_names(here, tmp_path):
 @pytest.mark.parametrize(
     ("line", "demand"),
     [
-        ("hostname", Demand([0, 1], [2, 2], 0, waits=False)),
-        ("--exact -n 1 -c 2 hostname", Demand([0, 1], [1], 2, waits=True)),
-        ("--exclusive -n 2 -N 1 hostname", Demand([0], [2], 0, waits=True)),
-        ("--exclusive -O -n 9 hostname", Demand([0, 1], [5, 4], 0, waits=False)),
+        ("hostname", StepDemand([0, 1], [2, 2], 0, waits=False)),
+        ("--exact -n 1 -c 2 hostname", StepDemand([0, 1], [1], 2, waits=True)),
+        ("--exclusive -n 2 -N 1 hostname", StepDemand([0], [2], 0, waits=True)),
+        ("--exclusive -O -n 9 hostname", StepDemand([0, 1], [5, 4], 0, waits=False)),
     ],
 )
 def test_a_step_demands_nodes_and_cpus(line, demand):

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from muster.slurm.batch import Batch
+from muster.slurm.batch import ScriptSettings
 from muster.slurm.translation import LineError, translate
 
 
@@ -55,15 +55,15 @@ def test_lines_are_options_of_run(line, words):
 @pytest.mark.parametrize(
     ("line", "batch"),
     [
-        ("", Batch()),
-        ("-J 'My run'", Batch("My run")),
-        ("-N 2 -n 5", Batch(nodes=2, tasks=5)),
-        ("-N 2 --ntasks-per-node=4", Batch(nodes=2, tasks=8)),
-        ("-n 2 --gpus-per-task=2", Batch(tasks=2, gpus_per_task=2)),
-        ("-o %x-%j.out -e err -i in", Batch(output="%x-%j.out", error="err", input="in")),
-        ("-o out --open-mode=append", Batch(output="out", append=True)),
-        ("--signal=10@90 -t 10", Batch(notice="USR1@90")),
-        ("--signal=B:USR1@90 -t 10", Batch()),
+        ("", ScriptSettings()),
+        ("-J 'My run'", ScriptSettings("My run")),
+        ("-N 2 -n 5", ScriptSettings(nodes=2, tasks=5)),
+        ("-N 2 --ntasks-per-node=4", ScriptSettings(nodes=2, tasks=8)),
+        ("-n 2 --gpus-per-task=2", ScriptSettings(tasks=2, gpus_per_task=2)),
+        ("-o %x-%j.out -e err -i in", ScriptSettings(output="%x-%j.out", error="err", input="in")),
+        ("-o out --open-mode=append", ScriptSettings(output="out", append=True)),
+        ("--signal=10@90 -t 10", ScriptSettings(notice="USR1@90")),
+        ("--signal=B:USR1@90 -t 10", ScriptSettings()),
     ],
 )
 def test_the_rest_describes_the_batch(line, batch):

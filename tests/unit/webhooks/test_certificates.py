@@ -13,7 +13,7 @@ from muster.webhooks.certificates import (
     AUTHORITY_LIFE,
     LIFE,
     SETTLING,
-    Due,
+    DueParts,
     Held,
     find_due,
     is_readable_by_kueue,
@@ -30,15 +30,15 @@ FIRST = renew_what_is_due(Held(), NAMES, START)
 
 
 def test_the_first_ones_are_made_together() -> None:
-    assert find_due(Held(), NAMES, START) == Due(authority=True, server=True)
-    assert find_due(FIRST, NAMES, START) == Due()
+    assert find_due(Held(), NAMES, START) == DueParts(authority=True, server=True)
+    assert find_due(FIRST, NAMES, START) == DueParts()
     assert renew_what_is_due(FIRST, NAMES, START) is FIRST
 
 
 def test_what_is_written_is_read_again() -> None:
     again = read(make_secret_data(FIRST))
     assert make_secret_data(again) == make_secret_data(FIRST)
-    assert find_due(again, NAMES, START) == Due()
+    assert find_due(again, NAMES, START) == DueParts()
 
 
 def test_a_client_always_knows_the_authority() -> None:
@@ -56,7 +56,7 @@ def test_a_client_always_knows_the_authority() -> None:
         assert at > now
         known = set(held.authorities)  # they have heard by then
         held, now = renew_what_is_due(held, NAMES, at), at
-        assert find_due(held, NAMES, now) == Due(), "once is enough"
+        assert find_due(held, NAMES, now) == DueParts(), "once is enough"
         assert len(held.authorities) <= 3
     assert len(signers) >= 4
 
@@ -64,14 +64,14 @@ def test_a_client_always_knows_the_authority() -> None:
 def test_a_new_authority_signs_only_when_it_has_settled() -> None:
     at = START + AUTHORITY_LIFE * 2 / 3 + timedelta(days=1)
     served = renew_what_is_due(Held(FIRST.authorities, FIRST.signer), NAMES, at - LIFE * 0.6)
-    assert find_due(served, NAMES, at) == Due(authority=True)
+    assert find_due(served, NAMES, at) == DueParts(authority=True)
     both = renew_what_is_due(served, NAMES, at)
     assert len(both.authorities) == 2
     assert both.server is not None
     assert is_signed_by(both.server.certificate, FIRST.authorities[0]), "the old one signs once more"
-    assert find_due(both, NAMES, at + SETTLING - timedelta(minutes=6)) == Due()
+    assert find_due(both, NAMES, at + SETTLING - timedelta(minutes=6)) == DueParts()
     settled = at + SETTLING
-    assert find_due(both, NAMES, settled) == Due(server=True)
+    assert find_due(both, NAMES, settled) == DueParts(server=True)
     server = renew_what_is_due(both, NAMES, settled).server
     assert server is not None
     assert is_signed_by(server.certificate, both.authorities[0])
@@ -81,14 +81,14 @@ def test_an_old_authority_that_ends_before_the_new_one_has_settled_is_served_wit
     end = FIRST.authorities[0].not_valid_after_utc
     both = renew_what_is_due(FIRST, NAMES, end - timedelta(days=3))
     assert next_due(both) == end
-    assert find_due(both, NAMES, end) == Due(server=True)
+    assert find_due(both, NAMES, end) == DueParts(server=True)
 
 
 def test_what_kueue_has_made_is_held_and_its_authority_signs_what_is_missing() -> None:
     """Its keys are RSA. The server knows its authority already."""
     theirs = read(left_by_kueue())
-    assert find_due(theirs, NAMES[:1], START) == Due()
-    assert find_due(theirs, NAMES, START) == Due(server=True)
+    assert find_due(theirs, NAMES[:1], START) == DueParts()
+    assert find_due(theirs, NAMES, START) == DueParts(server=True)
     ours = renew_what_is_due(theirs, NAMES, START)
     assert ours.authorities == (AUTHORITY,)
     assert ours.server is not None
@@ -120,16 +120,16 @@ def test_an_authority_with_the_serial_number_0_is_not_used() -> None:
     assert (held.authorities, held.signer) == ((), None)
     assert len(held.unusable) == 1
     assert "serial number which wasn't positive" in held.unusable[0]
-    assert find_due(held, NAMES, START) == Due(True, True)
+    assert find_due(held, NAMES, START) == DueParts(True, True)
     now = left_by_kueue() | list_changes(held, renew_what_is_due(held, NAMES, START))
-    assert find_due(read(now), NAMES, START) == Due()
+    assert find_due(read(now), NAMES, START) == DueParts()
     assert read(now).unusable == ()
 
 
 def test_an_authority_that_cannot_be_used_takes_no_other_with_it() -> None:
     both = make_secret_data(FIRST) | {"ca.crt": make_secret_data(FIRST)["ca.crt"] + numbered_0(AUTHORITY)}
     assert (read(both).authorities, len(read(both).unusable)) == (FIRST.authorities, 1)
-    assert find_due(read(both), NAMES, START) == Due()
+    assert find_due(read(both), NAMES, START) == DueParts()
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_what_kueues_manager_starts_on(data: dict[str, bytes], readable: bool) -
 
 def test_hosts_may_have_long_names() -> None:
     host = f"{'s' * 63}.{'n' * 63}.svc"
-    assert find_due(renew_what_is_due(Held(), [host], START), [host], START) == Due()
+    assert find_due(renew_what_is_due(Held(), [host], START), [host], START) == DueParts()
 
 
 def encrypted(held: Held) -> bytes:
@@ -171,36 +171,36 @@ OTHER = renew_what_is_due(Held(), NAMES, START)
 @pytest.mark.parametrize(
     ("held", "names", "now", "expected"),
     [
-        pytest.param(FIRST, NAMES, START + LIFE * 0.5, Due(), id="young"),
-        pytest.param(FIRST, NAMES, START + LIFE * 0.7, Due(server=True), id="past two thirds of its life"),
-        pytest.param(FIRST, NAMES, START + LIFE * 1.1, Due(server=True), id="expired while nobody ran"),
-        pytest.param(FIRST, NAMES, START + AUTHORITY_LIFE * 1.1, Due(True, True), id="so has the authority"),
-        pytest.param(FIRST, NAMES, START - timedelta(hours=1), Due(True, True), id="a clock was wrong"),
-        pytest.param(FIRST, ("other.ns.svc",), START, Due(server=True), id="for other names"),
-        pytest.param(Held(FIRST.authorities, None, FIRST.server), NAMES, START, Due(authority=True), id="key lost"),
-        pytest.param(Held(FIRST.authorities, FIRST.signer), NAMES, START, Due(server=True), id="certificate lost"),
+        pytest.param(FIRST, NAMES, START + LIFE * 0.5, DueParts(), id="young"),
+        pytest.param(FIRST, NAMES, START + LIFE * 0.7, DueParts(server=True), id="past two thirds of its life"),
+        pytest.param(FIRST, NAMES, START + LIFE * 1.1, DueParts(server=True), id="expired while nobody ran"),
+        pytest.param(FIRST, NAMES, START + AUTHORITY_LIFE * 1.1, DueParts(True, True), id="so has the authority"),
+        pytest.param(FIRST, NAMES, START - timedelta(hours=1), DueParts(True, True), id="a clock was wrong"),
+        pytest.param(FIRST, ("other.ns.svc",), START, DueParts(server=True), id="for other names"),
+        pytest.param(Held(FIRST.authorities, None, FIRST.server), NAMES, START, DueParts(True), id="key lost"),
+        pytest.param(Held(FIRST.authorities, FIRST.signer), NAMES, START, DueParts(server=True), id="certificate lost"),
         pytest.param(
-            Held(OTHER.authorities, OTHER.signer, FIRST.server), NAMES, START, Due(server=True), id="of a stranger"
+            Held(OTHER.authorities, OTHER.signer, FIRST.server), NAMES, START, DueParts(server=True), id="of a stranger"
         ),
-        pytest.param(read({}), NAMES, START, Due(True, True), id="an empty Secret"),
+        pytest.param(read({}), NAMES, START, DueParts(True, True), id="an empty Secret"),
         pytest.param(
             read(dict.fromkeys(("ca.crt", "ca.key", "tls.crt", "tls.key"), b"-----BEGIN CERTIFICATE-----\nx")),
-            NAMES, START, Due(True, True), id="rubbish",
+            NAMES, START, DueParts(True, True), id="rubbish",
         ),
         pytest.param(
             read(make_secret_data(FIRST) | {certificates.KEY: make_secret_data(OTHER)[certificates.KEY]}), NAMES, START,
-            Due(server=True), id="another's key",
+            DueParts(server=True), id="another's key",
         ),
         pytest.param(
             read(make_secret_data(FIRST) | {certificates.KEY: encrypted(FIRST)}), NAMES, START,
-            Due(server=True), id="a key with a password",
+            DueParts(server=True), id="a key with a password",
         ),
         pytest.param(
             read(make_secret_data(FIRST) | {certificates.AUTHORITY_KEY: unsupported()}), NAMES, START,
-            Due(authority=True), id="a key of an unknown kind",
+            DueParts(authority=True), id="a key of an unknown kind",
         ),
     ],
 )  # fmt: skip
-def test_what_is_due(held: Held, names: tuple[str, ...], now: datetime, expected: Due) -> None:
+def test_what_is_due(held: Held, names: tuple[str, ...], now: datetime, expected: DueParts) -> None:
     assert find_due(held, names, now) == expected
-    assert find_due(renew_what_is_due(held, names, now), names, now) == Due()
+    assert find_due(renew_what_is_due(held, names, now), names, now) == DueParts()

@@ -10,14 +10,14 @@ from muster.api.config import DEFAULT
 from muster.api.config.frameworks import BUILT_IN
 from muster.api.kinds import Kind
 from muster.api.patch import json as json_patch
-from muster.webhooks.decisions import Decisions
+from muster.webhooks.decisions import ReviewDecisions
 from muster.webhooks.reviews import read
 
 T = TypeVar("T")
 Json = dict[str, Any]
 
 QUEUE = "kueue.x-k8s.io/queue-name"
-DECISIONS = Decisions(
+DECISIONS = ReviewDecisions(
     msgspec.structs.replace(DEFAULT, integrations=msgspec.structs.replace(DEFAULT.integrations, frameworks=BUILT_IN))
 )
 WORLD: dict[tuple[str, str, str], Json] = {
@@ -261,7 +261,7 @@ def test_nonsense_is_answered_not_raised(kind: str, nonsense: Json) -> None:
 # Kinds of Kueue's default Configuration beside the engine's own.
 
 OF_KUEUE = (*BUILT_IN, "deployment", "statefulset", "kubeflow.org/pytorchjob", "sparkoperator.k8s.io/sparkapplication")
-WITH_KUEUES = Decisions(
+WITH_KUEUES = ReviewDecisions(
     msgspec.structs.replace(DEFAULT, integrations=msgspec.structs.replace(DEFAULT.integrations, frameworks=OF_KUEUE))
 )
 APPS = {"Deployment": ("apps", "v1", "deployments"), "StatefulSet": ("apps", "v1", "statefulsets")}

@@ -14,7 +14,7 @@ from tests.unit.webhooks.test_decisions import DECISIONS, QUEUE, WORLD, job, que
 from muster.api.batch import JOB
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
-from muster.operator.endpoints import serving
+from muster.operator.endpoints import serve_handlers
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.control.manager import Manager
@@ -54,7 +54,7 @@ async def cut(kind: Kind[Any], namespace: str, name: str) -> Any:
 @asynccontextmanager
 async def served(read: Any = read) -> AsyncIterator[aiohttp.ClientSession]:
     async with (
-        serving("127.0.0.1:0", make_handlers(DECISIONS, read), None, "POST") as port,
+        serve_handlers("127.0.0.1:0", make_handlers(DECISIONS, read), None, "POST") as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
     ):
         yield session

@@ -20,7 +20,7 @@ from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.pods import is_sidecar
 from muster.api.status import ApiError
 from muster.runtime.client import Client, iterate_lines
-from muster.runtime.containerlogs import STDERR, STDOUT, Attempt, Missing, Run, read_raw
+from muster.runtime.containerlogs import STDERR, STDOUT, AttemptRecord, LineRun, Missing, read_raw
 from muster.runtime.realclock import Clock
 from muster.runtime.transport import Request, TransportError
 
@@ -186,15 +186,15 @@ class ContainerLog:
         async for chunk in chunks:
             whole, newline, rest = (rest + chunk).rpartition(b"\n")
             for part in read_raw(whole + newline):
-                if isinstance(part, Run):
+                if isinstance(part, LineRun):
                     await self._show_run(part)
                     continue
-                if isinstance(part, Attempt) and part.number != self._shown_bytes.attempt:
+                if isinstance(part, AttemptRecord) and part.number != self._shown_bytes.attempt:
                     await self._end_lines()
                 if missing := self._shown_bytes.missing(part):
                     await self._show(STDERR, b"[muster: %d bytes are missing here]\n" % missing)
 
-    async def _show_run(self, run: Run) -> None:
+    async def _show_run(self, run: LineRun) -> None:
         text = run.text
         if shown := run.lines - self._place.new_of(run.stamp, run.lines):
             text = text.split(b"\n", shown)[shown] if shown < run.lines else b""
@@ -273,9 +273,9 @@ class _ShownBytes:
         self.bytes += size
         self.at_start = False
 
-    def missing(self, part: Attempt | Missing) -> int:
+    def missing(self, part: AttemptRecord | Missing) -> int:
         """Return how many of the bytes that this part reports as missing were neither shown nor reported before."""
-        if isinstance(part, Attempt):
+        if isinstance(part, AttemptRecord):
             self.at_start = True
             if part.number != self.attempt:
                 self.attempt, self.bytes = part.number, 0

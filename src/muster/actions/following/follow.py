@@ -24,7 +24,7 @@ from muster.api.status import ApiError
 from muster.insight.jobs.attempts import choose_attempts
 from muster.insight.jobs.failures import describe_absent
 from muster.insight.jobs.state import Ending, JobState, find_ending, find_job_state
-from muster.insight.jobs.tally import Tally, count_workers
+from muster.insight.jobs.tally import WorkerCounts, count_workers
 from muster.insight.reader.history import recall_job
 from muster.insight.reader.queues import is_embedded, labels_of
 from muster.insight.record import JobRecord, container_statuses, record_of
@@ -38,7 +38,7 @@ from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import Request, TransportError
 
 if TYPE_CHECKING:
-    from muster.insight.forecasts.never import Room
+    from muster.insight.forecasts.never import VisibleCapacity
 
 T = TypeVar("T")
 
@@ -71,14 +71,14 @@ class Follower:
     name: str
     show: ShowOutput | None = None
     report: Callable[[JobState], None] = lambda _: None
-    count: Callable[[Tally], None] = lambda _: None
+    count: Callable[[WorkerCounts], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
     excerpt: Excerpt = WHOLE  # which output is shown
     observe: Callable[[Pod, str], None] = lambda _pod, _rank: None  # called with each state of a pod, and its rank
     reach: Reach | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _logs: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)  # by pod and container
-    _room: "tuple[str, Room] | None" = (
+    _room: "tuple[str, VisibleCapacity] | None" = (
         None  # the reason for which the job waits, and the nodes and quotas when that began
     )
     _copies: list[asyncio.Task[None]] = field(default_factory=list)
@@ -219,7 +219,7 @@ class Follower:
         queue: QueueWatch | None,
     ) -> Ending:
         last: JobState | None = None
-        counted: Tally | None = None
+        counted: WorkerCounts | None = None
         uid, late, quiet, interruptions = first.metadata.uid, "", False, first.interruptions
         earlier = {pod.metadata.uid for pod in pods.all() if ended_with_cluster(pod)}
         while True:

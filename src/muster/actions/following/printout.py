@@ -14,7 +14,7 @@ from muster.actions.following.excerpt import WHOLE, Excerpt
 from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
-from muster.insight.jobs.attempts import Attempt, choose_attempts, list_attempts
+from muster.insight.jobs.attempts import WorkerAttempt, choose_attempts, list_attempts
 from muster.insight.reader.queues import is_embedded
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
@@ -66,7 +66,7 @@ class Printout:
             with ignoring("NotFound"):  # its pod was deleted meanwhile, with its output
                 await self.make_log_of_attempt(job, attempt, raw=raw).copy_once(attempt.path, attempt.query)
 
-    async def list_attempts(self, job: JobRecord, pods: Iterable[Pod], *, raw: bool) -> list[Attempt]:
+    async def list_attempts(self, job: JobRecord, pods: Iterable[Pod], *, raw: bool) -> list[WorkerAttempt]:
         """Return the attempts of the selected workers, with those of deleted pods whose logs the server keeps.
 
         raw: whether the server is Muster's own, which keeps such logs and returns logs unchanged.
@@ -78,7 +78,7 @@ class Printout:
         attempts = list_attempts(job, pods, kept_pods, ours=raw)
         return [attempt for attempt in attempts if self.excerpt.has(attempt.rank)]
 
-    def make_log_of_attempt(self, job: JobRecord, attempt: Attempt, *, raw: bool) -> ContainerLog:
+    def make_log_of_attempt(self, job: JobRecord, attempt: WorkerAttempt, *, raw: bool) -> ContainerLog:
         """Return the log of the container that an attempt is of."""
         pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
         return self.make_log(pod, ContainerStatus(name=attempt.container), job.title_of(attempt.rank), raw=raw)

@@ -6,14 +6,14 @@ from datetime import datetime
 from muster.actions.following.elsewhere import OutOfReachError, copy_of, make_reach
 from muster.api.status import ApiError
 from muster.insight.reader.job import investigate
-from muster.insight.why import JobReadings, Level, describe_levels, join_levels
+from muster.insight.why import JobLevel, JobReadings, describe_levels, join_levels
 from muster.runtime.client import Client
 from muster.runtime.transport import TransportError
 
 
 async def explain(
     client: Client, namespace: str, name: str, now: datetime
-) -> tuple[JobReadings, Sequence[Level]] | None:
+) -> tuple[JobReadings, Sequence[JobLevel]] | None:
     """Return the readings about a job with the levels that explain it, or None if there is no such job.
 
     Raises `ApiError`.
@@ -24,7 +24,7 @@ async def explain(
     )
 
 
-async def _add_levels_there(client: Client, readings: JobReadings, here: Sequence[Level]) -> Sequence[Level]:
+async def _add_levels_there(client: Client, readings: JobReadings, here: Sequence[JobLevel]) -> Sequence[JobLevel]:
     """Return the levels with the state of the pods in the worker cluster, if the user may read that."""
     cluster = readings.quota_state.cluster if readings.quota_state is not None else ""
     if not cluster or readings.job is None or readings.state.finished:

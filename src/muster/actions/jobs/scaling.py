@@ -67,7 +67,7 @@ def part_of(job: JobRecord, role: str = "") -> Part:
 async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> None:
     """Write the new size, if the job still has the version that was read."""
     if part.place is None:
-        await session.client.patch_object(job.kind, job.source, {"spec": size(part, workers)})
+        await session.client.patch_object(job.kind, job.source, {"spec": make_size_fields(part, workers)})
         return
     changes = [{"op": "add", "path": path, "value": value} for path, value in list_size_fields(part, workers).items()]
     await session.client.edit_object(job.kind, job.source, changes)
@@ -79,14 +79,14 @@ def list_size_fields(part: Part, workers: int) -> dict[str, int]:
     if part.jobs == 1 and workers == 0:
         raise UserError(f"{part.name} keeps at least 1 worker; `muster hold {part.name}` pauses it")
     if part.jobs == 1:
-        return {f"{role}/template/spec/{field}": value for field, value in size(part, workers).items()}
+        return {f"{role}/template/spec/{field}": value for field, value in make_size_fields(part, workers).items()}
     jobs, rest = divmod(workers, part.each) if part.each else (part.jobs, workers)
     if rest:
         raise UserError(f"{part.name} has Jobs of {part.each} workers each: say a multiple of that")
     return {f"{role}/replicas": jobs}
 
 
-def size(part: Part, workers: int) -> dict[str, Any]:
+def make_size_fields(part: Part, workers: int) -> dict[str, Any]:
     """Return the fields of a Job's spec for this size. Raises `UserError` if its completions forbid it."""
     spec = part.spec
     if spec.completion_mode == INDEXED and spec.completions == spec.parallelism and not part.sweep:
@@ -102,7 +102,7 @@ def size(part: Part, workers: int) -> dict[str, Any]:
 def objection_to(part: Part, workers: int) -> str:
     """Return why this size is probably a mistake of the user; "" if the size is plausible."""
     name, bounds = part.name, part.bounds
-    if part.place is None and size(part, workers).get("completions") == 0:
+    if part.place is None and make_size_fields(part, workers).get("completions") == 0:
         return f"with 0 workers {name} is complete, which cannot be taken back (`muster hold {name}` pauses it)"
     if bounds is not None and workers < bounds.least:
         return f"{name} is elastic ({bounds}), and {workers} is less than its MIN"

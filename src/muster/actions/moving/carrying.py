@@ -5,23 +5,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts, identify_object, observe
+from muster.actions.moving.clusterstate import Engine, MoveState, RunFacts, identify_object, observe
 from muster.actions.moving.steps import (
     Await,
+    AwaitedEvent,
     Create,
-    Delete,
-    Event,
+    DeleteStep,
     GiveBack,
     Install,
+    MoveStep,
     Patch,
     RefusedError,
-    Release,
-    Step,
+    ReleaseStep,
     Try,
 )
 from muster.api.groups.apps import DEPLOYMENT
 from muster.api.status import ApiError
-from muster.install.documents import documents, kind_of
+from muster.install.documents import kind_of, make_documents
 from muster.install.options import Json, Options
 from muster.operator.handback import StillWorksError, hand_back_alone
 from muster.operator.holders import LOOK_SECONDS, find_renewer
@@ -39,7 +39,7 @@ LEAD_SECONDS: Final = 600.0
 # If a step is due for the third time, another program undoes it.
 _MOST_TIMES: Final = 2
 
-Plan = Callable[[ClusterState], list[Step]]
+Plan = Callable[[MoveState], list[MoveStep]]
 
 
 class Move:
@@ -50,14 +50,14 @@ class Move:
 
     def __init__(self, client: Client, inputs: ExternalInputs, options: Options, said: Callable[[str], None]) -> None:
         """Prepare the move. said: called with each step as it begins, and with the reason of a wait."""
-        self.documents = documents(options)
+        self.documents = make_documents(options)
         # The help of `muster manifests` uses the same field manager, so that later applies do not conflict.
         self._client = Client(client.transport, field_manager=FIELD_MANAGER)
         self._inputs, self._options = inputs, options
         self._said = said
         self._learned = RunFacts()
 
-    async def look(self) -> ClusterState:
+    async def look(self) -> MoveState:
         """Return the current state of the cluster. Raises `ApiError`."""
         return await observe(self._client, self._options, self.documents, self._learned)
 
@@ -69,7 +69,7 @@ class Move:
         times, since = Counter[str](), dict[str, float]()
         while steps := plan(await self.look()):
             step = steps[0]
-            if isinstance(step, Await) and step.event in (Event.KUEUE_STOPPED, Event.MUSTER_STOPPED):
+            if isinstance(step, Await) and step.event in (AwaitedEvent.KUEUE_STOPPED, AwaitedEvent.MUSTER_STOPPED):
                 if step.text not in since:
                     self._said(step.text)
                 began = since.setdefault(step.text, self._inputs.clock.monotonic())
@@ -84,24 +84,24 @@ class Move:
             await self._do_step(step)
         return times.total() + len(since)
 
-    async def rehearse(self, steps: Sequence[Step]) -> None:
+    async def rehearse(self, steps: Sequence[MoveStep]) -> None:
         """Take only the dry-run steps, which test whether later steps will succeed. Raises `RefusedError`."""
         for step in steps:
             if isinstance(step, Try):
                 await self._write(step)
 
-    async def _do_step(self, step: Step) -> None:
+    async def _do_step(self, step: MoveStep) -> None:
         match step:
             case GiveBack():
                 await self._give_back()
-            case Await(event=Event.LEASE_FREE):
+            case Await(event=AwaitedEvent.LEASE_FREE):
                 await self._check_no_leader()
             case Await(event=event):
-                await self._wait_for_leader(musters=event is Event.MUSTER_LEADS)
+                await self._wait_for_leader(musters=event is AwaitedEvent.MUSTER_LEADS)
             case _:
                 await self._write(step)
 
-    async def _write(self, step: Step) -> None:
+    async def _write(self, step: MoveStep) -> None:
         client = self._client
         match step:
             case Try(documents=tried):
@@ -117,13 +117,13 @@ class Move:
                     await client.create(kind_of(document), document)
             case Patch(kind=kind, namespace=namespace, name=name, patch=patch):
                 await client.patch(kind.seen_as(dict), name, patch, namespace)
-            case Release(held=held):
+            case ReleaseStep(held=held):
                 for document, entries in held:
                     meta = document["metadata"]
                     version = {"resourceVersion": meta["resourceVersion"], "managedFields": entries}
                     patch = {"metadata": version}
                     await client.patch(kind_of(document), meta["name"], patch, meta.get("namespace") or "")
-            case Delete(kind=kind, namespace=namespace, name=name):
+            case DeleteStep(kind=kind, namespace=namespace, name=name):
                 with ignoring("NotFound"):
                     how: Propagation = "Foreground" if kind.resource == DEPLOYMENT.resource else "Background"
                     await client.delete(kind, name, namespace, propagation=how)

@@ -66,7 +66,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterState:
+class MoveState:
     """The state of a cluster at the start of a step.
 
     kueue: the Deployments of Kueue's manager.
@@ -112,7 +112,7 @@ async def find_kueue(client: Client) -> list[Engine]:
     return [await _read_engine(client, deployments[place]) for place in sorted(deployments)]
 
 
-async def observe(client: Client, options: Options, documents: Sequence[Json], learned: RunFacts) -> ClusterState:
+async def observe(client: Client, options: Options, documents: Sequence[Json], learned: RunFacts) -> MoveState:
     """Return the state of the cluster that a move depends on. Raises `ApiError`."""
     where = options.namespace
     muster = await client.find(DEPLOYMENT, NAME, where)
@@ -127,7 +127,7 @@ async def observe(client: Client, options: Options, documents: Sequence[Json], l
                 kueues.append(document)
     services = (await client.list(API_SERVICE.seen_as(dict))).items
     webhook_service = options.settings.internal_cert_management.webhook_service_name
-    return ClusterState(
+    return MoveState(
         kueue=await find_kueue(client),
         muster=None if muster is None else await _read_engine(client, muster),
         webhooks=kueues,

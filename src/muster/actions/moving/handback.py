@@ -11,15 +11,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from muster.actions.moving import kueuestate
-from muster.actions.moving.clusterstate import ClusterState, Engine, identify_object, is_musters
+from muster.actions.moving.clusterstate import Engine, MoveState, identify_object, is_musters
 from muster.actions.moving.steps import (
+    AwaitedEvent,
     Create,
-    Event,
     GiveBack,
+    MoveStep,
     Patch,
     RefusedError,
-    Release,
-    Step,
+    ReleaseStep,
     await_event,
     delete,
     title_object,
@@ -48,7 +48,7 @@ def include_extras(options: Options) -> Options:
     return replace(options, cert_manager=True, monitoring=True, dashboard=True)
 
 
-def plan_handback(seen: ClusterState, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[Step]:
+def plan_handback(seen: MoveState, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[MoveStep]:
     """Return the remaining steps in order; none once Kueue's manager leads, or if it cannot be started from here.
 
     documents: all that Muster installs, with its extras.
@@ -68,13 +68,13 @@ def plan_handback(seen: ClusterState, options: Options, documents: Sequence[Json
         )
     if muster is not None and runs:
         raise RefusedError("Kueue's manager and Muster are both to run: scale one of their Deployments to 0 first")
-    steps: list[Step] = []
+    steps: list[MoveStep] = []
     steps += [delete(kind_of(each), "", each["metadata"]["name"]) for each in seen.own_webhooks]
     steps += [delete(API_SERVICE, "", each["metadata"]["name"]) for each in seen.api_services if is_musters(each)]
     if muster is not None:
         if not muster.deleting:
             steps.append(delete(DEPLOYMENT, muster.namespace, NAME))
-        steps.append(await_event(Event.MUSTER_STOPPED))
+        steps.append(await_event(AwaitedEvent.MUSTER_STOPPED))
     if not runs and not seen.learned.given_back:
         steps.append(GiveBack("give back to Kueue what Muster has admitted"))
     steps += _plan_removals(seen, documents)
@@ -85,22 +85,22 @@ def plan_handback(seen: ClusterState, options: Options, documents: Sequence[Json
         if manager is not None and not runs:
             steps.append(scale(manager, seen.kueue_state.replicas, "start Kueue's manager"))
         if manager is not None and not seen.learned.kueue_leads:
-            steps.append(await_event(Event.KUEUE_LEADS))
+            steps.append(await_event(AwaitedEvent.KUEUE_LEADS))
         # Without Kueue's manager the kept objects are useless: Kueue's own manifest brings all of them.
         steps.append(delete(CONFIG_MAP, options.namespace, kueuestate.NAME))
     return steps
 
 
-def _find_manager(seen: ClusterState, options: Options) -> Engine | None:
+def _find_manager(seen: MoveState, options: Options) -> Engine | None:
     return next((each for each in seen.kueue if each.namespace == options.namespace), None)
 
 
-def _is_gone(seen: ClusterState, documents: Sequence[Json]) -> bool:
+def _is_gone(seen: MoveState, documents: Sequence[Json]) -> bool:
     own = any(identify_object(each) in seen.live for each in documents if _is_own(each))
     return seen.muster is None and seen.kueue_state is None and not own
 
 
-def _plan_removals(seen: ClusterState, documents: Sequence[Json]) -> Iterator[Step]:
+def _plan_removals(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveStep]:
     """Yield the steps that delete objects of Muster alone, each before the objects that it depends on."""
     for document in reversed(documents):
         _, namespace, name = identify_object(document)
@@ -109,8 +109,8 @@ def _plan_removals(seen: ClusterState, documents: Sequence[Json]) -> Iterator[St
 
 
 def _plan_returns(
-    seen: ClusterState, options: Options, manager: Engine, state: kueuestate.KueueState
-) -> Iterator[Step]:
+    seen: MoveState, options: Options, manager: Engine, state: kueuestate.KueueState
+) -> Iterator[MoveStep]:
     """Yield the steps that restore the objects of Kueue that the takeover removed or changed."""
     if seen.namespace is not None and (patch := kueuestate.namespace_patch(state, seen.namespace)) is not None:
         words = "give the namespace its Pod Security level again"
@@ -127,7 +127,7 @@ def _plan_returns(
             yield Create(f"create {document['kind']} {document['metadata']['name']} again", document)
 
 
-def _plan_releases(seen: ClusterState, documents: Sequence[Json]) -> Iterator[Step]:
+def _plan_releases(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveStep]:
     """Yield the step that removes Muster from the field managers of Kueue's objects.
 
     Kueue's manifest can then be applied without conflicts.
@@ -148,7 +148,7 @@ def _plan_releases(seen: ClusterState, documents: Sequence[Json]) -> Iterator[St
     ]
     held = [(document, entries) for document, entries in managed if entries is not None]
     if held:
-        yield Release(f"give up what Muster manages of {len(held)} objects of Kueue's", held)
+        yield ReleaseStep(f"give up what Muster manages of {len(held)} objects of Kueue's", held)
 
 
 def remove_our_managers(entries: Sequence[Json], before: Sequence[Json]) -> list[Json] | None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from muster.install.options import Json, metadata
+from muster.install.options import Json, make_metadata
 
 NAME: Final = "muster-takeover"
 _KEY: Final = "kueue.json"
@@ -44,7 +44,7 @@ def capture_state(
 
 def config_map(state: KueueState, namespace: str) -> Json:
     """Return the ConfigMap that stores the state."""
-    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(NAME, namespace)}
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": make_metadata(NAME, namespace)}
     return head | {"data": {_KEY: msgspec.json.format(msgspec.json.encode(state), indent=1).decode()}}
 
 

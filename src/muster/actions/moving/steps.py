@@ -13,7 +13,7 @@ class RefusedError(Exception):
     """A move would disturb running jobs, or cannot continue; the message says why."""
 
 
-class Event(Enum):
+class AwaitedEvent(Enum):
     """An event that a move waits for; the value describes it to users."""
 
     KUEUE_STOPPED = "wait until the pods of Kueue's manager have ended"
@@ -24,35 +24,35 @@ class Event(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MoveStep:
     """One step of a move. text: an imperative sentence for users."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Try(Step):
+class Try(MoveStep):
     """The step that sends documents to the server in a dry run."""
 
     documents: Sequence[Json]
 
 
 @dataclass(frozen=True, slots=True)
-class Install(Step):
+class Install(MoveStep):
     """The step that applies documents as `muster`, by force."""
 
     documents: Sequence[Json]
 
 
 @dataclass(frozen=True, slots=True)
-class Create(Step):
+class Create(MoveStep):
     """The step that creates an object that existed before."""
 
     document: Json
 
 
 @dataclass(frozen=True, slots=True)
-class Patch(Step):
+class Patch(MoveStep):
     """The step that changes one object by a merge patch."""
 
     kind: Kind[Any]
@@ -62,7 +62,7 @@ class Patch(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Release(Step):
+class ReleaseStep(MoveStep):
     """The step that removes Muster from the field managers of objects.
 
     held: each object with its remaining entries.
@@ -72,7 +72,7 @@ class Release(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Delete(Step):
+class DeleteStep(MoveStep):
     """The step that deletes one object, after all objects that depend on it."""
 
     kind: Kind[Any]
@@ -81,25 +81,25 @@ class Delete(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class GiveBack(Step):
+class GiveBack(MoveStep):
     """The step that hands Muster's status of Workloads over to Kueue, while no engine runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Await(Step):
+class Await(MoveStep):
     """The step that waits for an event."""
 
-    event: Event
+    event: AwaitedEvent
 
 
-def await_event(event: Event) -> Await:
+def await_event(event: AwaitedEvent) -> Await:
     """Return the step that waits for an event."""
     return Await(event.value, event)
 
 
-def delete(kind: Kind[Any], namespace: str, name: str) -> Delete:
+def delete(kind: Kind[Any], namespace: str, name: str) -> DeleteStep:
     """Return the step that deletes an object."""
-    return Delete(f"delete {title_object(kind, namespace, name)}", kind, namespace, name)
+    return DeleteStep(f"delete {title_object(kind, namespace, name)}", kind, namespace, name)
 
 
 def title_object(kind: Kind[Any], namespace: str, name: str) -> str:

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from muster.actions.moving.clusterstate import ClusterState, Engine, identify_object, is_musters
+from muster.actions.moving.clusterstate import Engine, MoveState, identify_object, is_musters
 from muster.actions.moving.kueuestate import KueueState, capture_state, config_map
 from muster.actions.moving.steps import (
-    Event,
+    AwaitedEvent,
     Install,
+    MoveStep,
     Patch,
     RefusedError,
-    Step,
     Try,
     await_event,
     delete,
@@ -34,8 +34,8 @@ _NAMED: Final = 5
 
 
 def plan_takeover(
-    seen: ClusterState, options: Options, documents: Sequence[Json], restarting: Sequence[str]
-) -> list[Step]:
+    seen: MoveState, options: Options, documents: Sequence[Json], restarting: Sequence[str]
+) -> list[MoveStep]:
     """Return the remaining steps in order; none once Muster leads.
 
     restarting: the running jobs that Muster would stop and restart. Raises `RefusedError`.
@@ -43,7 +43,7 @@ def plan_takeover(
     manager = _find_manager(seen, options)
     if not _has_begun(seen, manager):
         _refuse_to_disturb(options, restarting)
-    steps: list[Step] = []
+    steps: list[MoveStep] = []
     if (state := _merge_state(seen, manager)) != seen.kueue_state:
         if not seen.learned.tried:
             steps.append(Try(f"ask the server whether it would take {len(documents)} documents of Muster's", documents))
@@ -53,9 +53,9 @@ def plan_takeover(
     if manager is not None and manager.replicas:
         steps.append(scale(manager, 0, "stop Kueue's manager"))
     if manager is not None and (manager.replicas or manager.pods):
-        steps.append(await_event(Event.KUEUE_STOPPED))
+        steps.append(await_event(AwaitedEvent.KUEUE_STOPPED))
     if not seen.learned.lease_free:
-        steps.append(await_event(Event.LEASE_FREE))
+        steps.append(await_event(AwaitedEvent.LEASE_FREE))
     steps += [delete(kind_of(each), "", each["metadata"]["name"]) for each in seen.webhooks]
     kueues = [each for each in seen.api_services if not is_musters(each)]
     steps += [delete(API_SERVICE, "", each["metadata"]["name"]) for each in kueues]
@@ -68,7 +68,7 @@ def plan_takeover(
     if missing:
         steps.append(Install(f"install Muster: {_list_documents(missing)}", missing))
     if not seen.learned.muster_leads:
-        steps.append(await_event(Event.MUSTER_LEADS))
+        steps.append(await_event(AwaitedEvent.MUSTER_LEADS))
     return steps
 
 
@@ -90,7 +90,7 @@ def covers(live: Any, wanted: Any) -> bool:
     return bool(live == wanted) or (live is None and not wanted)
 
 
-def _is_there(document: Json, seen: ClusterState, gone: set[tuple[str, str, str]]) -> bool:
+def _is_there(document: Json, seen: MoveState, gone: set[tuple[str, str, str]]) -> bool:
     name = identify_object(document)
     return name not in gone and covers(seen.live.get(name), document)
 
@@ -101,7 +101,7 @@ def _list_documents(documents: Sequence[Json]) -> str:
     return ", ".join(f"{kind} {name}" for kind, _, name in map(identify_object, documents))
 
 
-def _find_manager(seen: ClusterState, options: Options) -> Engine | None:
+def _find_manager(seen: MoveState, options: Options) -> Engine | None:
     """Return the Deployment of Kueue's manager; None if it was removed. Raises `RefusedError`."""
     if len(seen.kueue) > 1:
         places = ", ".join(f"{each.namespace}/{each.name}" for each in seen.kueue)
@@ -119,7 +119,7 @@ def _find_manager(seen: ClusterState, options: Options) -> Engine | None:
     return None
 
 
-def _has_begun(seen: ClusterState, manager: Engine | None) -> bool:
+def _has_begun(seen: MoveState, manager: Engine | None) -> bool:
     """Return whether a takeover has stopped Kueue's manager already.
 
     Then continuing disturbs jobs less than stopping half way.
@@ -142,7 +142,7 @@ def _refuse_to_disturb(options: Options, restarting: Sequence[str]) -> None:
         )
 
 
-def _merge_state(seen: ClusterState, manager: Engine | None) -> KueueState:
+def _merge_state(seen: MoveState, manager: Engine | None) -> KueueState:
     """Return the state to keep; once Kueue's manager is stopped, the state that is stored already.
 
     A manager may run again after a takeover has deleted Kueue's objects. The stored copies of these objects are kept

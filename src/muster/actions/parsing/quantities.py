@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from muster.api.values.quantity import QuantityError, amount, parse
+from muster.api.values.quantity import QuantityError, parse, parse_amount
 
 _LEAST_MEMORY = 1_000_000
 # Kubernetes and Kueue count in 64 bits: thousandths of a CPU, and whole units of everything else.
@@ -45,7 +45,7 @@ def check_memory(text: str) -> str:
 def check_quota(resource: str, text: str) -> str:
     """Return a quota of a resource if it is valid. Raises `ValueError` with a sentence for the user."""
     written = (check_memory if resource == "memory" else check_quantity)(text)
-    if amount(resource, written) > _MOST_UNITS:
+    if parse_amount(resource, written) > _MOST_UNITS:
         most = _MOST_UNITS // 1000 if resource == "cpu" else _MOST_UNITS
         raise ValueError(f"{text} {resource} is more than Kubernetes counts, which is {most}")
     return written

@@ -19,7 +19,7 @@ from muster.api.ours.teams import FOLLOWS_NODES, QUEUE_USERS, QUOTA_OF, read_use
 from muster.api.ours.unixusers import SHARED_ROLE, UNIX_USER
 from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE
 from muster.api.server.rbac import CLUSTER_ROLE, ROLE_BINDING
-from muster.api.values.quantity import amount
+from muster.api.values.quantity import parse_amount
 from muster.insight.nearest import find_nearest
 from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.text import format_quantity
@@ -69,7 +69,7 @@ def read_quotas(queue: ClusterQueue) -> dict[str, int]:
     for group in queue.spec.resource_groups:
         for flavor in group.flavors:
             for quota in flavor.resources:
-                quotas[quota.name] = quotas.get(quota.name, 0) + amount(quota.name, quota.nominal_quota)
+                quotas[quota.name] = quotas.get(quota.name, 0) + parse_amount(quota.name, quota.nominal_quota)
     return quotas
 
 
@@ -102,7 +102,7 @@ def check_division(division: Division, name: str, asked: Mapping[str, str]) -> N
     lines = []
     for resource, quantity in asked.items():
         left = division.left.get(resource, 0)
-        if amount(resource, quantity) <= left:
+        if parse_amount(resource, quantity) <= left:
             continue
         have = [
             f"{part.metadata.name} has {format_quantity(resource, given)}{_describe_leaving(part)}"

@@ -88,8 +88,8 @@ def install_unit(unit: Unit, text: str) -> None:
     unit.path.parent.mkdir(parents=True, exist_ok=True)
     try:
         _write(unit, text)
-        _systemctl(unit, "daemon-reload")
-        _systemctl(unit, "enable", unit.name)
+        _run_systemctl(unit, "daemon-reload")
+        _run_systemctl(unit, "enable", unit.name)
     except BaseException:
         if former:
             _write(unit, former)
@@ -106,14 +106,14 @@ def remove_unit(unit: Unit) -> None:
     _read_ours(unit)
     if _show(unit, "MainPID") not in ("", "0"):
         raise UserError("the unit's server runs: `muster down` first")
-    _systemctl(unit, "disable", unit.name)
+    _run_systemctl(unit, "disable", unit.name)
     unit.path.unlink(missing_ok=True)
-    _systemctl(unit, "daemon-reload")
+    _run_systemctl(unit, "daemon-reload")
 
 
 def start_unit(unit: Unit) -> None:
     """Start the server of a unit. Raises `UserError`."""
-    _systemctl(unit, "start", unit.name)
+    _run_systemctl(unit, "start", unit.name)
 
 
 def describe_state(unit: Unit) -> tuple[str, str]:
@@ -146,7 +146,7 @@ def stop_units(home: Home) -> None:
     if not BOOTED.is_dir():
         return
     for unit in find_units(home, find_account(os.getuid())):
-        _systemctl(unit, "stop", unit.name)
+        _run_systemctl(unit, "stop", unit.name)
 
 
 def name_log(unit: Unit) -> str:
@@ -199,10 +199,10 @@ def _verify(unit: Unit, text: str) -> None:
 
 
 def _show(unit: Unit, field: str) -> str:
-    return _systemctl(unit, "show", f"--property={field}", "--value", unit.name)
+    return _run_systemctl(unit, "show", f"--property={field}", "--value", unit.name)
 
 
-def _systemctl(unit: Unit, *words: str) -> str:
+def _run_systemctl(unit: Unit, *words: str) -> str:
     return _run(["systemctl", *_name_manager(unit), *words])
 
 

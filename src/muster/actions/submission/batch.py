@@ -21,9 +21,9 @@ def script_call(gang: Gang, role: Role, script: SlurmScript) -> str:
     allocation = Allocation(
         id=script.id,
         batch=script.batch,
-        cpus=max(quantity.milli(role.cpus) // 1000 if role.cpus else 0, 1),
+        cpus=max(quantity.parse_thousandths(role.cpus) // 1000 if role.cpus else 0, 1),
         hosts="" if gang.sweep is not None else host_pattern(gang, role),
-        memory=quantity.value(role.memory) // _MEBIBYTE if role.memory else 0,
+        memory=quantity.parse_whole_units(role.memory) // _MEBIBYTE if role.memory else 0,
         gpus=role.gpus,
         time_limit=gang.time_limit or 0,
         partition=gang.queue or DEFAULT_QUEUE,

@@ -12,7 +12,7 @@ from msgspec import structs
 from muster.actions.errors import UserError
 from muster.actions.parsing.quantities import check_quantity
 from muster.actions.submission.gang import Gang, Role
-from muster.api.values.quantity import milli
+from muster.api.values.quantity import parse_thousandths
 
 # The user's setting: CPUs as in `--cpus`; 0 for no request.
 VARIABLE = "MUSTER_DEFAULT_CPUS"
@@ -22,7 +22,7 @@ _DEFAULT = "1"
 def read_default(environ: Mapping[str, str]) -> int:
     """Return the default of a worker in thousandths of a CPU. Raises `UserError` for an invalid setting."""
     try:
-        return milli(check_quantity(environ.get(VARIABLE) or _DEFAULT))
+        return parse_thousandths(check_quantity(environ.get(VARIABLE) or _DEFAULT))
     except ValueError as error:
         raise UserError(f"{VARIABLE}: {error}") from None
 

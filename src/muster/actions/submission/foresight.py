@@ -3,13 +3,13 @@
 from muster.actions.server.session import Session
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.insight.forecasts.never import find_ask, judge_ask
-from muster.insight.jobs.state import Verdict
+from muster.insight.jobs.state import NeverVerdict
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.room import survey_room
 from muster.insight.record import JobRecord
 
 
-async def predict_start(session: Session, job: JobRecord) -> Verdict:
+async def predict_start(session: Session, job: JobRecord) -> NeverVerdict:
     """Return the verdict whether the job can never start, or waits for nodes, from what the user may see."""
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     return judge_ask(

@@ -12,7 +12,7 @@ from muster.api.ours.deferral import Deferral
 from muster.api.ours.elastic import Bounds
 from muster.api.ours.gpus import NVIDIA_GPU
 from muster.api.ours.notify import NoticeSettings
-from muster.slurm.batch import Batch
+from muster.slurm.batch import ScriptSettings
 
 # The name of the only role of a gang without roles.
 WORKERS = "workers"
@@ -60,7 +60,7 @@ class SlurmScript(Struct, frozen=True):
     directory: the directory in which the user submitted the script; "" if the nodes have another disk.
     """
 
-    batch: Batch
+    batch: ScriptSettings
     id: int
     muster: str
     directory: str = ""

@@ -116,7 +116,7 @@ class Sweep:
     def command(self, words: Sequence[str]) -> list[str]:
         """Return the command of a trial for a manifest, with the shell that finds its index and values."""
         command = [escape(word) for word in words] if self.grid is None else _wrap_with_values(self.grid, words)
-        return command if self.array.is_plain else _indexed(command)
+        return command if self.array.is_plain else _wrap_with_index(command)
 
 
 def make_sweep(manifest: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _adapt_template(template: dict[str, Any], array: Array, name: str) -> dict[s
         if not container.get("command"):
             raise ValueError("its container names no command, so it cannot be told which trials are meant")
         if _ARRAY not in variables:
-            changed["command"] = _indexed(container["command"])
+            changed["command"] = _wrap_with_index(container["command"])
         variables.pop(_INDEX, None)
         variables[_ARRAY] = {"name": _ARRAY, "value": str(array)}
     changed["env"] = [*variables.values()]
@@ -201,7 +201,7 @@ def _annotation_reference(key: str) -> dict[str, Any]:
     return {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}}
 
 
-def _indexed(command: Sequence[str]) -> list[str]:
+def _wrap_with_index(command: Sequence[str]) -> list[str]:
     """Return the command wrapped in the shell that finds its index."""
     return wrap_in_shell(_FIND, command)
 

@@ -12,7 +12,7 @@ import msgspec
 from muster.api.config.decode import Problem, read
 from muster.api.config.file import ConfigurationFile, complete_settings
 from muster.api.config.frameworks import BUILT_IN
-from muster.api.config.rules import errors
+from muster.api.config.rules import validate_configuration
 from muster.api.config.types import (
     V1BETA1,
     V1BETA2,
@@ -78,15 +78,15 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
     Raises:
         ConfigurationError: the file is invalid.
     """
-    document, duplicates = _document(text)
-    version = _version(document)
+    document, duplicates = _read_document(text)
+    version = _require_version(document)
     written, problems = read(document, ConfigurationFile, version)
     configuration = complete_settings(written, version)
     if embedded:
         configuration = _as_embedded(document, configuration)
     problems = [Problem(path, "given more than once") for path in duplicates] + problems
     said = {problem.path for problem in problems}
-    broken = (str(error) for error in errors(written, configuration) if error.path not in said)
+    broken = (str(error) for error in validate_configuration(written, configuration) if error.path not in said)
     lines = list(dict.fromkeys(islice(chain(map(str, problems), broken), _MAX_PROBLEMS + 1)))
     if len(lines) > _MAX_PROBLEMS:
         lines[-1] = "and more"
@@ -111,7 +111,7 @@ def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Conf
     )
 
 
-def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _read_document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     from muster.api.values import yaml_decode  # loads slowly, and most runs need no file
 
     data = text.encode(errors="surrogatepass")
@@ -126,7 +126,7 @@ def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     return document, tuple(repeated.path for repeated in duplicates)
 
 
-def _version(document: dict[str, Any]) -> str:
+def _require_version(document: dict[str, Any]) -> str:
     """Return the version of a document that is a Configuration."""
     problems = []
     version, kind = document.get("apiVersion"), document.get("kind")

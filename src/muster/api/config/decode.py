@@ -55,7 +55,7 @@ class _Reader:
             if field is None:
                 self._note(inside, "unknown field")
                 continue
-            inner, extra = _plain(field.type)
+            inner, extra = _strip_optional(field.type)
             if extra.get(ONLY_IN, self._version) != self._version:
                 self._note(inside, f"unknown field in {self._version} (it is one of {extra[ONLY_IN]})")
             elif member is not None:
@@ -86,7 +86,7 @@ class _Reader:
                 return self._scalar(value, type_, path)
 
     def _items(self, items: list[Any], type_: inspect.VarTupleType, path: str) -> list[Any]:
-        inner, extra = _plain(type_.item_type)
+        inner, extra = _strip_optional(type_.item_type)
         decoded = []
         for i, item in enumerate(items):
             try:
@@ -96,7 +96,7 @@ class _Reader:
         return decoded
 
     def _map(self, members: Mapping[str, Any], type_: inspect.DictType, path: str) -> dict[str, Any]:
-        inner, extra = _plain(type_.value_type)
+        inner, extra = _strip_optional(type_.value_type)
         decoded = {}
         for name, member in members.items():
             try:
@@ -147,7 +147,7 @@ class _Reader:
         self.problems.append(Problem(path, sentence))
 
 
-def _plain(type_: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
+def _strip_optional(type_: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
     """Return the type without `| None` and annotations, and the annotations."""
     extra: dict[str, Any] = {}
     while True:

@@ -41,31 +41,31 @@ _MAX_PORT: Final = 65535
 _JITTER: Final = 1.2
 
 
-def errors(written: ConfigurationFile, configuration: Configuration) -> Errors:
+def validate_configuration(written: ConfigurationFile, configuration: Configuration) -> Errors:
     """Yield all errors in the settings, and in the way that the file spells them."""
     for gate, problem in configuration.features.problems():
         yield invalid("featureGates", {gate: configuration.feature_gates.get(gate, True)}, problem)
-    yield from _spellings(written)
+    yield from _validate_spellings(written)
     if configuration.wait_for_pods_ready is not None:
         yield from _wait_for_pods_ready(configuration.wait_for_pods_ready)
-    yield from _integrations(configuration)
+    yield from _validate_integrations(configuration)
     yield from _multi_kueue(configuration)
     if configuration.fair_sharing is not None:
         yield from _fair_sharing(configuration.fair_sharing)
     if configuration.admission_fair_sharing is not None:
         yield from _admission_fair_sharing(configuration.admission_fair_sharing)
-    yield from _certificates(configuration)
-    yield from rules_resources.errors(configuration)
-    yield from _namespaces(configuration)
+    yield from _validate_certificates(configuration)
+    yield from rules_resources.validate_resources(configuration)
+    yield from _validate_namespaces(configuration)
     workloads = configuration.object_retention_policies.workloads
     path = "objectRetentionPolicies.workloads"
     yield from _not_before(f"{path}.afterFinished", workloads.after_finished)
     yield from _not_before(f"{path}.afterDeactivatedByKueue", workloads.after_deactivated_by_kueue)
-    yield from _tls(configuration)
-    yield from _visibility(configuration)
-    yield from _webhook(configuration)
+    yield from _validate_tls(configuration)
+    yield from _validate_visibility(configuration)
+    yield from _validate_webhook(configuration)
     yield from _leader_election(configuration)
-    yield from rules_metrics.errors(configuration.metrics.custom_labels)
+    yield from rules_metrics.validate_custom_labels(configuration.metrics.custom_labels)
     scheduling, path = configuration.muster.scheduling, "muster.scheduling"
     yield from not_negative(f"{path}.overtakings", scheduling.overtakings)
     yield from _not_before(f"{path}.minimumRunTime", scheduling.minimum_run_time)
@@ -74,7 +74,7 @@ def errors(written: ConfigurationFile, configuration: Configuration) -> Errors:
     yield from _not_before(f"{place}.maxAge", history.max_age)
     yield from not_negative(f"{place}.maxRecords", history.max_records)
     yield from not_negative(f"{place}.maxDecisionBytes", history.max_decision_bytes)
-    yield from rules_dashboard.errors("muster.dashboard", configuration.muster.dashboard)
+    yield from rules_dashboard.validate_dashboard("muster.dashboard", configuration.muster.dashboard)
     nodes = configuration.muster.nodes
     if nodes.monitor_grace_period <= 0:
         period = durations.format(nodes.monitor_grace_period)
@@ -98,7 +98,7 @@ def _is_address(text: str) -> bool:
     return bool(host) and is_port and not any(letter.isspace() for letter in text)
 
 
-def _spellings(written: ConfigurationFile) -> Errors:
+def _validate_spellings(written: ConfigurationFile) -> Errors:
     wait = written.wait_for_pods_ready
     if wait is not None and wait.timeout is not None and wait.timeout_seconds is not None:
         sentence = (
@@ -127,7 +127,7 @@ def _wait_for_pods_ready(wait: WaitForPodsReady) -> Errors:
     yield from not_negative(f"{path}.requeuingStrategy.backoffMaxSeconds", strategy.backoff_max_seconds)
 
 
-def _integrations(configuration: Configuration) -> Errors:
+def _validate_integrations(configuration: Configuration) -> Errors:
     managed = set()
     for i, name in enumerate(configuration.integrations.frameworks):
         path = f"integrations.frameworks[{i}]"
@@ -193,12 +193,12 @@ def _cluster_profile(path: str, multi: MultiKueue) -> Errors:
     if profile.access_providers and profile.credentials_providers:
         yield forbidden(f"{path}.credentialsProviders", "must not be specified when accessProviders is specified")
     if profile.access_providers:
-        yield from _providers(f"{path}.accessProviders", profile.access_providers)
+        yield from _validate_providers(f"{path}.accessProviders", profile.access_providers)
     else:
-        yield from _providers(f"{path}.credentialsProviders", profile.credentials_providers)
+        yield from _validate_providers(f"{path}.credentialsProviders", profile.credentials_providers)
 
 
-def _providers(path: str, providers: tuple[AccessProvider, ...]) -> Errors:
+def _validate_providers(path: str, providers: tuple[AccessProvider, ...]) -> Errors:
     for i, provider in enumerate(providers):
         inside, credentials = f"{path}[{i}].execConfig", provider.exec_config
         for place, value in (
@@ -233,7 +233,7 @@ def _admission_fair_sharing(sharing: AdmissionFairSharing) -> Errors:
             yield invalid(f"{path}.resourceWeights[{resource}]", weight, NOT_NEGATIVE)
 
 
-def _certificates(configuration: Configuration) -> Errors:
+def _validate_certificates(configuration: Configuration) -> Errors:
     path, certificates = "internalCertManagement", configuration.internal_cert_management
     if not certificates.enable:
         return
@@ -244,7 +244,7 @@ def _certificates(configuration: Configuration) -> Errors:
         yield invalid(f"{path}.webhookSecretName", secret, ",".join(sentences))
 
 
-def _namespaces(configuration: Configuration) -> Errors:
+def _validate_namespaces(configuration: Configuration) -> Errors:
     """Check that the jobs of system namespaces are never managed, because the engine could not recover without them."""
     if configuration.namespace and (sentences := names.dns_label(configuration.namespace)):
         yield invalid("namespace", configuration.namespace, ",".join(sentences))
@@ -262,7 +262,7 @@ def _namespaces(configuration: Configuration) -> Errors:
             yield invalid(path, selector, f'should not match the "{namespace}" namespace')
 
 
-def _tls(configuration: Configuration) -> Errors:
+def _validate_tls(configuration: Configuration) -> Errors:
     options = configuration.tls
     if options is None:
         return
@@ -274,7 +274,7 @@ def _tls(configuration: Configuration) -> Errors:
         yield invalid("tls.cipherSuites", options.cipher_suites, sentence)
 
 
-def _visibility(configuration: Configuration) -> Errors:
+def _validate_visibility(configuration: Configuration) -> Errors:
     path, server = "visibilityServer", configuration.visibility_server
     if server.bind_address is not None and addresses.parse(server.bind_address) is None:
         yield invalid(f"{path}.bindAddress", server.bind_address, "must be a valid IP address")
@@ -282,7 +282,7 @@ def _visibility(configuration: Configuration) -> Errors:
         yield invalid(f"{path}.bindPort", server.bind_port, f"must be a valid port number (1-{_MAX_PORT})")
 
 
-def _webhook(configuration: Configuration) -> Errors:
+def _validate_webhook(configuration: Configuration) -> Errors:
     """Check the port. In upstream, the webhook server refuses an invalid port when it starts."""
     port = configuration.webhook.port
     if not 0 <= port <= _MAX_PORT:

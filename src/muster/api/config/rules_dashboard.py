@@ -15,9 +15,9 @@ _NO_PROOF = (
 )
 
 
-def errors(path: str, dashboard: Dashboard) -> Errors:
+def validate_dashboard(path: str, dashboard: Dashboard) -> Errors:
     """Yield all errors."""
-    yield from _header(f"{path}.tokenHeader", dashboard.token_header)
+    yield from _validate_header(f"{path}.tokenHeader", dashboard.token_header)
     leaving = dashboard.sign_out_path
     if leaving and not _is_own_path(leaving):
         yield invalid(f"{path}.signOutPath", leaving, "must be a path on the dashboard's own host, such as /sign_out")
@@ -32,11 +32,11 @@ def errors(path: str, dashboard: Dashboard) -> Errors:
 def _identity_headers(path: str, identity: IdentityHeaders) -> Errors:
     if not identity.user_header:
         yield required(f"{path}.userHeader", "must be specified")
-    yield from _headers(path, identity)
+    yield from _validate_headers(path, identity)
     for key in identity.extra_headers:
         if not _EXTRA_KEY.fullmatch(key):
             yield invalid(f"{path}.extraHeaders", key, "must be a key in lower case, such as example.com/team")
-    yield from _groups(path, identity)
+    yield from _validate_groups(path, identity)
     for field, listed in (("allowedUsers", identity.allowed_users), ("allowedGroups", identity.allowed_groups)):
         for i, name in enumerate(listed):
             if not name or name.startswith(_SYSTEM):
@@ -50,7 +50,7 @@ def _identity_headers(path: str, identity: IdentityHeaders) -> Errors:
         yield invalid(f"{path}.secretName", identity.secret_name, ",".join(sentences))
 
 
-def _headers(path: str, identity: IdentityHeaders) -> Errors:
+def _validate_headers(path: str, identity: IdentityHeaders) -> Errors:
     headers = {
         f"{path}.userHeader": identity.user_header,
         f"{path}.groupsHeader": identity.groups_header,
@@ -59,13 +59,13 @@ def _headers(path: str, identity: IdentityHeaders) -> Errors:
     }
     seen = set[str]()
     for place, header in headers.items():
-        yield from _header(place, header)
+        yield from _validate_header(place, header)
         if header and header.lower() in seen:
             yield duplicate(place, header)
         seen.add(header.lower())
 
 
-def _groups(path: str, identity: IdentityHeaders) -> Errors:
+def _validate_groups(path: str, identity: IdentityHeaders) -> Errors:
     if len(identity.groups_separator) > 1:
         yield invalid(f"{path}.groupsSeparator", identity.groups_separator, "must be one character, or empty")
     if identity.groups_header and not identity.allowed_groups:
@@ -74,7 +74,7 @@ def _groups(path: str, identity: IdentityHeaders) -> Errors:
         yield required(f"{path}.groupsHeader", "must be specified where groups are allowed")
 
 
-def _header(path: str, header: str) -> Errors:
+def _validate_header(path: str, header: str) -> Errors:
     if header and not _HEADER.fullmatch(header):
         yield invalid(path, header, "must be the name of a header")
 

@@ -16,7 +16,7 @@ _MAX_VALUES: Final = 16
 _MAX_VALUES_OF_WORKLOADS: Final = 12
 
 
-def errors(labels: tuple[CustomLabel, ...]) -> Errors:
+def validate_custom_labels(labels: tuple[CustomLabel, ...]) -> Errors:
     """Yield the errors in `metrics.customLabels`."""
     if len(labels) > _MAX_LABELS:
         yield too_many(_PATH, len(labels), _MAX_LABELS)
@@ -27,18 +27,18 @@ def errors(labels: tuple[CustomLabel, ...]) -> Errors:
         if label.name in seen:
             yield duplicate(f"{_PATH}[{i}].name", label.name)
         seen.add(label.name)
-        yield from _source(f"{_PATH}[{i}]", label)
-        yield from _values(f"{_PATH}[{i}].trackedValues", label)
+        yield from _validate_source(f"{_PATH}[{i}]", label)
+        yield from _validate_values(f"{_PATH}[{i}].trackedValues", label)
     for kind, count in sorted(Counter(label.source_kind for label in labels).items()):
         limit = _MAX_BY_KIND.get(kind)
         if limit is None:
-            yield invalid(_PATH, _written(labels), f"unknown source kind: {kind}")
+            yield invalid(_PATH, _quote_labels(labels), f"unknown source kind: {kind}")
         elif count > limit:
             sentence = f"too many custom labels for source kind {kind}: found {count}, expected <= {limit}"
-            yield invalid(_PATH, _written(labels), sentence)
+            yield invalid(_PATH, _quote_labels(labels), sentence)
 
 
-def _source(path: str, label: CustomLabel) -> Errors:
+def _validate_source(path: str, label: CustomLabel) -> Errors:
     if label.source_label_key and label.source_annotation_key:
         yield invalid(path, label, "sourceLabelKey and sourceAnnotationKey are mutually exclusive")
     if label.source_label_key:
@@ -51,7 +51,7 @@ def _source(path: str, label: CustomLabel) -> Errors:
         yield invalid(f"{path}.{field}", key, "; ".join(sentences))
 
 
-def _values(path: str, label: CustomLabel) -> Errors:
+def _validate_values(path: str, label: CustomLabel) -> Errors:
     values = label.tracked_values
     if label.source_kind == "Workload":
         if not values:
@@ -65,6 +65,6 @@ def _values(path: str, label: CustomLabel) -> Errors:
         yield invalid(path, values, "must not contain duplicates")
 
 
-def _written(labels: tuple[CustomLabel, ...]) -> list[str]:
+def _quote_labels(labels: tuple[CustomLabel, ...]) -> list[str]:
     """Return the labels as a message shows them."""
     return [label.name for label in labels]

@@ -12,7 +12,7 @@ from muster.api.config.types import (
     Resources,
 )
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, duplicate, each, invalid, required, too_long, too_many
+from muster.api.validation.fields import Errors, duplicate, invalid, make_errors, required, too_long, too_many
 from muster.api.values.quantity import QuantityError, parse
 
 _MAPPINGS: Final = "resources.deviceClassMappings"
@@ -25,17 +25,17 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ONE_SOURCE: Final = "exactly one source type must be set per entry"
 
 
-def errors(configuration: Configuration) -> Errors:
+def validate_resources(configuration: Configuration) -> Errors:
     """Yield the errors in `resources`."""
     resources = configuration.resources
-    yield from _transformations(resources)
-    yield from _mappings(resources.device_class_mappings, configuration.features)
+    yield from _validate_transformations(resources)
+    yield from _validate_mappings(resources.device_class_mappings, configuration.features)
     if resources.exclude_resource_prefixes and resources.quota_check_strategy == "IgnoreUndeclared":
         sentence = "excludeResourcePrefixes is not allowed when quotaCheckStrategy is IgnoreUndeclared"
         yield invalid("resources.quotaCheckStrategy", resources.quota_check_strategy, sentence)
 
 
-def _transformations(resources: Resources) -> Errors:
+def _validate_transformations(resources: Resources) -> Errors:
     seen = set()
     for i, transformation in enumerate(resources.transformations):
         path = f"resources.transformations[{i}]"
@@ -49,22 +49,22 @@ def _transformations(resources: Resources) -> Errors:
                 yield invalid(f"{path}.outputs[{resource}]", quantity, str(error))
 
 
-def _mappings(mappings: tuple[DeviceClassMapping, ...], features: FeatureGates) -> Errors:
+def _validate_mappings(mappings: tuple[DeviceClassMapping, ...], features: FeatureGates) -> Errors:
     if len(mappings) > _MAX_MAPPINGS:
         yield too_many(_MAPPINGS, len(mappings), _MAX_MAPPINGS)
     seen = set()
     owners: dict[str, _Owner] = {}
     for i, mapping in enumerate(mappings):
         path = f"{_MAPPINGS}[{i}]"
-        yield from _name(f"{path}.name", mapping.name)
+        yield from _validate_name(f"{path}.name", mapping.name)
         if mapping.name in seen:
             yield duplicate(f"{path}.name", mapping.name)
         seen.add(mapping.name)
-        yield from _classes(f"{path}.deviceClassNames", mapping, owners)
-        yield from _sources(f"{path}.sources", mapping.sources, features)
+        yield from _validate_classes(f"{path}.deviceClassNames", mapping, owners)
+        yield from _validate_sources(f"{path}.sources", mapping.sources, features)
 
 
-def _name(path: str, name: str) -> Errors:
+def _validate_name(path: str, name: str) -> Errors:
     if sentences := names.label_key(name):
         yield invalid(path, name, "; ".join(sentences))
     if len(name) > _MAX_NAME:
@@ -93,7 +93,7 @@ class _Owner:
         return ""
 
 
-def _classes(path: str, mapping: DeviceClassMapping, owners: dict[str, _Owner]) -> Errors:
+def _validate_classes(path: str, mapping: DeviceClassMapping, owners: dict[str, _Owner]) -> Errors:
     classes = mapping.device_class_names
     if not classes:
         yield required(path, "at least one device class name is required")
@@ -103,7 +103,7 @@ def _classes(path: str, mapping: DeviceClassMapping, owners: dict[str, _Owner]) 
     counter = first.name if first else ""
     seen = set()
     for i, name in enumerate(classes):
-        yield from _name(f"{path}[{i}]", name)
+        yield from _validate_name(f"{path}[{i}]", name)
         if name in seen:
             yield duplicate(f"{path}[{i}]", name)
         seen.add(name)
@@ -114,7 +114,7 @@ def _classes(path: str, mapping: DeviceClassMapping, owners: dict[str, _Owner]) 
             yield invalid(f"{path}[{i}]", name, sentence)
 
 
-def _sources(path: str, sources: tuple[DeviceClassSources, ...], features: FeatureGates) -> Errors:
+def _validate_sources(path: str, sources: tuple[DeviceClassSources, ...], features: FeatureGates) -> Errors:
     for i, source in enumerate(sources):
         inside = f"{path}[{i}]"
         if source.counter is None and source.capacity is None:
@@ -122,15 +122,15 @@ def _sources(path: str, sources: tuple[DeviceClassSources, ...], features: Featu
         elif source.counter is not None and source.capacity is not None:
             yield invalid(inside, "counter+capacity", _ONE_SOURCE)
         elif source.counter is not None:
-            yield from _counter(f"{inside}.counter", source.counter, features)
+            yield from _validate_counter(f"{inside}.counter", source.counter, features)
         elif source.capacity is not None:
-            yield from _capacity(f"{inside}.capacity", source.capacity, features)
+            yield from _validate_capacity(f"{inside}.capacity", source.capacity, features)
     one_of_each = [source for source in sources if (source.counter is None) != (source.capacity is None)]
     if len({source.counter is None for source in one_of_each}) > 1:
         yield invalid(path, len(sources), "cannot mix counter and capacity sources in the same mapping")
 
 
-def _counter(path: str, source: DeviceClassSource, features: FeatureGates) -> Errors:
+def _validate_counter(path: str, source: DeviceClassSource, features: FeatureGates) -> Errors:
     gate = "KueueDRAIntegrationPartitionableDevices"
     if not features.enabled(gate):
         yield invalid(path, value=True, detail=f"counter sources require {gate} to be enabled")
@@ -139,19 +139,19 @@ def _counter(path: str, source: DeviceClassSource, features: FeatureGates) -> Er
         yield required(f"{path}.name")
     elif sentences := names.dns_label(source.name):
         yield invalid(f"{path}.name", source.name, ",".join(sentences))
-    yield from _devices(path, source)
+    yield from _validate_devices(path, source)
 
 
-def _capacity(path: str, source: DeviceClassSource, features: FeatureGates) -> Errors:
+def _validate_capacity(path: str, source: DeviceClassSource, features: FeatureGates) -> Errors:
     gate = "KueueDRAIntegrationConsumableCapacity"
     if not features.enabled(gate):
         yield invalid(path, value=True, detail=f"capacity sources require {gate} to be enabled")
         return
-    yield from _qualified(f"{path}.name", source.name)
-    yield from _devices(path, source)
+    yield from _validate_qualified_name(f"{path}.name", source.name)
+    yield from _validate_devices(path, source)
 
 
-def _devices(path: str, source: DeviceClassSource) -> Errors:
+def _validate_devices(path: str, source: DeviceClassSource) -> Errors:
     driver = source.driver
     if not driver:
         yield required(f"{path}.driver")
@@ -163,7 +163,7 @@ def _devices(path: str, source: DeviceClassSource) -> Errors:
         yield required(f"{path}.deviceSelector.cel.expression")
 
 
-def _qualified(path: str, name: str) -> Errors:
+def _validate_qualified_name(path: str, name: str) -> Errors:
     """Check an identifier with an optional domain."""
     domain, slash, identifier = name.rpartition("/")
     if slash and not domain:
@@ -171,7 +171,7 @@ def _qualified(path: str, name: str) -> Errors:
     elif slash:
         if len(domain) > _MAX_DRIVER:
             yield too_long(path, _MAX_DRIVER)
-        yield from each(path, domain, names.dns_subdomain(domain.lower()))
+        yield from make_errors(path, domain, names.dns_subdomain(domain.lower()))
     if slash and not identifier:
         yield invalid(path, "", "the name must not be empty")
         return

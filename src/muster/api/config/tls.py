@@ -43,12 +43,12 @@ def find_problems(options: TLSOptions) -> Iterator[str]:
             )
             break
     for i, curve in enumerate(options.curve_preferences):
-        if sentence := _curve(curve, options.curve_preferences[:i]):
+        if sentence := _name_curve(curve, options.curve_preferences[:i]):
             yield f"invalid curve preferences: {sentence}"
             break
 
 
-def _curve(curve: int, before: tuple[int, ...]) -> str:
+def _name_curve(curve: int, before: tuple[int, ...]) -> str:
     if not 0 < curve <= _MAX_CURVE:
         return f"curve preference {curve} is out of range (must be 1-{_MAX_CURVE})"
     if curve in before:

@@ -39,14 +39,14 @@ def list_warnings(written: ConfigurationFile, configuration: Configuration) -> I
         yield "metrics.customLabels has no effect: the feature gate CustomMetricLabels is off"
     unset = ConfigurationFile()
     for path, reason in UNREAD:
-        if _at(written, path) != _at(unset, path):
+        if _get_by_path(written, path) != _get_by_path(unset, path):
             yield f"{path} has no effect: {reason}"
 
 
-def _at(settings: msgspec.Struct | None, path: str) -> object:
+def _get_by_path(settings: msgspec.Struct | None, path: str) -> object:
     """Return the value of a field by its path, or None if a struct on the path is absent."""
     name, _, rest = path.partition(".")
     if settings is None:
         return None
     value = getattr(settings, settings.__struct_fields__[settings.__struct_encode_fields__.index(name)])
-    return _at(value, rest) if rest else value
+    return _get_by_path(value, rest) if rest else value

@@ -13,7 +13,7 @@ _HISTORY = 10
 
 def default_deployment(deployment: Json) -> None:
     """Fill in a Deployment."""
-    spec = _spec(deployment)
+    spec = _default_template(deployment)
     strategy = spec.setdefault("strategy", {})
     fill(strategy, "type", "RollingUpdate")
     if strategy["type"] == "RollingUpdate":
@@ -27,12 +27,12 @@ def default_deployment(deployment: Json) -> None:
 
 def default_replica_set(replica_set: Json) -> None:
     """Fill in a ReplicaSet."""
-    _spec(replica_set).setdefault("replicas", 1)
+    _default_template(replica_set).setdefault("replicas", 1)
 
 
 def default_stateful_set(stateful_set: Json) -> None:
     """Fill in a StatefulSet, and the kind and version of the claims in it."""
-    spec = _spec(stateful_set)
+    spec = _default_template(stateful_set)
     fill(spec, "podManagementPolicy", "OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})
     fill(strategy, "type", "RollingUpdate")
@@ -50,7 +50,7 @@ def default_stateful_set(stateful_set: Json) -> None:
 
 def default_daemon_set(daemon_set: Json) -> None:
     """Fill in a DaemonSet."""
-    spec = _spec(daemon_set)
+    spec = _default_template(daemon_set)
     strategy = spec.setdefault("updateStrategy", {})
     fill(strategy, "type", "RollingUpdate")
     if strategy["type"] == "RollingUpdate":
@@ -90,7 +90,7 @@ def default_template(template: Json) -> None:
     default_pod_template(template.setdefault("template", {}))
 
 
-def _spec(controller: Json) -> Json:
+def _default_template(controller: Json) -> Json:
     """Fill in the template of the spec, and return the spec."""
     spec: Json = controller.setdefault("spec", {})
     default_pod_template(spec.setdefault("template", {}))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from muster.api.values.quantity import QuantityError, canonical, rounded_up_to_milli
+from muster.api.values.quantity import QuantityError, format_canonical, rounded_up_to_milli
 
 
 def fill(parent: dict[str, Any], field: str, value: str | int) -> None:
@@ -33,6 +33,6 @@ def default_quantity(parent: dict[str, Any], field: str) -> None:
     """Convert one quantity to canonical form."""
     if field in parent:
         try:
-            parent[field] = canonical(parent[field])
+            parent[field] = format_canonical(parent[field])
         except QuantityError:
             return  # validation says so, with the path

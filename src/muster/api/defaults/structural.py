@@ -30,27 +30,27 @@ def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
 @cache
 def _filler_of(kind: Kind[Any]) -> _Fill | None:
     # Compiled on first use, because the schema of pods takes long to compile.
-    return _filler(make_structural_schema(kind))
+    return _make_filler(make_structural_schema(kind))
 
 
-def _filler(schema: Schema) -> _Fill | None:
+def _make_filler(schema: Schema) -> _Fill | None:
     """Return a function that fills in the members of a value, or None if the schema has no defaults."""
     if "properties" in schema:
-        return _members(schema["properties"])
-    for inner, values in (("items", iter), ("additionalProperties", _values)):
-        each = _filler(schema[inner]) if isinstance(schema.get(inner), Mapping) else None
+        return _make_member_filler(schema["properties"])
+    for inner, values in (("items", iter), ("additionalProperties", _list_values)):
+        each = _make_filler(schema[inner]) if isinstance(schema.get(inner), Mapping) else None
         if each is not None:
-            return _elements(each, values)
+            return _make_element_filler(each, values)
     return None
 
 
-def _values(value: Json) -> Iterator[Any]:
+def _list_values(value: Json) -> Iterator[Any]:
     return iter(value.values())
 
 
-def _members(properties: Mapping[str, Schema]) -> _Fill | None:
+def _make_member_filler(properties: Mapping[str, Schema]) -> _Fill | None:
     defaults = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
-    fillers = {name: fill for name, schema in properties.items() if (fill := _filler(schema)) is not None}
+    fillers = {name: fill for name, schema in properties.items() if (fill := _make_filler(schema)) is not None}
     if not defaults and not fillers:
         return None
 
@@ -65,7 +65,7 @@ def _members(properties: Mapping[str, Schema]) -> _Fill | None:
     return fill_members
 
 
-def _elements(each: _Fill, values: Callable[[Any], Iterator[Any]]) -> _Fill:
+def _make_element_filler(each: _Fill, values: Callable[[Any], Iterator[Any]]) -> _Fill:
     def fill_elements(value: Any) -> None:
         for item in values(value):
             each(item)

@@ -38,7 +38,7 @@ def parse_annotation(text: str, base: WaitForPodsReady | None) -> WaitForPodsRea
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals and name == "true":
             continue
-        settings = msgspec.structs.replace(settings, **_setting(name, value))
+        settings = msgspec.structs.replace(settings, **_parse_setting(name, value))
     return settings
 
 
@@ -57,7 +57,7 @@ def parse_job_start(text: str) -> datetime:
     return moment
 
 
-def _setting(name: str, value: str) -> dict[str, int | bool]:
+def _parse_setting(name: str, value: str) -> dict[str, int | bool]:
     if name in _DURATIONS:
         try:
             amount = parse(value)

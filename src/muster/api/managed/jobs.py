@@ -31,9 +31,9 @@ from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elas
 from muster.api.ours.notify import NOTIFY_ANNOTATION, NOTIFY_ON_ANNOTATION, NotifyError, parse_events, parse_targets
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.fields import IMMUTABLE, Errors, each, immutable, invalid
-from muster.api.validation.kueue.gates import fewer_gates, gates
-from muster.api.validation.kueue.rules import annotation_path, readiness
+from muster.api.validation.fields import IMMUTABLE, Errors, invalid, make_errors, validate_immutable
+from muster.api.validation.kueue.gates import fewer_gates, validate_gates
+from muster.api.validation.kueue.rules import annotation_path, validate_readiness
 
 # The priority class of jobs that name none, if an object of this name exists.
 DEFAULT_PRIORITY_CLASS = "default"
@@ -42,7 +42,7 @@ DEFAULT_PRIORITY_CLASS = "default"
 _MAX_INT32 = 2**31 - 1
 
 
-class Arrival(Struct, frozen=True):
+class NewJobChanges(Struct, frozen=True):
     """The changes of a new job. An empty or False field leaves the job as it is."""
 
     queue: str = ""
@@ -51,7 +51,9 @@ class Arrival(Struct, frozen=True):
     elsewhere: bool = False  # whether MultiKueue runs the job in another cluster
 
 
-def list_arrival_changes(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispatchable: bool) -> Arrival:
+def list_arrival_changes(
+    meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispatchable: bool
+) -> NewJobChanges:
     """Return the changes of a new job of any kind.
 
     dispatchable: whether the job may run in another cluster.
@@ -60,19 +62,19 @@ def list_arrival_changes(meta: ObjectMeta, around: Surroundings, settings: Setti
         NestingTooDeepError: the chain of the job's owners is too long.
     """
     if not settings.selects.matches(around.namespace_labels(meta.namespace)):
-        return Arrival()
+        return NewJobChanges()
     if (above := part_of(meta)) is not None and around.owner(meta.namespace, above) is not None:
-        return Arrival()
+        return NewJobChanges()
     named = meta.labels.get(QUEUE_NAME_LABEL, "")
     local = around.local_queue(meta.namespace, named or DEFAULT_QUEUE)
     if not named and not settings.without_queue and (local is None or _is_run_by_another(meta)):
-        return Arrival()
+        return NewJobChanges()
     if managed_ancestor(meta, around.owner, without_queue=settings.without_queue) is not None:
-        return Arrival()
+        return NewJobChanges()
     has_class = bool(meta.labels.get(PRIORITY_CLASS_LABEL))
     default_class = settings.default_priority and not has_class and around.has_priority_class(DEFAULT_PRIORITY_CLASS)
     elsewhere = dispatchable and local is not None and around.goes_elsewhere(local.spec.cluster_queue)
-    return Arrival(
+    return NewJobChanges(
         queue=DEFAULT_QUEUE if not named and local is not None else "",
         priority_class=DEFAULT_PRIORITY_CLASS if default_class else "",
         suspend=True,
@@ -112,19 +114,19 @@ def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
     yield from _name_of(meta, QUEUE_NAME_LABEL)
     prebuilt = meta.annotations.get(PREBUILT_WORKLOAD_NAME_LABEL)
     if prebuilt:
-        yield from each(annotation_path(PREBUILT_WORKLOAD_NAME_LABEL), prebuilt, names.dns_subdomain(prebuilt))
+        yield from make_errors(annotation_path(PREBUILT_WORKLOAD_NAME_LABEL), prebuilt, names.dns_subdomain(prebuilt))
     else:
         yield from _name_of(meta, PREBUILT_WORKLOAD_NAME_LABEL)
-    yield from _longest(meta)
-    yield from gates(meta)
-    yield from _deferral(meta)
+    yield from _validate_longest_run(meta)
+    yield from validate_gates(meta)
+    yield from _validate_deferral(meta)
     yield from _notify(meta)
-    yield from readiness(meta)
+    yield from validate_readiness(meta)
     if part_of(meta) is None:  # the rules of JobSets check the queue of a JobSet
         yield from validate_gang(meta, old)
 
 
-def _deferral(meta: ObjectMeta) -> Errors:
+def _validate_deferral(meta: ObjectMeta) -> Errors:
     """Check Muster's annotations about a later start."""
     for annotation, parse in ((BEGIN_ANNOTATION, parse_moment), (AFTER_ANNOTATION, parse_dependencies)):
         text = meta.annotations.get(annotation)
@@ -163,10 +165,10 @@ def find_forbidden_changes(
     """Yield the forbidden changes. The queue settings of a job may change only while the job does not run."""
     yield from _queue_change(new, old, around, suspended=suspended)
     if not suspended and not is_elastic(old.annotations):
-        yield from immutable(_prebuilt_path(new), prebuilt_name(new), prebuilt_name(old))
+        yield from validate_immutable(_prebuilt_path(new), prebuilt_name(new), prebuilt_name(old))
     if not (suspended and was_suspended):
-        path, label = _label(MAX_EXEC_TIME_SECONDS_LABEL), MAX_EXEC_TIME_SECONDS_LABEL
-        yield from immutable(path, new.labels.get(label, ""), old.labels.get(label, ""))
+        path, label = _describe_label(MAX_EXEC_TIME_SECONDS_LABEL), MAX_EXEC_TIME_SECONDS_LABEL
+        yield from validate_immutable(path, new.labels.get(label, ""), old.labels.get(label, ""))
     yield from _priority_change(new, old, suspended=suspended)
     if _asks_for_size(new) != _asks_for_size(old):
         yield invalid(annotation_path(ELASTIC_JOB), _asks_for_size(new), IMMUTABLE)
@@ -180,48 +182,50 @@ def find_forbidden_changes(
 def _queue_change(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool) -> Errors:
     now, before = new.labels.get(QUEUE_NAME_LABEL, ""), old.labels.get(QUEUE_NAME_LABEL, "")
     if not suspended:
-        yield from immutable(_label(QUEUE_NAME_LABEL), now, before)
+        yield from validate_immutable(_describe_label(QUEUE_NAME_LABEL), now, before)
     if before and not now and around.local_queue(old.namespace, DEFAULT_QUEUE) is not None:
-        yield invalid(_label(QUEUE_NAME_LABEL), "", "queue-name must not be empty in namespace with default queue")
+        yield invalid(
+            _describe_label(QUEUE_NAME_LABEL), "", "queue-name must not be empty in namespace with default queue"
+        )
 
 
 def _priority_change(new: ObjectMeta, old: ObjectMeta, *, suspended: bool) -> Errors:
     now, before = new.labels.get(PRIORITY_CLASS_LABEL, ""), old.labels.get(PRIORITY_CLASS_LABEL, "")
-    path = _label(PRIORITY_CLASS_LABEL)
+    path = _describe_label(PRIORITY_CLASS_LABEL)
     if now and not before and not suspended:
         yield invalid(path, now, "WorkloadPriorityClass cannot be added to a non-suspended workload")
     if before and not now:
         yield invalid(path, now, "WorkloadPriorityClass cannot be removed from a workload")
 
 
-def _longest(meta: ObjectMeta) -> Errors:
+def _validate_longest_run(meta: ObjectMeta) -> Errors:
     text = meta.labels.get(MAX_EXEC_TIME_SECONDS_LABEL)
     if text is None:
         return
     seconds = parse_integer(text)
     if seconds is None:
-        yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), text, not_a_number(text))
+        yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), text, not_a_number(text))
     elif seconds <= 0:
-        yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), seconds, "should be greater than 0")
+        yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), seconds, "should be greater than 0")
     elif seconds > _MAX_INT32:  # Kueue accepts the value and truncates it
-        yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), text, _out_of_range(text))
+        yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), text, _out_of_range(text))
 
 
 # Words.
 
 
-def _label(name: str) -> str:
+def _describe_label(name: str) -> str:
     return f"metadata.labels[{name}]"
 
 
 def _name_of(meta: ObjectMeta, label: str) -> Iterator[FieldError]:
     if (value := meta.labels.get(label)) is not None:
-        yield from each(_label(label), value, names.dns_subdomain(value))
+        yield from make_errors(_describe_label(label), value, names.dns_subdomain(value))
 
 
 def _prebuilt_path(meta: ObjectMeta) -> str:
     name = PREBUILT_WORKLOAD_NAME_LABEL
-    return annotation_path(name) if meta.annotations.get(name) else _label(name)
+    return annotation_path(name) if meta.annotations.get(name) else _describe_label(name)
 
 
 def _asks_for_size(meta: ObjectMeta) -> bool:

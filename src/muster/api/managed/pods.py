@@ -32,14 +32,14 @@ from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.jobs import find_forbidden_changes, new_rules, prebuilt_name
 from muster.api.managed.podgroup import group_name
 from muster.api.managed.surroundings import Settings, Surroundings
-from muster.api.managed.topology import problems
+from muster.api.managed.topology import validate_annotations
 from muster.api.meta import ObjectMeta
 from muster.api.pods import is_finished
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, each, forbidden, immutable, invalid, required
+from muster.api.validation.fields import Errors, forbidden, invalid, make_errors, required, validate_immutable
 from muster.api.validation.kueue.rules import annotation_path
-from muster.api.values.quantity import QuantityError, ResourceList, canonical
+from muster.api.values.quantity import QuantityError, ResourceList, format_canonical
 
 _ROLE_LENGTH = 8
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -107,10 +107,10 @@ def role_hash(spec: PodSpec) -> str:
     """
     shape: dict[str, Any] = {
         "affinity": spec.affinity,
-        "containers": _shapes(spec.containers),
-        "initContainers": _shapes(spec.init_containers),
+        "containers": _describe_containers(spec.containers),
+        "initContainers": _describe_containers(spec.init_containers),
         "nodeSelector": spec.node_selector or None,
-        "overhead": _written(spec.overhead),
+        "overhead": _write_amounts(spec.overhead),
         "priority": spec.priority,
         "resourceClaims": spec.resource_claims or None,
         "runtimeClassName": spec.runtime_class_name,
@@ -118,7 +118,7 @@ def role_hash(spec: PodSpec) -> str:
         "topologySpreadConstraints": spec.topology_spread_constraints or None,
     }
     if spec.resources is not None:
-        shape["resources"] = _written(spec.resources.requests)
+        shape["resources"] = _write_amounts(spec.resources.requests)
     return hash_of_shape(shape)
 
 
@@ -130,14 +130,15 @@ def hash_of_shape(shape: dict[str, Any]) -> str:
     return sha256(text).hexdigest()[:_ROLE_LENGTH]
 
 
-def _shapes(containers: tuple[Container, ...]) -> list[dict[str, Any]] | None:
+def _describe_containers(containers: tuple[Container, ...]) -> list[dict[str, Any]] | None:
     return [
-        {"ports": one.ports or None, "resources": {"requests": _written(one.resources.requests)}} for one in containers
+        {"ports": one.ports or None, "resources": {"requests": _write_amounts(one.resources.requests)}}
+        for one in containers
     ] or None
 
 
-def _written(resources: ResourceList) -> dict[str, str] | None:
-    return {name: canonical(quantity) for name, quantity in resources.items()} or None
+def _write_amounts(resources: ResourceList) -> dict[str, str] | None:
+    return {name: format_canonical(quantity) for name, quantity in resources.items()} or None
 
 
 # Gates.
@@ -183,16 +184,16 @@ def hold(document: dict[str, Any], *, places: bool) -> None:
         QuantityError: a request of the pod is invalid.
     """
     meta, spec = document["metadata"], document["spec"]
-    annotations = _mapping(meta, "annotations")
+    annotations = _get_mapping(meta, "annotations")
     if POD_SUSPENDING_PARENT not in annotations:
-        _mapping(meta, "labels")[MANAGED_LABEL] = "true"
+        _get_mapping(meta, "labels")[MANAGED_LABEL] = "true"
         _add(_list(meta, "finalizers"), MANAGED_FINALIZER)
     for gate in (ADMISSION_GATE, TOPOLOGY_GATE) if places else (ADMISSION_GATE,):
         _add(_list(spec, "schedulingGates"), {"name": gate})
     annotations.setdefault(ROLE_HASH, role_hash(msgspec.convert(spec, PodSpec)))
 
 
-def _mapping(part: dict[str, Any], field: str) -> dict[str, Any]:
+def _get_mapping(part: dict[str, Any], field: str) -> dict[str, Any]:
     part[field] = mapping = part.get(field) or {}
     return mapping
 
@@ -212,40 +213,42 @@ def _add(members: list[Any], item: Any) -> None:
 
 def validate_create(pod: Pod) -> list[FieldError]:
     """Return the errors in those labels and annotations of a new pod that control queueing."""
-    return list(_rules(pod.metadata, None))
+    return list(_validate_rules(pod.metadata, None))
 
 
 def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError]:
     """Return the errors in an update of those labels and annotations of a pod that control queueing."""
     stopped, was_stopped = (is_held(pod) or is_finished(pod) for pod in (new, old))
     common = find_forbidden_changes(new.metadata, old.metadata, around, suspended=stopped, was_suspended=was_stopped)
-    return list(chain(_rules(new.metadata, old.metadata), common, _group_change(new.metadata, old.metadata)))
+    return list(chain(_validate_rules(new.metadata, old.metadata), common, _group_change(new.metadata, old.metadata)))
 
 
-def _rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
-    of_topology = problems("metadata.annotations", meta.annotations)
-    return chain(new_rules(meta, old), _managed_label(meta), _group(meta), _prebuilt(meta), of_topology)
+def _validate_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
+    of_topology = validate_annotations("metadata.annotations", meta.annotations)
+    return chain(
+        new_rules(meta, old), _managed_label(meta), _validate_group(meta), _validate_prebuilt(meta), of_topology
+    )
 
 
 def _group_change(new: ObjectMeta, old: ObjectMeta) -> Errors:
     if group_name(old):
-        yield from immutable(_group_name_path(new), group_name(new), group_name(old))
+        yield from validate_immutable(_group_name_path(new), group_name(new), group_name(old))
     if group_name(new) and is_unretriable(old) and not is_unretriable(new):
         yield forbidden(annotation_path(RETRIABLE_IN_GROUP), "unretriable pod group can't be converted to retriable")
 
 
 def _managed_label(meta: ObjectMeta) -> Errors:
     if meta.labels.get(MANAGED_LABEL, "true") != "true":
-        yield forbidden(_label(MANAGED_LABEL), "managed label value can only be 'true'")
+        yield forbidden(_describe_label(MANAGED_LABEL), "managed label value can only be 'true'")
 
 
-def _group(meta: ObjectMeta) -> Errors:
+def _validate_group(meta: ObjectMeta) -> Errors:
     """Check that a group has a name and a size, or neither."""
     name, size = group_name(meta), meta.annotations.get(POD_GROUP_TOTAL_COUNT)
     where = "annotation" if meta.annotations.get(POD_GROUP_NAME_LABEL) else "label"
     both = f"both the '{POD_GROUP_TOTAL_COUNT}' annotation and the '{POD_GROUP_NAME_LABEL}' {where} should be set"
     if name:
-        yield from each(_group_name_path(meta), name, names.dns_subdomain(name))
+        yield from make_errors(_group_name_path(meta), name, names.dns_subdomain(name))
         if size is None:
             yield required(annotation_path(POD_GROUP_TOTAL_COUNT), both)
     elif size is not None:
@@ -264,18 +267,18 @@ def _wrong_size(text: str) -> str:
     return ""
 
 
-def _prebuilt(meta: ObjectMeta) -> Errors:
+def _validate_prebuilt(meta: ObjectMeta) -> Errors:
     group, name = group_name(meta), prebuilt_name(meta)
     if group and name and name != group:
         label = PREBUILT_WORKLOAD_NAME_LABEL
-        path = annotation_path(label) if meta.annotations.get(label) else _label(label)
+        path = annotation_path(label) if meta.annotations.get(label) else _describe_label(label)
         yield invalid(path, name, "prebuilt workload and pod group should be equal")
 
 
 def _group_name_path(meta: ObjectMeta) -> str:
     name = POD_GROUP_NAME_LABEL
-    return annotation_path(name) if meta.annotations.get(name) else _label(name)
+    return annotation_path(name) if meta.annotations.get(name) else _describe_label(name)
 
 
-def _label(name: str) -> str:
+def _describe_label(name: str) -> str:
     return f"metadata.labels[{name}]"

@@ -21,7 +21,7 @@ from muster.api.kueue.names import (
 from muster.api.managed.jobs import parse_integer
 from muster.api.status import NO_VALUE
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, each, forbidden, invalid, required
+from muster.api.validation.fields import Errors, forbidden, invalid, make_errors, required
 
 # The values that Go's strconv.ParseBool accepts.
 _BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
@@ -43,7 +43,7 @@ def topology_request(
         return None
     required_at, preferred_at = (annotations.get(key) for key in _WAYS[:2])
     one = required_at if required_at is not None else preferred_at
-    layers = _layers(annotations)
+    layers = _read_layers(annotations)
     size = parse_integer(annotations.get(POD_SET_SLICE_SIZE, ""))
     return PodSetTopologyRequest(
         required=required_at,
@@ -59,7 +59,7 @@ def topology_request(
     )
 
 
-def problems(path: str, annotations: Mapping[str, str], count: int | None = None) -> Errors:
+def validate_annotations(path: str, annotations: Mapping[str, str], count: int | None = None) -> Errors:
     """Yield the errors in the annotations of pods.
 
     path: the path of the annotations.
@@ -71,12 +71,12 @@ def problems(path: str, annotations: Mapping[str, str], count: int | None = None
         yield invalid(path, said[0], f"must not contain more than one topology annotation: [{listed}]")
     for key in (POD_SET_REQUIRED_TOPOLOGY, POD_SET_PREFERRED_TOPOLOGY, POD_SET_SLICE_REQUIRED_TOPOLOGY):
         if (value := annotations.get(key)) is not None:
-            yield from each(_at(path, key), value, names.label_key(value))
-    yield from _group(path, annotations)
+            yield from make_errors(_join_path(path, key), value, names.label_key(value))
+    yield from _validate_group(path, annotations)
     anywhere = annotations.get(POD_SET_UNCONSTRAINED_TOPOLOGY)
     if anywhere is not None and anywhere not in _BOOLEANS:
-        yield invalid(_at(path, POD_SET_UNCONSTRAINED_TOPOLOGY), anywhere, "must be a boolean value")
-    yield from _slices(path, annotations, count)
+        yield invalid(_join_path(path, POD_SET_UNCONSTRAINED_TOPOLOGY), anywhere, "must be a boolean value")
+    yield from _validate_slices(path, annotations, count)
     yield from _several_slices(path, annotations)
 
 
@@ -90,13 +90,13 @@ def validate_grouping(podsets: Sequence[tuple[str, PodSet]]) -> Errors:
     for name, members in groups.items():
         if len(members) != 2:
             told = f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)"
-            yield from (invalid(_at(path, POD_SET_GROUP_NAME), name, told) for path, *_ in members)
+            yield from (invalid(_join_path(path, POD_SET_GROUP_NAME), name, told) for path, *_ in members)
             continue
         (path, podset, request), (other_path, other_podset, other) = members
         if 1 not in (podset.count, other_podset.count):
             sizes = f"got: {podset.count} replica(s) and {other_podset.count} replica(s) in the group"
             told = f"can only define groups where at least one pod set has only 1 replica, {sizes}"
-            yield from (invalid(_at(each_path, POD_SET_GROUP_NAME), name, told) for each_path, *_ in members)
+            yield from (invalid(_join_path(each_path, POD_SET_GROUP_NAME), name, told) for each_path, *_ in members)
         if (request.required, request.preferred) != (other.required, other.preferred):
             either = f"'{POD_SET_REQUIRED_TOPOLOGY}' or '{POD_SET_PREFERRED_TOPOLOGY}'"
             for mine, theirs in ((path, other_path), (other_path, path)):
@@ -104,11 +104,11 @@ def validate_grouping(podsets: Sequence[tuple[str, PodSet]]) -> Errors:
                 yield invalid(mine, NO_VALUE, told)
 
 
-def _group(path: str, annotations: Mapping[str, str]) -> Errors:
+def _validate_group(path: str, annotations: Mapping[str, str]) -> Errors:
     name = annotations.get(POD_SET_GROUP_NAME)
     if name is None:
         return
-    at = _at(path, POD_SET_GROUP_NAME)
+    at = _join_path(path, POD_SET_GROUP_NAME)
     if name.isascii() and name.isdigit():
         yield invalid(at, name, "must not be a number")
     for other in (POD_SET_SLICE_SIZE, POD_SET_SLICE_REQUIRED_TOPOLOGY):
@@ -119,8 +119,8 @@ def _group(path: str, annotations: Mapping[str, str]) -> Errors:
         yield forbidden(at, f"may not be set when neither {neither} is specified")
 
 
-def _slices(path: str, annotations: Mapping[str, str], count: int | None) -> Errors:
-    text, at = annotations.get(POD_SET_SLICE_SIZE), _at(path, POD_SET_SLICE_SIZE)
+def _validate_slices(path: str, annotations: Mapping[str, str], count: int | None) -> Errors:
+    text, at = annotations.get(POD_SET_SLICE_SIZE), _join_path(path, POD_SET_SLICE_SIZE)
     level = POD_SET_SLICE_REQUIRED_TOPOLOGY
     if text is None:
         if level in annotations:
@@ -141,18 +141,18 @@ def _several_slices(path: str, annotations: Mapping[str, str]) -> Errors:
     text, at = annotations.get(POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS), ""
     if text is None:
         return
-    at = _at(path, POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS)
+    at = _join_path(path, POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS)
     for other in (POD_SET_SLICE_REQUIRED_TOPOLOGY, POD_SET_SLICE_SIZE, POD_SET_GROUP_NAME):
         if other in annotations:
             yield forbidden(at, f"may not be set when '{other}' is specified")
-    layers = _layers(annotations)
+    layers = _read_layers(annotations)
     if layers is None:
         yield invalid(at, text, "must be a list of slice sizes and the levels that they keep to, in JSON")
     elif not 0 < len(layers) <= _MOST_LAYERS:
         yield invalid(at, text, f"must contain between 1 and {_MOST_LAYERS} entries")
 
 
-def _layers(annotations: Mapping[str, str]) -> tuple[PodsetSliceRequiredTopologyConstraint, ...] | None:
+def _read_layers(annotations: Mapping[str, str]) -> tuple[PodsetSliceRequiredTopologyConstraint, ...] | None:
     """Return the layers, or None if they are invalid."""
     text = annotations.get(POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS)
     if text is None:
@@ -168,5 +168,5 @@ def _make_sense(layers: Sequence[PodsetSliceRequiredTopologyConstraint]) -> bool
     return all(layer.size > 0 and layer.topology for layer in layers)
 
 
-def _at(path: str, key: str) -> str:
+def _join_path(path: str, key: str) -> str:
     return f"{path}[{key}]"

@@ -7,7 +7,7 @@ MOST_INIT_CONTAINERS: Final = 64
 MOST_VOLUMES: Final = 256
 
 
-def excess(*, containers: int, init_containers: int, volumes: int) -> str:
+def explain_excess(*, containers: int, init_containers: int, volumes: int) -> str:
     """Return the message for a pod that exceeds a bound, or "" for a pod within the bounds."""
     for count, most, what in (
         (containers, MOST_CONTAINERS, "containers"),

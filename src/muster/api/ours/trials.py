@@ -65,14 +65,14 @@ class Array:
             ValueError: the text is invalid; the message says why.
         """
         if len(text) > _LONGEST_TEXT:
-            raise ValueError(f"{_quoted(text)} is longer than {_LONGEST_TEXT} characters")
+            raise ValueError(f"{_quote_value(text)} is longer than {_LONGEST_TEXT} characters")
         array = cls(tuple(map(_run, text.split(","))))
         if (size := sum(map(len, array.runs))) > MOST_TRIALS:
-            raise ValueError(f"{_quoted(text)} has {size} trials, and a job has at most {MOST_TRIALS}")
+            raise ValueError(f"{_quote_value(text)} has {size} trials, and a job has at most {MOST_TRIALS}")
         seen: set[int] = set()
         for run in array.runs:
             if twice := seen.intersection(run):
-                raise ValueError(f"{_quoted(text)} has {min(twice)} twice")
+                raise ValueError(f"{_quote_value(text)} has {min(twice)} twice")
             seen.update(run)
         return array
 
@@ -113,15 +113,15 @@ class Array:
         return None
 
     def __str__(self) -> str:
-        return ",".join(map(_text, self.runs))
+        return ",".join(map(_render_run, self.runs))
 
 
 def _run(part: str) -> range:
     match = _PART.fullmatch(part)
     if match is None:
-        raise ValueError(f"{_quoted(part)} is neither an index nor a range, as 0-7, 1,3,5 or 0-99:10")
+        raise ValueError(f"{_quote_value(part)} is neither an index nor a range, as 0-7, 1,3,5 or 0-99:10")
     if any(len(number or "") > _MOST_DIGITS for number in match.groups()):
-        raise ValueError(f"{_quoted(part)}: an index has at most {_MOST_DIGITS} digits")
+        raise ValueError(f"{_quote_value(part)}: an index has at most {_MOST_DIGITS} digits")
     first = int(match[1])
     last, step = int(match[2] or first), int(match[3] or 1)
     if first > last:
@@ -132,13 +132,13 @@ def _run(part: str) -> range:
     return range(first, run[-1] + 1, step)  # the last step may not reach the end of the run
 
 
-def _text(run: range) -> str:
+def _render_run(run: range) -> str:
     if len(run) == 1:
         return str(run[0])
     return f"{run[0]}-{run[-1]}" + (f":{run.step}" if run.step > 1 else "")
 
 
-def _quoted(text: str) -> str:
+def _quote_value(text: str) -> str:
     return repr(text) if len(text) <= _QUOTED else f"{text[:_QUOTED]!r}..."
 
 
@@ -162,18 +162,18 @@ class Grid:
         for text in texts:
             name, is_, values = text.partition("=")
             if not is_:
-                raise ValueError(f"{_quoted(text)} is not NAME=VALUE,VALUE..., as lr=0.1,0.01")
+                raise ValueError(f"{_quote_value(text)} is not NAME=VALUE,VALUE..., as lr=0.1,0.01")
             if not _NAME.fullmatch(name):
-                raise ValueError(f"{_quoted(name)} is no name of a variable, as lr in lr=0.1,0.01")
+                raise ValueError(f"{_quote_value(name)} is no name of a variable, as lr in lr=0.1,0.01")
             if name.startswith("MUSTER_") or name in _TAKEN:
                 raise ValueError(f"each trial needs its own {name}: give the variable of the grid another name")
             if name in axes:
                 raise ValueError(f"{name} is given twice")
             axes[name] = tuple(values.split(","))
             if "" in axes[name]:
-                raise ValueError(f"{_quoted(text)}: a value of {name} is empty")
+                raise ValueError(f"{_quote_value(text)}: a value of {name} is empty")
             if len(set(axes[name])) < len(axes[name]):
-                raise ValueError(f"{_quoted(text)}: {name} has a value twice")
+                raise ValueError(f"{_quote_value(text)}: {name} has a value twice")
         grid = cls(axes)
         if len(grid) > MOST_TRIALS:
             raise ValueError(f"{len(grid)} combinations, and a job has at most {MOST_TRIALS} trials")

@@ -50,7 +50,7 @@ class _Patching:
     """A copy of a document that operations change in place."""
 
     def __init__(self, document: dict[str, Any]) -> None:
-        self.root: Any = _copied(document)
+        self.root: Any = _copy_value(document)
         self._copied_bytes = 0
         self._verbs: dict[str, Callable[[dict[str, Any], str], None]] = {
             "add": self._add,
@@ -66,16 +66,16 @@ class _Patching:
         run = self._verbs.get(verb) if isinstance(verb, str) else None
         if run is None:
             raise unprocessable(f"Unexpected kind: {shorten_text(str(verb))}")
-        run(operation, _text(operation, "path", f"{verb} operation failed to decode path"))
+        run(operation, _get_text(operation, "path", f"{verb} operation failed to decode path"))
 
     def _add(self, operation: dict[str, Any], path: str) -> None:
-        self._put(path, _copied(_value(operation)), "add")
+        self._put(path, _copy_value(_get_value(operation)), "add")
 
     def _remove(self, _operation: dict[str, Any], path: str) -> None:
         self._take(path, "remove", f'remove operation does not apply: doc is missing path: "{shorten_text(path)}"')
 
     def _replace(self, operation: dict[str, Any], path: str) -> None:
-        value = _copied(_value(operation))
+        value = _copy_value(_get_value(operation))
         missing = "replace operation does not apply: doc is missing"
         if not path:
             self.root = value
@@ -87,7 +87,7 @@ class _Patching:
             container[member] = value  # adds a missing member too, like kube-apiserver's library
 
     def _move(self, operation: dict[str, Any], path: str) -> None:
-        source = _text(operation, "from", "move operation failed to decode from")
+        source = _get_text(operation, "from", "move operation failed to decode from")
         if path == source:
             self._find(source, f"move operation does not apply: doc is missing from path: {shorten_text(source)}")
             return
@@ -97,7 +97,7 @@ class _Patching:
         self._put(path, self._take(source, "move", missing), "move")
 
     def _copy(self, operation: dict[str, Any], path: str) -> None:
-        source = _text(operation, "from", "copy operation failed to decode from")
+        source = _get_text(operation, "from", "copy operation failed to decode from")
         value = self._find(source, f"copy operation does not apply: doc is missing from path: {shorten_text(source)}")
         self._copied_bytes += size_of(value)
         if self._copied_bytes > MAX_COPIED_BYTES:
@@ -106,12 +106,12 @@ class _Patching:
                 f"exceeding the limit {MAX_COPIED_BYTES}"
             )
         require_shallow(value, "copied value")
-        self._put(path, _copied(value), "copy")
+        self._put(path, _copy_value(value), "copy")
 
     def _test(self, operation: dict[str, Any], path: str) -> None:
-        expected = _value(operation)
+        expected = _get_value(operation)
         current = self._find(path, f"test operation does not apply: doc is missing path: {shorten_text(path)}")
-        if not equal(expected, current):
+        if not is_equal(expected, current):
             raise unprocessable(f"testing value {shorten_text(path)} failed: test failed")
 
     def _put(self, path: str, value: Any, verb: str) -> None:
@@ -165,27 +165,27 @@ class _Patching:
         return value, last
 
 
-def equal(left: Any, right: Any) -> bool:
+def is_equal(left: Any, right: Any) -> bool:
     """Return whether two values are equal as JSON: 1 equals 1.0 and not `true`. Recurses as deep as `left` is."""
     if isinstance(left, dict):
         if not isinstance(right, dict) or len(left) != len(right):
             return False
-        return all(key in right and equal(value, right[key]) for key, value in left.items())
+        return all(key in right and is_equal(value, right[key]) for key, value in left.items())
     if isinstance(left, list):
         if not isinstance(right, list) or len(left) != len(right):
             return False
-        return all(map(equal, left, right))
+        return all(map(is_equal, left, right))
     return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
 
 
-def _text(operation: dict[str, Any], member: str, failure: str) -> str:
+def _get_text(operation: dict[str, Any], member: str, failure: str) -> str:
     text = operation.get(member)
     if not isinstance(text, str):
         raise unprocessable(f"{failure}: missing value")
     return text
 
 
-def _value(operation: dict[str, Any]) -> Any:
+def _get_value(operation: dict[str, Any]) -> Any:
     if "value" not in operation:
         raise unprocessable(f'{operation["op"]} operation has no "value"')
     return operation["value"]
@@ -207,9 +207,9 @@ def _index(member: str, last: int) -> int:
     return int(member)
 
 
-def _copied(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: _copy_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_copied(item) for item in value]
+        return [_copy_value(item) for item in value]
     return value

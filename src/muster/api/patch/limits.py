@@ -47,7 +47,7 @@ def require_shallow(value: Any, what: str) -> None:
     for _ in range(MAX_DEPTH):
         below = []
         for item in level:
-            below += [child for child in _children(item) if isinstance(child, _CONTAINERS)]
+            below += [child for child in _list_children(item) if isinstance(child, _CONTAINERS)]
         if not below:
             return
         level = below
@@ -65,7 +65,7 @@ def size_of(value: Any) -> int:
             total += sum(len(key) + 4 for key in item)
         elif isinstance(item, str):
             total += len(item)
-        pending.extend(_children(item))
+        pending.extend(_list_children(item))
     return total
 
 
@@ -91,7 +91,7 @@ def shorten_text(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
-def _children(item: Any) -> Collection[Any]:
+def _list_children(item: Any) -> Collection[Any]:
     if isinstance(item, dict):
         return item.values()
     return item if isinstance(item, list) else ()

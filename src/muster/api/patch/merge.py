@@ -15,16 +15,16 @@ def apply(document: dict[str, Any], patch: Any) -> dict[str, Any]:
     """
     if not isinstance(patch, dict):
         raise bad_request("Invalid JSON Patch")
-    return _merged(document, patch)
+    return _merge_object(document, patch)
 
 
-def _merged(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
+def _merge_object(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
     result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)
         elif isinstance(value, dict):
-            result[key] = _merged(result.get(key), value)
+            result[key] = _merge_object(result.get(key), value)
         else:
             result[key] = value
     return result

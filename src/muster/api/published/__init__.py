@@ -47,7 +47,7 @@ def component_of_kind(group: str, version: str, kind: str) -> str:
 
 def schema_of(component: str) -> dict[str, Any] | None:
     """Return a new copy of a component's schema, or None for an unknown component."""
-    message = _message(component)
+    message = _find_message(component)
     return msgspec.json.decode(message.schema) if message is not None and message.schema else None
 
 
@@ -56,7 +56,7 @@ def fields_of(component: str) -> list[Field]:
 
     A field with the name `*Message` is another message, whose fields belong to the JSON object around it.
     """
-    message = _message(component)
+    message = _find_message(component)
     fields: list[Field] = []
     number = 0
     for entry in message.fields.split() if message is not None else ():
@@ -66,11 +66,11 @@ def fields_of(component: str) -> list[Field]:
     return fields
 
 
-def _message(component: str) -> _Message | None:
+def _find_message(component: str) -> _Message | None:
     package, _, name = component.rpartition(".")
-    return _messages(package).get(name) if package in _FILES else None
+    return _load_messages(package).get(name) if package in _FILES else None
 
 
 @cache
-def _messages(package: str) -> dict[str, _Message]:
+def _load_messages(package: str) -> dict[str, _Message]:
     return msgspec.json.decode(_FILES[package].read_bytes(), type=dict[str, _Message])

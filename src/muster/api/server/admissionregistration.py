@@ -177,19 +177,19 @@ class ValidatingAdmissionPolicyBinding(Struct):
     spec: ValidatingAdmissionPolicyBindingSpec = ValidatingAdmissionPolicyBindingSpec()
 
 
-def _kind(type_: type[Any], plural: str) -> Kind[Any]:
+def _make_kind(type_: type[Any], plural: str) -> Kind[Any]:
     return Kind(GROUP, "v1", type_.__name__, plural, type_, namespaced=False)
 
 
-MUTATING_WEBHOOK_CONFIGURATION: Kind[MutatingWebhookConfiguration] = _kind(
+MUTATING_WEBHOOK_CONFIGURATION: Kind[MutatingWebhookConfiguration] = _make_kind(
     MutatingWebhookConfiguration, "mutatingwebhookconfigurations"
 )
-VALIDATING_WEBHOOK_CONFIGURATION: Kind[ValidatingWebhookConfiguration] = _kind(
+VALIDATING_WEBHOOK_CONFIGURATION: Kind[ValidatingWebhookConfiguration] = _make_kind(
     ValidatingWebhookConfiguration, "validatingwebhookconfigurations"
 )
-VALIDATING_ADMISSION_POLICY: Kind[ValidatingAdmissionPolicy] = _kind(
+VALIDATING_ADMISSION_POLICY: Kind[ValidatingAdmissionPolicy] = _make_kind(
     ValidatingAdmissionPolicy, "validatingadmissionpolicies"
 )
-VALIDATING_ADMISSION_POLICY_BINDING: Kind[ValidatingAdmissionPolicyBinding] = _kind(
+VALIDATING_ADMISSION_POLICY_BINDING: Kind[ValidatingAdmissionPolicyBinding] = _make_kind(
     ValidatingAdmissionPolicyBinding, "validatingadmissionpolicybindings"
 )

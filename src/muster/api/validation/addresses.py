@@ -45,7 +45,7 @@ def public_address(path: str, value: str) -> Errors:
         yield invalid(path, value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
 
 
-def network(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
+def validate_network(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
     """Check a network in CIDR form."""
     if value in known:
         return

@@ -34,7 +34,7 @@ def required(path: str, detail: str = "") -> FieldError:
 
 def invalid(path: str, value: Any, detail: str) -> FieldError:
     """Return the error of a value that breaks a rule."""
-    return FieldError(path, INVALID, plain(value), detail)
+    return FieldError(path, INVALID, format_value(value), detail)
 
 
 def unsupported(path: str, value: Any, values: Iterable[str]) -> FieldError:
@@ -50,7 +50,7 @@ def forbidden(path: str, detail: str) -> FieldError:
 
 def duplicate(path: str, value: Any, detail: str = "") -> FieldError:
     """Return the error of a duplicate value."""
-    return FieldError(path, DUPLICATE, plain(value), detail)
+    return FieldError(path, DUPLICATE, format_value(value), detail)
 
 
 def not_found(path: str, value: Any, detail: str = "") -> FieldError:
@@ -68,7 +68,7 @@ def too_many(path: str, number: int, limit: int) -> FieldError:
     return FieldError(path, TOO_MANY, number, f"must have at most {limit} items")
 
 
-def each(path: str, value: Any, messages: Iterable[str]) -> Errors:
+def make_errors(path: str, value: Any, messages: Iterable[str]) -> Errors:
     """Yield an error for every message of a rule of `names`."""
     for message in messages:
         yield invalid(path, value, message)
@@ -80,22 +80,22 @@ def not_negative(path: str, value: int | None) -> Errors:
         yield invalid(path, value, NOT_NEGATIVE)
 
 
-def positive(path: str, value: int) -> Errors:
+def validate_positive(path: str, value: int) -> Errors:
     """Check that the number is 1 or more."""
     if value <= 0:
         yield invalid(path, value, "must be greater than zero")
 
 
-def immutable(path: str, new: Any, old: Any) -> Errors:
+def validate_immutable(path: str, new: Any, old: Any) -> Errors:
     """Check that the value never changes."""
     if new != old:
         yield invalid(path, new, IMMUTABLE)
 
 
-def plain(value: Any) -> Any:
+def format_value(value: Any) -> Any:
     """Format a value for a message: as JSON with sorted members."""
     if value is NO_VALUE or isinstance(value, str | int | float | None):
         return value
     if isinstance(value, Mapping):
-        return {key: plain(value[key]) for key in sorted(value)}
+        return {key: format_value(value[key]) for key in sorted(value)}
     return msgspec.to_builtins(value)

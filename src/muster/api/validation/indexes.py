@@ -59,13 +59,13 @@ def _run(part: str, completions: int) -> tuple[int, int]:
     if len(ends) > 2:
         rule = "the requirement that an index interval can have at most two parts separated by '-'"
         raise IndexesError(f'the fragment "{part}" violates {rule}')
-    numbers = [_number(end, completions) for end in ends]
+    numbers = [_parse_index(end, completions) for end in ends]
     if len(numbers) == 2 and numbers[0] >= numbers[1]:
         raise IndexesError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
     return numbers[0], numbers[-1]
 
 
-def _number(text: str, completions: int) -> int:
+def _parse_index(text: str, completions: int) -> int:
     if not _INTEGER.fullmatch(text):
         raise IndexesError(f'cannot convert string to integer for index: "{text}"')
     if int(text) >= completions:

@@ -14,13 +14,13 @@ from muster.api.meta import (
 from muster.api.validation import names
 from muster.api.validation.fields import (
     Errors,
-    each,
     forbidden,
-    immutable,
     invalid,
+    make_errors,
     not_negative,
     required,
     too_long,
+    validate_immutable,
 )
 from muster.api.validation.names import NameRule
 
@@ -37,21 +37,23 @@ def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True, c
     custom: whether the object is a CustomResourceDefinition or a custom resource, whose finalizers need no domain.
     """
     if meta.generate_name:
-        yield from each("metadata.generateName", meta.generate_name, names.prefix(rule, meta.generate_name))
+        yield from make_errors(
+            "metadata.generateName", meta.generate_name, names.check_prefix(rule, meta.generate_name)
+        )
     if meta.name:
-        yield from each("metadata.name", meta.name, rule(meta.name))
+        yield from make_errors("metadata.name", meta.name, rule(meta.name))
     else:
         yield required("metadata.name", "name or generateName is required")
     if not namespaced:
         if meta.namespace:
             yield forbidden("metadata.namespace", "not allowed on this type")
     elif meta.namespace:
-        yield from each("metadata.namespace", meta.namespace, names.dns_label(meta.namespace))
+        yield from make_errors("metadata.namespace", meta.namespace, names.dns_label(meta.namespace))
     else:
         yield required("metadata.namespace")
     yield from not_negative("metadata.generation", meta.generation)
-    yield from _common(meta, _EMPTY)
-    yield from _finalizers(meta.finalizers)
+    yield from _validate_changed_values(meta, _EMPTY)
+    yield from _validate_finalizers(meta.finalizers)
     if not custom:
         yield from qualified_finalizers("metadata.finalizers", meta.finalizers)
 
@@ -67,35 +69,35 @@ def changed_metadata(new: ObjectMeta, old: ObjectMeta, *, custom: bool = False) 
     yield from not_negative("metadata.generation", new.generation)
     if new.generation < old.generation:
         yield invalid("metadata.generation", new.generation, "must not be decremented")
-    yield from immutable("metadata.name", new.name, old.name)
-    yield from immutable("metadata.namespace", new.namespace, old.namespace)
-    yield from immutable("metadata.uid", new.uid, old.uid)
-    yield from immutable("metadata.creationTimestamp", new.creation_timestamp, old.creation_timestamp)
-    yield from immutable("metadata.deletionTimestamp", new.deletion_timestamp, old.deletion_timestamp)
-    yield from immutable(
+    yield from validate_immutable("metadata.name", new.name, old.name)
+    yield from validate_immutable("metadata.namespace", new.namespace, old.namespace)
+    yield from validate_immutable("metadata.uid", new.uid, old.uid)
+    yield from validate_immutable("metadata.creationTimestamp", new.creation_timestamp, old.creation_timestamp)
+    yield from validate_immutable("metadata.deletionTimestamp", new.deletion_timestamp, old.deletion_timestamp)
+    yield from validate_immutable(
         "metadata.deletionGracePeriodSeconds", new.deletion_grace_period_seconds, old.deletion_grace_period_seconds
     )
-    yield from _common(new, old)
+    yield from _validate_changed_values(new, old)
     if not custom:
         yield from qualified_finalizers("metadata.finalizers", new.finalizers)
 
 
-def labels(path: str, values: Mapping[str, str]) -> Errors:
+def validate_labels(path: str, values: Mapping[str, str]) -> Errors:
     """Check the labels of an object, or of a selector."""
     for key, value in values.items():
         yield from label_key(path, key)
-        yield from each(path, value, names.label_value(value))
+        yield from make_errors(path, value, names.label_value(value))
 
 
 def label_key(path: str, key: str) -> Errors:
     """Yield the errors in the key of a label."""
-    yield from each(path, key, names.label_key(key))
+    yield from make_errors(path, key, names.label_key(key))
 
 
-def annotations(path: str, values: Mapping[str, str]) -> Errors:
+def validate_annotations(path: str, values: Mapping[str, str]) -> Errors:
     """Check annotations: keys are those of labels in any case, values are free, and the total size is limited."""
     for key in values:
-        yield from each(path, key, names.label_key(key.lower()))
+        yield from make_errors(path, key, names.label_key(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > MAX_ANNOTATIONS_BYTES:
         yield too_long(path, MAX_ANNOTATIONS_BYTES)
 
@@ -104,9 +106,9 @@ def label_selector(path: str, selector: LabelSelector | None) -> Errors:
     """Yield the errors in the selector of a manifest."""
     if selector is None:
         return
-    yield from labels(f"{path}.matchLabels", selector.match_labels)
+    yield from validate_labels(f"{path}.matchLabels", selector.match_labels)
     for i, expression in enumerate(selector.match_expressions):
-        yield from _expression(f"{path}.matchExpressions[{i}]", expression)
+        yield from _validate_expression(f"{path}.matchExpressions[{i}]", expression)
 
 
 def has_label(path: str, meta: ObjectMeta, key: str, value: str) -> Errors:
@@ -128,12 +130,12 @@ def qualified_finalizers(path: str, finalizers: Iterable[str]) -> Errors:
             yield invalid(f"{path}[{i}]", finalizer, sentence)
 
 
-def _common(meta: ObjectMeta, old: ObjectMeta) -> Errors:
+def _validate_changed_values(meta: ObjectMeta, old: ObjectMeta) -> Errors:
     """Check the changed values. Unchanged values were checked when they were written."""
     if meta.labels != old.labels:
-        yield from labels("metadata.labels", meta.labels)
+        yield from validate_labels("metadata.labels", meta.labels)
     if meta.annotations != old.annotations:
-        yield from annotations("metadata.annotations", meta.annotations)
+        yield from validate_annotations("metadata.annotations", meta.annotations)
     if meta.owner_references != old.owner_references:
         yield from _owner_references("metadata.ownerReferences", meta.owner_references)
 
@@ -163,15 +165,15 @@ def _owner_reference(path: str, reference: OwnerReference) -> Errors:
         yield invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner")
 
 
-def _finalizers(finalizers: tuple[str, ...]) -> Errors:
+def _validate_finalizers(finalizers: tuple[str, ...]) -> Errors:
     for finalizer in finalizers:
-        yield from each("metadata.finalizers", finalizer, names.label_key(finalizer))
+        yield from make_errors("metadata.finalizers", finalizer, names.label_key(finalizer))
     if {ORPHAN_FINALIZER, FOREGROUND_FINALIZER} <= set(finalizers):
         sentence = f"finalizer {ORPHAN_FINALIZER} and {FOREGROUND_FINALIZER} cannot be both set"
         yield invalid("metadata.finalizers", finalizers, sentence)
 
 
-def _expression(path: str, expression: LabelSelectorRequirement) -> Errors:
+def _validate_expression(path: str, expression: LabelSelectorRequirement) -> Errors:
     if expression.operator in ("In", "NotIn"):
         if not expression.values:
             yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
@@ -182,4 +184,4 @@ def _expression(path: str, expression: LabelSelectorRequirement) -> Errors:
         yield invalid(f"{path}.operator", expression.operator, "not a valid selector operator")
     yield from label_key(f"{path}.key", expression.key)
     for i, value in enumerate(expression.values):
-        yield from each(f"{path}.values[{i}]", value, names.label_value(value))
+        yield from make_errors(f"{path}.values[{i}]", value, names.label_value(value))

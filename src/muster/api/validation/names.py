@@ -41,7 +41,7 @@ def _too_long(value: str, limit: int, unit: str = "characters") -> Messages:
     return (f"must be no more than {limit} {unit}",) if len(value.encode()) > limit else ()
 
 
-def _pattern(sentence: str, pattern: str, *examples: str) -> str:
+def _explain_pattern(sentence: str, pattern: str, *examples: str) -> str:
     shown = ",  or ".join(f"'{example}'" for example in examples)  # two spaces, as upstream
     return f"{sentence} (e.g. {shown}, regex used for validation is '{pattern}')"
 
@@ -65,7 +65,7 @@ def dns_label(value: str) -> Messages:
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
         "and must start and end with an alphanumeric character"
     )
-    return (*messages, _pattern(sentence, _LABEL, "my-name", "123-abc"))
+    return (*messages, _explain_pattern(sentence, _LABEL, "my-name", "123-abc"))
 
 
 @_remember
@@ -78,7 +78,7 @@ def dns_subdomain(value: str, unit: str = "characters") -> Messages:
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
         "and must start and end with an alphanumeric character"
     )
-    return (*messages, _pattern(sentence, _SUBDOMAIN, "example.com"))
+    return (*messages, _explain_pattern(sentence, _SUBDOMAIN, "example.com"))
 
 
 @_remember
@@ -91,7 +91,7 @@ def dns_subdomain_with_underscore(value: str) -> Messages:
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
         "and must start and end with an alphanumeric character"
     )
-    return (*messages, _pattern(sentence, _UNDERSCORE_SUBDOMAIN, "example.com"))
+    return (*messages, _explain_pattern(sentence, _UNDERSCORE_SUBDOMAIN, "example.com"))
 
 
 @_remember
@@ -104,13 +104,13 @@ def dns_1035_label(value: str) -> Messages:
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
         "character, and end with an alphanumeric character"
     )
-    return (*messages, _pattern(sentence, _LABEL_1035, "my-name", "abc-123"))
+    return (*messages, _explain_pattern(sentence, _LABEL_1035, "my-name", "abc-123"))
 
 
 @_remember
 def label_key(value: str) -> Messages:
     """Check a qualified name: keys of labels and annotations, finalizers, conditions, resources."""
-    sentence = _pattern(
+    sentence = _explain_pattern(
         "must consist of alphanumeric characters, '-', '_' or '.', "
         "and must start and end with an alphanumeric character",
         _KEY_NAME,
@@ -145,7 +145,7 @@ def label_value(value: str) -> Messages:
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
         "and must start and end with an alphanumeric character"
     )
-    return (*messages, _pattern(sentence, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+    return (*messages, _explain_pattern(sentence, _LABEL_VALUE, "MyValue", "my_value", "12345"))
 
 
 @_remember
@@ -154,7 +154,7 @@ def config_key(value: str) -> Messages:
     messages = [*_too_long(value, 253)]
     if not _config_key.fullmatch(value):
         sentence = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-        messages.append(_pattern(sentence, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
+        messages.append(_explain_pattern(sentence, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
     if value in (".", ".."):
         messages.append(f"must not be '{value}'")
     elif value.startswith(".."):
@@ -181,7 +181,7 @@ def http_header(value: str) -> Messages:
     if _http_header.fullmatch(value):
         return ()
     sentence = "a valid HTTP header must consist of alphanumeric characters or '-'"
-    return (_pattern(sentence, _HTTP_HEADER, "X-Header-Name"),)
+    return (_explain_pattern(sentence, _HTTP_HEADER, "X-Header-Name"),)
 
 
 @_remember
@@ -220,6 +220,6 @@ def user_or_group_id(value: int) -> Messages:
     return in_range(value, 0, 2**31 - 1)
 
 
-def prefix(rule: NameRule, value: str) -> Messages:
+def check_prefix(rule: NameRule, value: str) -> Messages:
     """Check the prefix of a generated name, which may end with a dash."""
     return rule(value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value)

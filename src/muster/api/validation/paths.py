@@ -3,7 +3,7 @@
 from muster.api.validation.fields import Errors, invalid
 
 
-def inside(path: str, value: str) -> Errors:
+def validate_relative_path(path: str, value: str) -> Errors:
     """Check that a path is relative and has no `..`."""
     if value.startswith("/"):
         yield invalid(path, value, "must be a relative path")
@@ -12,7 +12,7 @@ def inside(path: str, value: str) -> Errors:
 
 def inside_and_not_reserved(path: str, value: str) -> Errors:
     """Check that a path is relative, has no `..` and does not begin like the kubelet's own links."""
-    yield from inside(path, value)
+    yield from validate_relative_path(path, value)
     if value.startswith("..") and not value.startswith("../"):
         yield invalid(path, value, "must not start with '..'")
 

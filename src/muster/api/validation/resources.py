@@ -9,14 +9,14 @@ from muster.api.validation.fields import (
     NOT_NEGATIVE,
     Errors,
     duplicate,
-    each,
     forbidden,
     invalid,
+    make_errors,
     not_found,
     required,
     unsupported,
 )
-from muster.api.values.quantity import Quantity, QuantityError, canonical, parse
+from muster.api.values.quantity import Quantity, QuantityError, format_canonical, parse
 
 _CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _QUOTA_RESOURCES = frozenset({
@@ -33,7 +33,7 @@ HUGE_PAGES = "hugepages-"
 Amounts = Mapping[str, Quantity]
 
 
-def amount(path: str, resource: str, quantity: Quantity) -> Errors:
+def validate_amount(path: str, resource: str, quantity: Quantity) -> Errors:
     """Check one amount of a resource. Amounts of indivisible resources are whole numbers."""
     try:
         number = parse(quantity)
@@ -41,7 +41,7 @@ def amount(path: str, resource: str, quantity: Quantity) -> Errors:
         yield invalid(path, quantity, str(error))
         return
     if number.numerator < 0:
-        yield invalid(path, canonical(quantity), NOT_NEGATIVE)
+        yield invalid(path, format_canonical(quantity), NOT_NEGATIVE)
     if (resource in _COUNTED or is_extended(resource)) and number.denominator != 1:
         yield invalid(path, quantity, "must be an integer")
 
@@ -51,12 +51,12 @@ def container_resources(path: str, requirements: ResourceRequirements, claims: C
 
     claims: the names of the pod's resource claims.
     """
-    yield from _requirements(path, requirements, container_resource_name, claims)
+    yield from _validate_requirements(path, requirements, container_resource_name, claims)
 
 
 def pod_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
     """Yield the errors in the requests and limits of a pod as a whole."""
-    yield from _requirements(path, requirements, _pod_level_resource_name, claims)
+    yield from _validate_requirements(path, requirements, _pod_level_resource_name, claims)
 
 
 def is_extended(resource: str) -> bool:
@@ -74,25 +74,25 @@ def may_overcommit(resource: str) -> bool:
     return ("/" not in resource or "kubernetes.io/" in resource) and not resource.startswith(HUGE_PAGES)
 
 
-def _requirements(
+def _validate_requirements(
     path: str, requirements: ResourceRequirements, name_rule: Callable[[str, str], Errors], claims: Collection[str]
 ) -> Errors:
     limits, requests = requirements.limits, requirements.requests
     for resource, quantity in limits.items():
         place = f"{path}.limits[{resource}]"
         yield from name_rule(place, resource)
-        yield from amount(place, resource, quantity)
+        yield from validate_amount(place, resource, quantity)
         yield from _whole_pages(place, resource, quantity)
     for resource, quantity in requests.items():
         place = f"{path}.requests[{resource}]"
         yield from name_rule(place, resource)
-        yield from amount(place, resource, quantity)
+        yield from validate_amount(place, resource, quantity)
         yield from _request_and_limit(path, resource, quantity, limits)
         yield from _whole_pages(place, resource, quantity)
     asked = limits.keys() | requests.keys()
     if any(resource.startswith(HUGE_PAGES) for resource in asked) and not asked & {"cpu", "memory"}:
         yield forbidden(path, "HugePages require cpu or memory")
-    yield from _claims(f"{path}.claims", requirements.claims, claims)
+    yield from _validate_claims(f"{path}.claims", requirements.claims, claims)
 
 
 def _request_and_limit(path: str, resource: str, request: Quantity, limits: Amounts) -> Errors:
@@ -100,16 +100,16 @@ def _request_and_limit(path: str, resource: str, request: Quantity, limits: Amou
         if not may_overcommit(resource):
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
-    wanted, most = _number(request), _number(limits[resource])
+    wanted, most = _parse_number(request), _parse_number(limits[resource])
     if wanted is None or most is None or wanted == most:
         return
     rule = "less than or equal to" if may_overcommit(resource) else "equal to"
     if rule == "equal to" or wanted > most:
-        sentence = f"must be {rule} {resource} limit of {canonical(limits[resource])}"
-        yield invalid(f"{path}.requests", canonical(request), sentence)
+        sentence = f"must be {rule} {resource} limit of {format_canonical(limits[resource])}"
+        yield invalid(f"{path}.requests", format_canonical(request), sentence)
 
 
-def _number(quantity: Quantity) -> Fraction | None:
+def _parse_number(quantity: Quantity) -> Fraction | None:
     try:
         return parse(quantity)
     except QuantityError:
@@ -119,17 +119,19 @@ def _number(quantity: Quantity) -> Fraction | None:
 def _whole_pages(path: str, resource: str, quantity: Quantity) -> Errors:
     if not resource.startswith(HUGE_PAGES):
         return
-    size, number = _number(resource.removeprefix(HUGE_PAGES)), _number(quantity)
+    size, number = _parse_number(resource.removeprefix(HUGE_PAGES)), _parse_number(quantity)
     if number is not None and (not size or size < 0 or number % size):
         yield invalid(
-            path, canonical(quantity), f"{canonical(quantity)} is not positive integer multiple of {resource}"
+            path,
+            format_canonical(quantity),
+            f"{format_canonical(quantity)} is not positive integer multiple of {resource}",
         )
 
 
 def resource_name(path: str, resource: str) -> Errors:
     """Yield the errors in the name of a resource."""
     messages = names.label_key(resource)
-    yield from each(path, resource, messages)
+    yield from make_errors(path, resource, messages)
     if not messages and "/" not in resource:
         standard = resource in STANDARD_RESOURCES or resource.removeprefix("requests.").startswith(HUGE_PAGES)
         if not standard:
@@ -153,7 +155,7 @@ def _pod_level_resource_name(path: str, resource: str) -> Errors:
         yield unsupported(path, resource, ("cpu", "hugepages-", "memory"))
 
 
-def _claims(path: str, claims: tuple[ResourceClaim, ...], known: Collection[str]) -> Errors:
+def _validate_claims(path: str, claims: tuple[ResourceClaim, ...], known: Collection[str]) -> Errors:
     seen: set[str] = set()
     for i, claim in enumerate(claims):
         place = f"{path}[{i}]"
@@ -162,7 +164,7 @@ def _claims(path: str, claims: tuple[ResourceClaim, ...], known: Collection[str]
             continue
         key = f"{claim.name}/{claim.request}" if claim.request else claim.name
         if claim.request:
-            yield from each(f"{place}.request", claim.request, names.dns_label(claim.request))
+            yield from make_errors(f"{place}.request", claim.request, names.dns_label(claim.request))
         if claim.name in seen:
             yield duplicate(place, claim.name)
         elif key in seen:

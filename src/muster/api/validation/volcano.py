@@ -16,9 +16,9 @@ from muster.api.validation import names
 from muster.api.validation.fields import (
     Errors,
     duplicate,
-    each,
     forbidden,
     invalid,
+    make_errors,
     not_found,
     required,
     too_long,
@@ -56,7 +56,7 @@ _CHANGEABLE = "only minAvailable, priorityClassName, and replicas and minAvailab
 
 def validate_create(job: Job) -> list[FieldError]:
     """Return the errors in a new Job, with its defaults."""
-    return [*new_metadata(job.metadata, names.dns_subdomain, custom=True), *_labels(job), *_whole(job)]
+    return [*new_metadata(job.metadata, names.dns_subdomain, custom=True), *_validate_labels(job), *_validate_job(job)]
 
 
 def validate_update(new: Job, old: Job) -> list[FieldError]:
@@ -64,9 +64,9 @@ def validate_update(new: Job, old: Job) -> list[FieldError]:
     meta = list(changed_metadata(new.metadata, old.metadata, custom=True))
     if new.spec == old.spec:
         return meta
-    if _fixed(new) != _fixed(old):
+    if _reset_changeable_fields(new) != _reset_changeable_fields(old):
         return [*meta, forbidden("spec", _CHANGEABLE)]
-    return [*meta, *_whole(new)]
+    return [*meta, *_validate_job(new)]
 
 
 def validate_status_update(new: Job, old: Job) -> list[FieldError]:
@@ -74,20 +74,20 @@ def validate_status_update(new: Job, old: Job) -> list[FieldError]:
     return list(changed_metadata(new.metadata, old.metadata, custom=True))
 
 
-def _labels(job: Job) -> Errors:
+def _validate_labels(job: Job) -> Errors:
     """Yield the errors in the values that become labels of pods."""
-    yield from each("metadata.name", job.metadata.name, names.label_value(job.metadata.name))
-    yield from each("spec.queue", job.spec.queue, names.label_value(job.spec.queue))
+    yield from make_errors("metadata.name", job.metadata.name, names.label_value(job.metadata.name))
+    yield from make_errors("spec.queue", job.spec.queue, names.label_value(job.spec.queue))
 
 
-def _fixed(job: Job) -> Any:
+def _reset_changeable_fields(job: Job) -> Any:
     """Return the spec with the changeable fields reset."""
     replace = msgspec.structs.replace
     tasks = tuple(replace(task, replicas=0, min_available=None) for task in job.spec.tasks)
     return replace(job.spec, min_available=0, priority_class_name="", tasks=tasks)
 
 
-def _whole(job: Job) -> Errors:
+def _validate_job(job: Job) -> Errors:
     spec = job.spec
     if not spec.tasks:
         yield required("spec.tasks", "must have at least one task")
@@ -99,15 +99,15 @@ def _whole(job: Job) -> Errors:
         if task.name in seen:
             yield duplicate(f"spec.tasks[{i}].name", task.name)
         seen.add(task.name)
-        yield from _task(f"spec.tasks[{i}]", job, task)
-    yield from _sizes(job)
-    yield from _dependencies(job)
-    yield from _policies("spec.policies", spec.policies)
-    yield from _plugins(job)
-    yield from _volumes(spec.volumes)
+        yield from _validate_task(f"spec.tasks[{i}]", job, task)
+    yield from _validate_sizes(job)
+    yield from _validate_dependencies(job)
+    yield from _validate_policies("spec.policies", spec.policies)
+    yield from _validate_plugins(job)
+    yield from _validate_volumes(spec.volumes)
 
 
-def _sizes(job: Job) -> Errors:
+def _validate_sizes(job: Job) -> Errors:
     total = sum(task.replicas for task in job.spec.tasks)
     if job.spec.min_available > total:
         message = "must not be greater than the sum of the tasks' replicas"
@@ -116,14 +116,14 @@ def _sizes(job: Job) -> Errors:
         yield invalid("spec.tasks", total, f"must have at most {MAX_PODS} replicas together")
 
 
-def _task(path: str, job: Job, task: TaskSpec) -> Errors:
+def _validate_task(path: str, job: Job, task: TaskSpec) -> Errors:
     if task.min_available is not None and task.min_available > task.replicas:
         yield invalid(f"{path}.minAvailable", task.min_available, "must not be greater than replicas")
     yield from _pod_name(path, job, task)
-    yield from _policies(f"{path}.policies", task.policies)
+    yield from _validate_policies(f"{path}.policies", task.policies)
     if task.partition_policy is not None:
         yield forbidden(f"{path}.partitionPolicy", "this cluster does not divide tasks into parts")
-    yield from pod_template(f"{path}.template", _defaulted(task.template))
+    yield from pod_template(f"{path}.template", _default_template(task.template))
 
 
 def _pod_name(path: str, job: Job, task: TaskSpec) -> Errors:
@@ -140,23 +140,23 @@ def _pod_name(path: str, job: Job, task: TaskSpec) -> Errors:
         yield invalid(f"{path}.name", task.name, f"will not allow pod creation to succeed with {name!r}: {message}")
 
 
-def _defaulted(template: PodTemplateSpec) -> PodTemplateSpec:
+def _default_template(template: PodTemplateSpec) -> PodTemplateSpec:
     document = msgspec.json.decode(msgspec.json.encode(template))
     default_pod_template(document)
     return msgspec.convert(document, PodTemplateSpec)
 
 
-def _dependencies(job: Job) -> Errors:
+def _validate_dependencies(job: Job) -> Errors:
     tasks = {task.name: task for task in job.spec.tasks}
     for i, task in enumerate(job.spec.tasks):
         for k, name in enumerate(task.depends_on.name if task.depends_on is not None else ()):
             if name not in tasks:
                 yield not_found(f"spec.tasks[{i}].dependsOn.name[{k}]", name)
-    if circle := _circle(job):
+    if circle := _find_circle(job):
         yield invalid("spec.tasks", ", ".join(circle), "must not depend on each other in a circle")
 
 
-def _circle(job: Job) -> list[str]:
+def _find_circle(job: Job) -> list[str]:
     """Return the tasks that are in a circle of dependencies or depend on one."""
     waits = {task.name: set(task.depends_on.name) if task.depends_on else set[str]() for task in job.spec.tasks}
     while free := [name for name, names_ in waits.items() if not names_ & waits.keys()]:
@@ -165,7 +165,7 @@ def _circle(job: Job) -> list[str]:
     return sorted(waits)
 
 
-def _policies(path: str, policies: Sequence[LifecyclePolicy]) -> Errors:
+def _validate_policies(path: str, policies: Sequence[LifecyclePolicy]) -> Errors:
     events, codes = set[str](), set[int]()
     for i, policy in enumerate(policies):
         where = f"{path}[{i}]"
@@ -186,12 +186,12 @@ def _policies(path: str, policies: Sequence[LifecyclePolicy]) -> Errors:
             elif policy.exit_code in codes:
                 yield duplicate(f"{where}.exitCode", policy.exit_code)
             codes.add(policy.exit_code)
-        yield from _timeout(where, policy, named)
+        yield from _validate_timeout(where, policy, named)
     if ANY_EVENT in events and len(events) > 1:
         yield invalid(path, ANY_EVENT, "must be the only event where it is used")
 
 
-def _timeout(path: str, policy: LifecyclePolicy, named: Sequence[str]) -> Errors:
+def _validate_timeout(path: str, policy: LifecyclePolicy, named: Sequence[str]) -> Errors:
     if POD_PENDING in named and not policy.timeout:
         yield required(f"{path}.timeout", "PodPending is no reason to act before a time-out")
     if not policy.timeout:
@@ -207,7 +207,7 @@ def _timeout(path: str, policy: LifecyclePolicy, named: Sequence[str]) -> Errors
         yield forbidden(f"{path}.timeout", "this cluster waits before it acts for the event PodPending only")
 
 
-def _plugins(job: Job) -> Errors:
+def _validate_plugins(job: Job) -> Errors:
     for plugin, arguments in job.spec.plugins.items():
         if plugin not in (*PLUGINS, SSH):
             yield unsupported("spec.plugins", plugin, (*PLUGINS, SSH))
@@ -220,11 +220,11 @@ def _plugins(job: Job) -> Errors:
             if plugin == PYTORCH and given.get("master", "master") not in {task.name for task in job.spec.tasks}:
                 yield not_found(f"spec.plugins[{plugin}]", given.get("master", "master"), "is the task of the master")
     if SVC in job.spec.plugins:
-        yield from _hosts(job)
-        yield from each("metadata.name", job.metadata.name, names.dns_label(job.metadata.name))
+        yield from _validate_hosts(job)
+        yield from make_errors("metadata.name", job.metadata.name, names.dns_label(job.metadata.name))
 
 
-def _hosts(job: Job) -> Errors:
+def _validate_hosts(job: Job) -> Errors:
     """Check that the hosts which `svc` publishes fit.
 
     All hosts must fit into a ConfigMap, and the hosts of a task into a variable of a process.
@@ -240,7 +240,7 @@ def _hosts(job: Job) -> Errors:
         yield invalid("spec.tasks", total, f"must have host names of at most {_LARGEST_CONFIG_MAP} bytes with svc")
 
 
-def _volumes(volumes: Sequence[VolumeSpec]) -> Errors:
+def _validate_volumes(volumes: Sequence[VolumeSpec]) -> Errors:
     paths = set[str]()
     for i, volume in enumerate(volumes):
         where = f"spec.volumes[{i}]"
@@ -251,10 +251,10 @@ def _volumes(volumes: Sequence[VolumeSpec]) -> Errors:
             yield invalid(where, volume, "must have either volumeClaimName or volumeClaim")
         if volume.volume_claim_name:
             messages = names.dns_subdomain(volume.volume_claim_name)
-            yield from each(f"{where}.volumeClaimName", volume.volume_claim_name, messages)
+            yield from make_errors(f"{where}.volumeClaimName", volume.volume_claim_name, messages)
 
 
-def warnings(job: Job, schedulers: Collection[str]) -> Iterator[str]:
+def list_warnings(job: Job, schedulers: Collection[str]) -> Iterator[str]:
     """Return a sentence for each feature that the Job requests and Muster does not have.
 
     The rules of templates check the scheduler that a task's template names.

@@ -67,14 +67,14 @@ def format(nanoseconds: int) -> str:
         return "0s"
     for unit, size in (("ns", NANOSECOND), ("\u00b5s", MICROSECOND), ("ms", MILLISECOND)):
         if rest < size * 1000:
-            return f"{sign}{_decimal(rest, size)}{unit}"
+            return f"{sign}{_format_decimal(rest, size)}{unit}"
     hours, rest = divmod(rest, HOUR)
     minutes, rest = divmod(rest, MINUTE)
     text = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{sign}{text}{_decimal(rest, SECOND)}s"
+    return f"{sign}{text}{_format_decimal(rest, SECOND)}s"
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Parse a duration to seconds, for clocks.
 
     Raises:
@@ -83,7 +83,7 @@ def seconds(text: str) -> float:
     return parse(text) / SECOND
 
 
-def _decimal(number: int, unit: int) -> str:
+def _format_decimal(number: int, unit: int) -> str:
     whole, rest = divmod(number, unit)
     if not rest:
         return str(whole)

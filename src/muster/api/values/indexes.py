@@ -24,7 +24,7 @@ class Indexes:
     @classmethod
     def of(cls, indexes: Iterable[int]) -> "Indexes":
         """Return the set of some integers, which may be unordered and repeated."""
-        return cls(_joined((index, index) for index in sorted(set(indexes))))
+        return cls(_join_runs((index, index) for index in sorted(set(indexes))))
 
     @classmethod
     def parse(cls, text: str, limit: int) -> "Indexes":
@@ -34,7 +34,7 @@ class Indexes:
         specs has a parser of its own.
         """
         runs = (_parse_run(part, limit) for part in text.split(",")) if text else ()
-        return cls(_joined(sorted(run for run in runs if run is not None)))
+        return cls(_join_runs(sorted(run for run in runs if run is not None)))
 
     def __str__(self) -> str:
         """Return the text of the set, as upstream writes it.
@@ -61,7 +61,7 @@ class Indexes:
     def __or__(self, other: "Indexes") -> "Indexes":
         if not self.runs or not other.runs:
             return self if self.runs else other
-        return Indexes(_joined(sorted((*self.runs, *other.runs))))
+        return Indexes(_join_runs(sorted((*self.runs, *other.runs))))
 
     def __sub__(self, other: "Indexes") -> "Indexes":
         runs: list[Run] = []
@@ -122,7 +122,7 @@ def _parse_index(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
 
-def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
+def _join_runs(runs: Iterable[Run]) -> tuple[Run, ...]:
     """Return ascending runs, with touching or overlapping ones merged."""
     joined: list[Run] = []
     for first, last in runs:

@@ -30,7 +30,7 @@ def preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
     return affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ()
 
 
-def requirement(written: NodeSelectorRequirement) -> Requirement:
+def make_requirement(written: NodeSelectorRequirement) -> Requirement:
     """Convert a requirement on labels.
 
     Raises:
@@ -58,7 +58,7 @@ def _matches(term: NodeSelectorTerm, fields: Mapping[str, str], labels: Mapping[
     if not term.match_expressions and not term.match_fields:
         return False
     try:
-        on_labels = all(requirement(one).matches(labels) for one in term.match_expressions)
-        return on_labels and all(requirement(one).matches(fields) for one in term.match_fields)
+        on_labels = all(make_requirement(one).matches(labels) for one in term.match_expressions)
+        return on_labels and all(make_requirement(one).matches(fields) for one in term.match_fields)
     except SelectorError:
         return False

@@ -2,7 +2,7 @@
 
 The rules are those of Kubernetes' `resource.Quantity`: a decimal number and a suffix, which is binary (Ki to Ei),
 decimal (n to E) or an exponent (e3). Fractions of a billionth are rounded up, away from zero. Decisions use
-`amount`: thousandths of a CPU, and whole units of everything else, always rounded up.
+`parse_amount`: thousandths of a CPU, and whole units of everything else, always rounded up.
 """
 
 import re
@@ -50,63 +50,63 @@ def parse(quantity: Quantity) -> Fraction:
     Raises:
         QuantityError: the text is no quantity.
     """
-    return _fraction(_text(quantity))
+    return _parse_fraction(_format_text(quantity))
 
 
-def milli(quantity: Quantity) -> int:
+def parse_thousandths(quantity: Quantity) -> int:
     """Parse the amount to thousandths, rounded up.
 
     Raises:
         QuantityError: the text is no quantity.
     """
-    return -(-_nanos(quantity) // 10**6)
+    return -(-_parse_nanos(quantity) // 10**6)
 
 
-def value(quantity: Quantity) -> int:
+def parse_whole_units(quantity: Quantity) -> int:
     """Parse the amount to whole units, rounded up.
 
     Raises:
         QuantityError: the text is no quantity.
     """
-    return -(-_nanos(quantity) // _NANO)
+    return -(-_parse_nanos(quantity) // _NANO)
 
 
-def amount(resource: str, quantity: Quantity) -> int:
+def parse_amount(resource: str, quantity: Quantity) -> int:
     """Parse the amount to the unit that decisions use for the resource.
 
     Raises:
         QuantityError: the text is no quantity.
     """
-    return milli(quantity) if resource == "cpu" else value(quantity)
+    return parse_thousandths(quantity) if resource == "cpu" else parse_whole_units(quantity)
 
 
 def format_amount(resource: str, number: int) -> str:
-    """Format a number of `amount`'s units as a quantity: `1500m` CPUs, `2Gi` of memory."""
+    """Format a number of `parse_amount`'s units as a quantity: `1500m` CPUs, `2Gi` of memory."""
     if resource == "cpu":
         return _write(number * 10**6, DECIMAL)
     binary = resource in _BYTES or resource.startswith("hugepages-")
     return _write(number * _NANO, BINARY if binary else DECIMAL)
 
 
-def canonical(quantity: Quantity) -> str:
+def format_canonical(quantity: Quantity) -> str:
     """Return the amount in the API server's canonical form: `0.5` becomes `500m`, `1024Mi` becomes `1Gi`.
 
     Raises:
         QuantityError: the text is no quantity.
     """
-    return _canonical(_text(quantity))
+    return _format_canonical(_format_text(quantity))
 
 
 def rounded_up_to_milli(quantity: Quantity) -> str:
     """Return the canonical form rounded up to thousandths, in which the API server stores requests and limits."""
-    return _rounded_up_to_milli(_text(quantity))
+    return _rounded_up_to_milli(_format_text(quantity))
 
 
-def _nanos(quantity: Quantity) -> int:
-    return _parse(_text(quantity))[0]
+def _parse_nanos(quantity: Quantity) -> int:
+    return _parse(_format_text(quantity))[0]
 
 
-def _text(quantity: Quantity) -> str:
+def _format_text(quantity: Quantity) -> str:
     return quantity if isinstance(quantity, str) else repr(quantity)
 
 
@@ -128,7 +128,7 @@ def _parse(text: str) -> tuple[int, str]:
         form, number, unit = BINARY, (digits * _NANO) << _BINARY_SUFFIXES[suffix], 10**places
     else:
         form = DECIMAL if suffix in _DECIMAL_SUFFIXES else EXPONENT
-        power = _DECIMAL_SUFFIXES[suffix] if form is DECIMAL else _exponent(suffix)
+        power = _DECIMAL_SUFFIXES[suffix] if form is DECIMAL else _parse_exponent(suffix)
         number, unit = digits * 10 ** max(power + 9, 0), 10 ** (places + max(-power - 9, 0))
     nanos = -(-number // unit)
     if form == BINARY:
@@ -142,12 +142,12 @@ def _parse(text: str) -> tuple[int, str]:
 
 
 @lru_cache(maxsize=4096)
-def _fraction(text: str) -> Fraction:
+def _parse_fraction(text: str) -> Fraction:
     return Fraction(_parse(text)[0], _NANO)
 
 
 @lru_cache(maxsize=4096)
-def _canonical(text: str) -> str:
+def _format_canonical(text: str) -> str:
     nanos, form = _parse(text)
     return text if _stays(text, -9) else _write(nanos, form)
 
@@ -171,12 +171,12 @@ def _stays(text: str, finest: int) -> bool:
         room = 14 - len(digits) - _BINARY_SUFFIXES[suffix] * 3 // 10
         return not fraction and room >= 0 and int(digits) % 8 != 0
     shifted = digits + fraction
-    power = (_DECIMAL_SUFFIXES[suffix] if suffix in _DECIMAL_SUFFIXES else _exponent(suffix)) - len(fraction)
+    power = (_DECIMAL_SUFFIXES[suffix] if suffix in _DECIMAL_SUFFIXES else _parse_exponent(suffix)) - len(fraction)
     fits = len(shifted) <= 18 and power >= finest and power % 3 == 0
     return fits and shifted[0] != "0" and not shifted.endswith("000")
 
 
-def _exponent(suffix: str) -> int:
+def _parse_exponent(suffix: str) -> int:
     match = _POWER.fullmatch(suffix)
     if match is None or abs(power := int(match[1])) > _MAX_EXPONENT:
         raise QuantityError(_WRONG_SUFFIX)

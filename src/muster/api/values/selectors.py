@@ -56,7 +56,7 @@ class Requirement(Struct, frozen=True):
             return label is not None
         if self.operator is Operator.DOES_NOT_EXIST:
             return label is None
-        number, limit = _integer(label), _integer(next(iter(self.values)))
+        number, limit = _parse_integer(label), _parse_integer(next(iter(self.values)))
         if number is None or limit is None:
             return False
         return number > limit if self.operator is Operator.GREATER_THAN else number < limit
@@ -120,18 +120,18 @@ def label_matcher(selector: LabelSelector | None) -> LabelMatcher:
     """
     if selector is None:
         return NOTHING
-    requirements = [_requirement(key, Operator.EQUALS, [value]) for key, value in selector.match_labels.items()]
+    requirements = [_make_requirement(key, Operator.EQUALS, [value]) for key, value in selector.match_labels.items()]
     for expression in selector.match_expressions:
         operator = _OPERATORS.get(expression.operator)
         if operator is None:
             raise SelectorError(f'"{expression.operator}" is not a valid label selector operator')
-        requirements.append(_requirement(expression.key, operator, list(expression.values)))
-    return _sorted(requirements)
+        requirements.append(_make_requirement(expression.key, operator, list(expression.values)))
+    return _make_matcher(requirements)
 
 
 def labels_matcher(labels: Mapping[str, str]) -> LabelMatcher:
     """Return a matcher of objects with all these labels, such as the selector of a Service."""
-    return _sorted([Requirement(key, Operator.EQUALS, frozenset((value,))) for key, value in labels.items()])
+    return _make_matcher([Requirement(key, Operator.EQUALS, frozenset((value,))) for key, value in labels.items()])
 
 
 @lru_cache(maxsize=1024)
@@ -141,14 +141,14 @@ def parse_label_selector(text: str) -> LabelMatcher:
     Raises:
         SelectorError: the text is invalid.
     """
-    return _sorted(list(_Parser(text).requirements()))
+    return _make_matcher(list(_Parser(text).requirements()))
 
 
-def _sorted(requirements: list[Requirement]) -> LabelMatcher:
+def _make_matcher(requirements: list[Requirement]) -> LabelMatcher:
     return LabelMatcher(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
 
 
-def _requirement(key: str, operator: Operator, values: list[str]) -> Requirement:
+def _make_requirement(key: str, operator: Operator, values: list[str]) -> Requirement:
     errors = list(_requirement_errors(key, operator, values))
     if errors:
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
@@ -164,7 +164,7 @@ def _requirement_errors(key: str, operator: Operator, values: list[str]) -> Iter
     if operator in (Operator.EXISTS, Operator.DOES_NOT_EXIST) and values:
         yield str(FieldError("values", INVALID, values, "values set must be empty for exists and does not exist"))
     for i, value in enumerate(values):
-        if operator in (Operator.GREATER_THAN, Operator.LESS_THAN) and _integer(value) is None:
+        if operator in (Operator.GREATER_THAN, Operator.LESS_THAN) and _parse_integer(value) is None:
             detail = "for 'Gt', 'Lt' operators, the value must be an integer"
             yield str(FieldError(f"values[{i}]", INVALID, value, detail))
         if messages := names.label_value(value):
@@ -174,7 +174,7 @@ def _requirement_errors(key: str, operator: Operator, values: list[str]) -> Iter
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
-def _integer(text: str | None) -> int | None:
+def _parse_integer(text: str | None) -> int | None:
     if text is None or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -241,15 +241,15 @@ class _Parser:
         if messages := names.label_key(key.text):
             raise SelectorError(str(FieldError("<nil>", INVALID, key.text, "; ".join(messages))))
         if absent:
-            return _requirement(key.text, Operator.DOES_NOT_EXIST, [])
+            return _make_requirement(key.text, Operator.DOES_NOT_EXIST, [])
         if self._peek.text in ("", ","):
-            return _requirement(key.text, Operator.EXISTS, [])
+            return _make_requirement(key.text, Operator.EXISTS, [])
         sign = self._next()
         operator = _BINARY.get(sign.text)
         if operator is None:
             raise SelectorError(f"found '{sign.text}', expected: {_BINARY_NAMES}")
         values = self._set() if operator in (Operator.IN, Operator.NOT_IN) else [self._exact()]
-        return _requirement(key.text, operator, sorted(set(values)))
+        return _make_requirement(key.text, operator, sorted(set(values)))
 
     def _exact(self) -> str:
         if self._peek.text in ("", ","):
@@ -360,10 +360,10 @@ def _field_requirement(text: str, term: str) -> FieldRequirement:
     match = _FIELD.fullmatch(term)
     if match is None:
         raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
-    return FieldRequirement(match["key"], _unescaped(match["value"]), match["sign"] != "!=")
+    return FieldRequirement(match["key"], _unescape_value(match["value"]), match["sign"] != "!=")
 
 
-def _unescaped(value: str) -> str:
+def _unescape_value(value: str) -> str:
     if "\\" not in value and "=" not in value:
         return value
     plain = _ESCAPED.sub("", value)

@@ -60,7 +60,7 @@ def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
     """
     # A text that is no JSON may be YAML. The YAML decoder also reports the error and its position.
     with suppress(ValueError, msgspec.DecodeError, RecursionError):
-        return _json(text), ()
+        return _decode_json(text), ()
     try:
         events = yaml.parse(text, yaml.CSafeLoader)
         if not any(isinstance(event, DocumentStartEvent) for event in events):  # stops at the first document
@@ -85,23 +85,23 @@ def is_nesting_error(error: yaml.YAMLError) -> bool:
     return isinstance(error, yaml.MarkedYAMLError) and error.problem == "exceeded maximum nesting depth"
 
 
-def _json(text: bytes) -> Any:
+def _decode_json(text: bytes) -> Any:
     """Return the object or list in a JSON text. Raises if the text has neither or breaks a rule of YAML."""
     if text.lstrip()[:1] not in (b"{", b"["):
         raise ValueError("a text without a bracket is left to YAML")
     value = msgspec.json.decode(text)
-    json.loads(text, object_pairs_hook=_once, parse_int=_number, parse_float=_number)
+    json.loads(text, object_pairs_hook=_require_unique_members, parse_int=_refuse_number, parse_float=_refuse_number)
     if not _is_shallow(value, MAX_DEPTH):
         raise ValueError("it nests too deep")
     return value
 
 
-def _once(members: list[tuple[str, Any]]) -> None:
+def _require_unique_members(members: list[tuple[str, Any]]) -> None:
     if len(dict(members)) < len(members):
         raise ValueError("a key is given more than once")
 
 
-def _number(text: str) -> None:
+def _refuse_number(text: str) -> None:
     if len(text) > MAX_DIGITS:
         raise ValueError("a number is too long")
 

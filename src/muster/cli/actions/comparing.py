@@ -11,7 +11,7 @@ from muster.cli.terminal.spans import format_seconds, format_verdict
 from muster.insight.text import format_quantity, format_table
 from muster.simulation.outcome.comparison import SECONDS, Comparison, Difference, Figure, list_figures
 from muster.simulation.outcome.comparisonpage import render_comparison
-from muster.simulation.outcome.student import Estimate
+from muster.simulation.outcome.student import MeanEstimate
 from muster.simulation.runs import Comparing, name_folder
 
 # How many rows the table of differences has at the most; the file and `-o json` have them all.
@@ -58,11 +58,11 @@ def _list_variants(outcome: Comparing) -> Iterator[tuple[str, ...]]:
         for name in _COLUMNS:
             figure = Figure(None, name, SECONDS if name.startswith("wait ") else "")
             values = [run[figure] for run in runs if figure in run]
-            cells.append(_format_estimate(Estimate.of(values), figure) if values else "-")
+            cells.append(_format_estimate(MeanEstimate.of(values), figure) if values else "-")
         yield (variant, str(len(runs)), *cells)
 
 
-def _format_estimate(estimate: Estimate, figure: Figure) -> str:
+def _format_estimate(estimate: MeanEstimate, figure: Figure) -> str:
     mean = _format(estimate.mean, figure)
     return mean if estimate.high is None else f"{mean} ±{_format(estimate.high - estimate.mean, figure)}"
 

@@ -8,8 +8,8 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
-from muster.cli.names.types import name
+from muster.cli.names.examples import format_examples
+from muster.cli.names.types import parse_name
 from muster.cli.session import connect, run
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster adopt --dry-run --kubeconfig ~/.kube/config",
         "muster adopt --dry-run --config muster.yaml -o json",
         "muster adopt --back   # Muster is stopped, Kueue not started yet",
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     "--config",
     metavar="FILE",
     help="Settings for `muster controllers`; if not given, Muster's or Kueue's own in the cluster.",
-    shell_complete=names.files,
+    shell_complete=names.complete_files,
 )
 @click.option(
-    "-n", "--namespace", metavar="NAME", type=name, help="Where the engine is (default: where its Deployment is)."
+    "-n", "--namespace", metavar="NAME", type=parse_name, help="Where the engine is (default: where its Deployment is)."
 )
-@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.files)
+@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.complete_files)
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form of the report.")
 def command(
     *,

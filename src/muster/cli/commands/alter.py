@@ -6,18 +6,18 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
-from muster.cli.names.types import name, time_limit
+from muster.cli.names.examples import format_examples
+from muster.cli.names.types import parse_name, time_limit
 from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster alter train --time 12h",
         "muster alter train --queue vision --priority high",
     ),
 )
-@click.argument("job", type=name, shell_complete=names.jobs)
+@click.argument("job", type=parse_name, shell_complete=names.complete_jobs)
 @click.option(
     "-t",
     "--time",

@@ -11,7 +11,7 @@ from muster.actions.server.session import Target
 from muster.api.values.manifests import Manifest, ManifestError
 from muster.cli.actions.manifests import apply_one, read_all
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.session import connect, run, target_options
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _AT_ONCE = 16
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster apply -f examples/jobs/indexed.yaml --wait",
         "muster apply -f examples/jobs/",
         "muster apply -f - --dry-run < train.yaml",
@@ -36,7 +36,7 @@ _AT_ONCE = 16
     multiple=True,
     required=True,
     help="Manifests; - is stdin.",
-    shell_complete=names.files,
+    shell_complete=names.complete_files,
 )
 @click.option("--wait", is_flag=True, help="Wait until the jobs among them finish; the exit code is the job's.")
 @click.option("--dry-run", is_flag=True, help="Let the server check everything and store nothing.")

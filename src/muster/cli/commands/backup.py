@@ -9,17 +9,17 @@ import click
 from muster.actions.server.home import Home
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.session import connect, data_option, run
 
 if TYPE_CHECKING:
-    from muster.cluster.store.journal import Record
+    from muster.cluster.store.journal import JournalRecord
 
 
 @click.command(
-    epilog=examples("muster backup muster.backup", "muster backup --force /srv/backups/today"),
+    epilog=format_examples("muster backup muster.backup", "muster backup --force /srv/backups/today"),
 )
-@click.argument("file", type=click.Path(path_type=Path), shell_complete=names.files)
+@click.argument("file", type=click.Path(path_type=Path), shell_complete=names.complete_files)
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @data_option
 def command(file: Path, force: bool, data: str) -> None:
@@ -40,14 +40,14 @@ def command(file: Path, force: bool, data: str) -> None:
     click.echo(f"{file}: {len(records)} objects, revision {revision}")
 
 
-def _read_disk(home: Home) -> "tuple[list[Record], int, bytes]":
+def _read_disk(home: Home) -> "tuple[list[JournalRecord], int, bytes]":
     from muster.cluster import backups
     from muster.runtime.realclock import RealClock
 
     return *backups.read(home.path), backups.history_of(home.path, RealClock().now())
 
 
-async def _read_server(home: Home) -> "tuple[list[Record], int, bytes]":
+async def _read_server(home: Home) -> "tuple[list[JournalRecord], int, bytes]":
     from muster.cluster import backups
     from muster.cluster.history import BACKUP_PATH
     from muster.runtime.refusals import ignoring

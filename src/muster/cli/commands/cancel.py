@@ -7,14 +7,14 @@ import click
 from muster.actions.server.session import Target
 from muster.cli.commands.ps import OVER, STATES
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.names.selecting import add_selection_options
-from muster.cli.names.types import name
+from muster.cli.names.types import parse_name
 from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster cancel train",
         "muster cancel train tune -n lab",
         "muster cancel train --delete",
@@ -24,7 +24,7 @@ from muster.cli.session import ask, connect, target_options
         "muster cancel --all",
     ),
 )
-@click.argument("jobs", nargs=-1, type=name, metavar="[JOB]...", shell_complete=names.jobs)
+@click.argument("jobs", nargs=-1, type=parse_name, metavar="[JOB]...", shell_complete=names.complete_jobs)
 @click.option("--all", "everything", is_flag=True, help="All jobs of the namespace.")
 @click.option("-l", "--selector", metavar="LABELS", default="", help="The jobs with these labels, as team=vision.")
 @add_selection_options("The jobs", STATES, by_state="The jobs in this state; may be repeated.")

@@ -9,9 +9,9 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.names.suggesting import SuggestingGroup
-from muster.cli.names.types import name
+from muster.cli.names.types import parse_name
 from muster.cli.session import connect, run
 
 _HOME = "kueue-system"
@@ -20,7 +20,7 @@ _ACCOUNT = "multikueue"
 
 @click.group(
     cls=SuggestingGroup,
-    epilog=examples(
+    epilog=format_examples(
         "muster cluster invite > box2.kubeconfig                    # on a worker",
         "muster cluster join box2 --kubeconfig box2.kubeconfig      # on the manager",
         "muster cluster list",
@@ -36,7 +36,7 @@ def command() -> None:
 
 @command.command(
     short_help="On a worker: print a kubeconfig for a manager.",
-    epilog=examples(
+    epilog=format_examples(
         "muster cluster invite > box2.kubeconfig",
         "muster cluster invite --namespace lab --namespace default > box2.kubeconfig",
         "ssh box2 muster cluster invite | muster cluster join box2 --kubeconfig -",
@@ -47,14 +47,19 @@ def command() -> None:
     "--namespace",
     "namespaces",
     metavar="NAME",
-    type=name,
+    type=parse_name,
     multiple=True,
     help="Let the manager run jobs in this namespace; repeatable (default: those with a LocalQueue).",
-    shell_complete=names.namespaces,
+    shell_complete=names.complete_namespaces,
 )
 @click.option("--all-namespaces", "everywhere", is_flag=True, help="In all namespaces, the system's own too.")
 @click.option(
-    "--name", metavar="NAME", type=name, default=_ACCOUNT, show_default=True, help="The name of the service account."
+    "--name",
+    metavar="NAME",
+    type=parse_name,
+    default=_ACCOUNT,
+    show_default=True,
+    help="The name of the service account.",
 )
 @click.option(
     "--server",
@@ -125,22 +130,22 @@ def _print_kubeconfig(kubeconfig: str) -> None:
 
 @command.command(
     short_help="On the manager: send jobs to cluster NAME, too.",
-    epilog=examples(
+    epilog=format_examples(
         "muster cluster join box2 --kubeconfig box2.kubeconfig --queue shared",
         "ssh box2 muster cluster invite | muster cluster join box2 --kubeconfig -",
     ),
 )
-@click.argument("name", type=name)
+@click.argument("name", type=parse_name)
 @click.option(
     "--kubeconfig",
     metavar="FILE",
     required=True,
     help="The worker's, from `muster cluster invite`; - is stdin.",
-    shell_complete=names.files,
+    shell_complete=names.complete_files,
 )
 @click.option("--context", metavar="NAME", default="", help="The context of the kubeconfig, if not the current one.")
 @click.option(
-    "--queue", "queues", metavar="Q", type=name, multiple=True, help="Send jobs of ClusterQueue Q; repeatable."
+    "--queue", "queues", metavar="Q", type=parse_name, multiple=True, help="Send jobs of ClusterQueue Q; repeatable."
 )
 @click.option(
     "--timeout",
@@ -197,7 +202,7 @@ async def _join(target: Target, name: str, config: Any, queues: tuple[str, ...],
 @command.command(
     "list",
     short_help="List clusters: whether they are connected, and what runs there.",
-    epilog=examples("muster cluster list", "muster cluster list -o json"),
+    epilog=format_examples("muster cluster list", "muster cluster list -o json"),
 )
 @click.option("-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Another form.")
 @click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
@@ -229,9 +234,11 @@ async def _list(target: Target, output: str) -> None:
 
 @command.command(
     short_help="On the manager: send no jobs to cluster NAME any more.",
-    epilog=examples("muster cluster leave box2", "muster cluster leave box2 --force   # its jobs stop, and wait"),
+    epilog=format_examples(
+        "muster cluster leave box2", "muster cluster leave box2 --force   # its jobs stop, and wait"
+    ),
 )
-@click.argument("name", type=name, shell_complete=names.clusters)
+@click.argument("name", type=parse_name, shell_complete=names.complete_clusters)
 @click.option("--force", is_flag=True, help="Leave although jobs run there: they stop, and wait for another cluster.")
 @click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
 def leave(name: str, force: bool, kubeconfig: str | None) -> None:

@@ -2,13 +2,13 @@
 
 import click
 
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 
 SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "source <(muster completion bash)      # a line for ~/.bashrc",
         "source <(muster completion zsh)       # a line for ~/.zshrc, below compinit",
         "muster completion fish > ~/.config/fish/completions/muster.fish",

@@ -7,11 +7,11 @@ from typing import Any, Literal
 import click
 
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster controllers --kubeconfig ~/.kube/config",
         "muster controllers --config muster.yaml --parts queueing,jobsets",
     ),
@@ -20,10 +20,13 @@ from muster.cli.names.examples import examples
     "--kubeconfig",
     metavar="FILE",
     help="The cluster; in a pod, by default, the one that the pod runs in.",
-    shell_complete=names.files,
+    shell_complete=names.complete_files,
 )
 @click.option(
-    "--config", metavar="FILE", help="Settings: a Configuration of config.kueue.x-k8s.io.", shell_complete=names.files
+    "--config",
+    metavar="FILE",
+    help="Settings: a Configuration of config.kueue.x-k8s.io.",
+    shell_complete=names.complete_files,
 )
 @click.option("--parts", metavar="PART[,PART]...", help="What of the engine runs; all but `jobs`, if not given.")
 @click.option("--plain-metrics", is_flag=True, help="Metrics over HTTP, and for all who ask.")

@@ -17,7 +17,7 @@ from muster.actions.server.home import Home
 from muster.actions.server.serverparts import describe_missing
 from muster.actions.server.session import Session, Target, is_of_system_server, names_another
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.session import connect, run, target_options
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster dashboard",
         "muster dashboard --no-browser      # print the address alone",
         "muster dashboard --kubeconfig prod.yaml",
@@ -55,14 +55,14 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
     metavar="FILE",
     default="",
     help="With --sign-in: a Configuration, whose muster.dashboard says how a proxy in front signs viewers in.",
-    shell_complete=names.files,
+    shell_complete=names.complete_files,
 )
 @click.option(
     "--proxy-files",
     metavar="FOLDER",
     default="",
     help="With identityHeaders in the Configuration: secret, or ca.crt, tls.crt and tls.key, which prove the proxy.",
-    shell_complete=names.files,
+    shell_complete=names.complete_files,
 )
 @target_options
 def command(no_browser: bool, port: int, read_only: bool, sign_in: bool, **options: Any) -> None:

@@ -12,7 +12,7 @@ from muster.actions.server.home import Home
 from muster.actions.server.service import stop_units
 from muster.actions.server.session import Target
 from muster.actions.server.systemserver import has_server
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.session import connect, data_option, run
 
 # The server ends itself after the grace period of its pods. After this time the user is told how long that may take.
@@ -25,7 +25,7 @@ _NAMES = 5
 
 
 @click.command(
-    epilog=examples("muster down", "muster down --data /srv/muster", "muster down --yes"),
+    epilog=format_examples("muster down", "muster down --data /srv/muster", "muster down --yes"),
 )
 @data_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal whether jobs may end.")

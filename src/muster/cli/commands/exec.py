@@ -8,8 +8,8 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
-from muster.cli.names.types import name
+from muster.cli.names.examples import format_examples
+from muster.cli.names.types import parse_name
 from muster.cli.session import connect, run, target_options
 
 # The messages of Muster's nodes and of kubelets for a missing program, and for one that cannot be run.
@@ -17,11 +17,11 @@ _NOT_STARTED = "error executing command in container: "
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster exec train -- nvidia-smi", "muster exec train --rank 3 -- bash", "muster exec train -- tee conf < mine"
     ),
 )
-@click.argument("job", type=name, shell_complete=names.jobs)
+@click.argument("job", type=parse_name, shell_complete=names.complete_jobs)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--rank", metavar="N", default="", help="Beside this worker (default: the first that runs).")
 @click.option("-c", "--container", metavar="NAME", default="", help="In this container (default: the first).")

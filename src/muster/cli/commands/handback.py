@@ -6,19 +6,19 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
-from muster.cli.names.types import name
+from muster.cli.names.examples import format_examples
+from muster.cli.names.types import parse_name
 from muster.cli.session import connect, run
 
 
 @click.command(
-    epilog=examples("muster handback --dry-run --kubeconfig ~/.kube/config", "muster handback"),
+    epilog=format_examples("muster handback --dry-run --kubeconfig ~/.kube/config", "muster handback"),
 )
 @click.option("--dry-run", is_flag=True, help="List the steps that are left; nothing is written.")
 @click.option(
-    "-n", "--namespace", metavar="NAME", type=name, help="Where the engine is (default: where its Deployment is)."
+    "-n", "--namespace", metavar="NAME", type=parse_name, help="Where the engine is (default: where its Deployment is)."
 )
-@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.files)
+@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.complete_files)
 def command(*, dry_run: bool, namespace: str | None, kubeconfig: str | None) -> None:
     """Replace Muster with Kueue's manager again: running jobs go on, and waiting jobs keep their position.
 
@@ -59,7 +59,7 @@ async def _make_options(client: Any, namespace: str) -> Any:
     from muster.actions.moving.handback import include_extras
     from muster.cli.moving import options_in
     from muster.install.engines import SeveralError, configuration_text
-    from muster.install.options import IMAGE, plain
+    from muster.install.options import IMAGE, make_default_configuration
 
     try:
         text = await configuration_text(client, namespace)
@@ -68,5 +68,5 @@ async def _make_options(client: Any, namespace: str) -> Any:
     # A killed run may have deleted Muster's Configuration, and Kueue's may name no namespace.
     places = [one.namespace for one in await find_kueue(client)]
     where = namespace or (places[0] if len(places) == 1 else "")
-    options = options_in(text or plain(), "the Configuration in the cluster", IMAGE, None, where)
+    options = options_in(text or make_default_configuration(), "the Configuration in the cluster", IMAGE, None, where)
     return include_extras(options)

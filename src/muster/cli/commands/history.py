@@ -8,9 +8,9 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.names.selecting import add_selection_options
-from muster.cli.names.types import name
+from muster.cli.names.types import parse_name
 from muster.cli.session import ask, connect, target_options
 
 # A copy from `muster.insight.history.runs`, whose import takes long.
@@ -19,7 +19,7 @@ _LIMIT = 100
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster history",
         "muster history --since today --state Failed",
         "muster history 'train-*' --user ada --since 7d -o wide",
@@ -27,7 +27,7 @@ _LIMIT = 100
         "muster history -A --limit 0 -o jsonl > simulate-this.jsonl",
     ),
 )
-@click.argument("patterns", nargs=-1, type=name, metavar="[NAME]...", shell_complete=names.jobs)
+@click.argument("patterns", nargs=-1, type=parse_name, metavar="[NAME]...", shell_complete=names.complete_jobs)
 @click.option("-A", "--all-namespaces", is_flag=True, help="Runs of all namespaces.")
 @click.option("--since", metavar="WHEN", help="Only runs that had not ended before: 2h, 3d, today, 2026-01-31T14:00.")
 @click.option("--until", metavar="WHEN", help="Only runs that were submitted before.")
@@ -55,10 +55,10 @@ def command(patterns: tuple[str, ...], all_namespaces: bool, output: str | None,
 
 
 def _parse_moment(which: str, text: str | None, now: datetime) -> datetime | None:
-    from muster.cli.names.moments import moment
+    from muster.cli.names.moments import parse_moment
 
     try:
-        return moment(text, now) if text is not None else None
+        return parse_moment(text, now) if text is not None else None
     except click.BadParameter as error:
         error.param_hint = f"--{which}"
         raise

@@ -6,13 +6,13 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.names.types import name_or_queue
 from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
-    epilog=examples("muster hold train", "muster hold queue/vision"),
+    epilog=format_examples("muster hold train", "muster hold queue/vision"),
 )
 @click.argument(
     "jobs",

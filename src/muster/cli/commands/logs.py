@@ -7,8 +7,8 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
-from muster.cli.names.types import name
+from muster.cli.names.examples import format_examples
+from muster.cli.names.types import parse_name
 from muster.cli.session import ask, connect, run, target_options
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster logs train",
         "muster logs -f train --rank 0",
         "muster logs train --rank 0,2-3 --tail 20 --timestamps",
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         "muster logs tune --index 7",
     ),
 )
-@click.argument("job", type=name, shell_complete=names.jobs)
+@click.argument("job", type=parse_name, shell_complete=names.complete_jobs)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends; waits for pods that are not there yet.")
 @click.option("--rank", metavar="N[-N][,...]", default="", help="Only this worker, or these, as 0,2-3.")
 @click.option("--index", metavar="N", default="", help="Only this trial of a sweep.")
@@ -111,7 +111,7 @@ def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
     """Return the excerpt that the options select. Raises `click.BadParameter`."""
     from muster.actions.following.excerpt import Excerpt
     from muster.api.values.patterns import PatternError, line_pattern
-    from muster.cli.names.moments import moment
+    from muster.cli.names.moments import parse_moment
     from muster.insight.jobs.state import parse_ranks
     from muster.insight.jobs.trials import rank_of_trial
     from muster.runtime.realclock import RealClock
@@ -126,5 +126,5 @@ def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
         matches = line_pattern(wanted["grep"]) if wanted["grep"] else None
     except PatternError as error:
         raise click.BadParameter(str(error), param_hint="--grep") from None
-    since = moment(wanted["since"], RealClock().now().astimezone()) if wanted["since"] else None
+    since = parse_moment(wanted["since"], RealClock().now().astimezone()) if wanted["since"] else None
     return Excerpt(ranks, wanted["tail"], since, matches, wanted["timestamps"])

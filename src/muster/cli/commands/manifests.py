@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
-from muster.cli.names.types import name
+from muster.cli.names.examples import format_examples
+from muster.cli.names.types import parse_name
 
 if TYPE_CHECKING:
     from muster.api.config import Configuration
@@ -19,19 +19,26 @@ _KINDS = ("kueue", "jobset", "podgroups")
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster manifests --image IMAGE > install.yaml",
         "muster manifests --config muster.yaml --image IMAGE > install.yaml",
         "muster manifests --uninstall > remove.sh",
     ),
 )
 @click.option(
-    "-n", "--namespace", metavar="NAME", type=name, help="Where the engine is (default: as the Configuration says)."
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    type=parse_name,
+    help="Where the engine is (default: as the Configuration says).",
 )
 @click.option("--image", metavar="IMAGE", default="muster:latest", help="With the engine: see Containerfile.")
 @click.option("--replicas", type=click.IntRange(min=1), help="One leads, the others stand by (default: 2).")
 @click.option(
-    "--config", metavar="FILE", help="Settings: a Configuration of config.kueue.x-k8s.io.", shell_complete=names.files
+    "--config",
+    metavar="FILE",
+    help="Settings: a Configuration of config.kueue.x-k8s.io.",
+    shell_complete=names.complete_files,
 )
 @click.option(
     "--kinds",
@@ -71,7 +78,7 @@ def command(
     from muster.cli.terminal.output import dump, say
     from muster.controllers.integrations.table import frameworks_without_effect
     from muster.install.dashboard import describe_rights
-    from muster.install.documents import documents
+    from muster.install.documents import make_documents
     from muster.install.removal import make_removal_script
     from muster.operator.addresses import BadAddressError
 
@@ -93,7 +100,7 @@ def command(
         printed = (
             make_removal_script(options)
             if uninstall
-            else "".join(f"---\n{dump(each, 'yaml')}\n" for each in documents(options))
+            else "".join(f"---\n{dump(each, 'yaml')}\n" for each in make_documents(options))
         )
     except BadAddressError as error:
         raise click.BadParameter(f"{config}: {error}", param_hint="--config") from error
@@ -106,12 +113,14 @@ def _make_options(
     from muster.api.config import load
     from muster.api.validation.names import dns_label
     from muster.cli.settings import written_configuration
-    from muster.install.options import WITH_CERT_MANAGER, plain
+    from muster.install.options import WITH_CERT_MANAGER, make_default_configuration
 
     if namespace is not None and (wrong := dns_label(namespace)):
         raise click.BadParameter(f"{namespace!r}: {wrong[0]}", param_hint="--namespace")
     if config is None:
-        text = (plain(namespace) if namespace else plain()) + (WITH_CERT_MANAGER if cert_manager else "")
+        text = (make_default_configuration(namespace) if namespace else make_default_configuration()) + (
+            WITH_CERT_MANAGER if cert_manager else ""
+        )
         settings = load(text)
     else:
         text, settings = written_configuration(config)

@@ -7,7 +7,7 @@ import click
 
 from muster.actions.server.home import Home
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.session import data_option
 
 JOINED = "joined"  # the directory in a home for this machine's state as a node of other clusters, by node name
@@ -15,12 +15,14 @@ _MOST_LEASE_SECONDS = 3600
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster nodes --kubeconfig kind.yaml --nodes simulated:1000,cpu=8,memory=32Gi",
         "muster nodes --kubeconfig box1.yaml --nodes process    # this machine",
     ),
 )
-@click.option("--kubeconfig", metavar="FILE", help="The cluster that gets the nodes.", shell_complete=names.files)
+@click.option(
+    "--kubeconfig", metavar="FILE", help="The cluster that gets the nodes.", shell_complete=names.complete_files
+)
 @click.option(
     "--nodes",
     metavar="KIND[:COUNT][,RES=QTY]",
@@ -33,7 +35,7 @@ _MOST_LEASE_SECONDS = 3600
     "--client-ca",
     metavar="FILE",
     help="Serve logs to the API server: the authority of its client certificate.",
-    shell_complete=names.files,
+    shell_complete=names.complete_files,
 )
 @click.option("--port", type=click.IntRange(1, 65535), default=10250, show_default=True, help="Where logs are served.")
 @click.option(

@@ -9,12 +9,14 @@ from muster.actions.server.session import Target
 from muster.api.values.manifests import Manifest, ManifestError
 from muster.cli.actions.manifests import apply_one, read_all
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.session import connect, run, target_options
 
 
 @click.command(
-    epilog=examples("muster plan -f train.yaml", "muster plan -f train.yaml -o json", "muster plan -f - < train.yaml"),
+    epilog=format_examples(
+        "muster plan -f train.yaml", "muster plan -f train.yaml -o json", "muster plan -f - < train.yaml"
+    ),
 )
 @click.option(
     "-f",
@@ -23,7 +25,7 @@ from muster.cli.session import connect, run, target_options
     multiple=True,
     required=True,
     help="Manifests; - is stdin.",
-    shell_complete=names.files,
+    shell_complete=names.complete_files,
 )
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options
@@ -72,7 +74,7 @@ async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
     if output:
         click.echo(dump({"items": [_make_document(one) for one in plans]}, output))
     elif plans:
-        click.echo("\n\n".join("\n".join(_lines(one, namespace, now)) for one in plans))
+        click.echo("\n\n".join("\n".join(_render_lines(one, namespace, now)) for one in plans))
     elif all(successes):
         say("the manifests would create no jobs or pods")
     return int(not all(successes))
@@ -82,7 +84,7 @@ async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
 _RUN = ("jobs.batch", "jobsets.jobset.x-k8s.io", "pods")
 
 
-def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
+def _render_lines(plan: Any, namespace: str, now: Any) -> list[str]:
     from muster.insight.forecasts.sentences import describe_outcome, describe_plan
 
     return [

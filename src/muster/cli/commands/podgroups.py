@@ -6,15 +6,15 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.names.suggesting import SuggestingGroup
-from muster.cli.names.types import name
+from muster.cli.names.types import parse_name
 from muster.cli.session import connect, run, target_options
 
 
 @click.group(
     cls=SuggestingGroup,
-    epilog=examples("muster podgroups list", "muster podgroups describe train"),
+    epilog=format_examples("muster podgroups list", "muster podgroups describe train"),
 )
 def command() -> None:
     """List and describe PodGroups of all kinds.
@@ -28,7 +28,7 @@ def command() -> None:
 @command.command(
     "list",
     short_help="List PodGroups: state, minimum, pods, why they wait.",
-    epilog=examples("muster podgroups list", "muster podgroups list -A -o wide"),
+    epilog=format_examples("muster podgroups list", "muster podgroups list -A -o wide"),
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="PodGroups of all namespaces.")
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
@@ -83,9 +83,9 @@ def _format_cell(value: Any, field: str) -> str:
 
 @command.command(
     short_help="Show a PodGroup, its pods and its events.",
-    epilog=examples("muster podgroups describe train", "muster podgroups describe train -o json"),
+    epilog=format_examples("muster podgroups describe train", "muster podgroups describe train -o json"),
 )
-@click.argument("name", type=name, shell_complete=names.pod_groups)
+@click.argument("name", type=parse_name, shell_complete=names.pod_groups)
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options
 def describe(name: str, output: str | None, **options: Any) -> None:

@@ -6,10 +6,10 @@ import click
 
 from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.names.queue_options import quota_options, sharing_options
 from muster.cli.names.suggesting import SuggestingGroup
-from muster.cli.names.types import name
+from muster.cli.names.types import parse_name
 from muster.cli.session import ask, connect, target_options
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _RECLAIM = ("Never", "LowerPriority", "Any")
 
 @click.group(
     cls=SuggestingGroup,
-    epilog=examples("muster queue list", "muster queue create vision --share 2 --gpus 4 --users ada,grace"),
+    epilog=format_examples("muster queue list", "muster queue create vision --share 2 --gpus 4 --users ada,grace"),
 )
 def command() -> None:
     """List, stop, resume, create, edit and delete queues.
@@ -36,7 +36,7 @@ def command() -> None:
 @command.command(
     "list",
     short_help="List queues: quotas, what is used of them, who waits.",
-    epilog=examples("muster queue list", "muster queue list -A -o wide"),
+    epilog=format_examples("muster queue list", "muster queue list -A -o wide"),
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="LocalQueues of all namespaces.")
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
@@ -50,12 +50,12 @@ def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
 
 @command.command(
     short_help="Let nothing start from queue NAME any more.",
-    epilog=examples(
+    epilog=format_examples(
         "muster queue stop vision",
         "muster queue stop vision --drain      # what runs stops, and queues again",
     ),
 )
-@click.argument("name", type=name, shell_complete=names.queues)
+@click.argument("name", type=parse_name, shell_complete=names.complete_queues)
 @click.option("--drain", is_flag=True, help="Also stop running jobs, which queue again.")
 @_CLUSTER
 @target_options
@@ -66,9 +66,11 @@ def stop(name: str, drain: bool, cluster: bool, **options: Any) -> None:
 
 
 @command.command(
-    epilog=examples("muster queue resume vision", "muster queue resume vision --cluster      # the ClusterQueue"),
+    epilog=format_examples(
+        "muster queue resume vision", "muster queue resume vision --cluster      # the ClusterQueue"
+    ),
 )
-@click.argument("name", type=name, shell_complete=names.queues)
+@click.argument("name", type=parse_name, shell_complete=names.complete_queues)
 @_CLUSTER
 @target_options
 def resume(name: str, cluster: bool, **options: Any) -> None:
@@ -85,14 +87,14 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
 
 @command.command(
     short_help="Make a queue NAME with its own quota.",
-    epilog=examples(
+    epilog=format_examples(
         "muster queue create vision --share 2 --gpus 4 --users ada,grace",
         "muster queue create vision --cpus 8 --memory 32Gi",
         "muster queue create speech --cpus 8 --cohort lab --borrow cpu=4",
         "muster queue create vision --gpus 4 --cpus 32 --dry-run",
     ),
 )
-@click.argument("name", type=name)
+@click.argument("name", type=parse_name)
 @quota_options
 @click.option(
     "--flavor", metavar="F", default="", help="The ResourceFlavor. [default: muster-nodes, or default-flavor]"
@@ -175,7 +177,7 @@ async def _find_nodes_flavor(session: Session) -> str:
 
 @command.command(
     short_help="Change quota, limits or rules of ClusterQueue NAME.",
-    epilog=examples(
+    epilog=format_examples(
         "muster queue edit vision --cpus 12 --memory 64Gi",
         "muster queue edit vision --share 3 --add-users eve --per-user jobs=4",
         "muster queue edit vision --cohort lab --borrow cpu=4",
@@ -183,12 +185,12 @@ async def _find_nodes_flavor(session: Session) -> str:
         "muster queue edit vision --no-cohort --no-strict",
     ),
 )
-@click.argument("name", type=name, shell_complete=names.cluster_queues)
+@click.argument("name", type=parse_name, shell_complete=names.cluster_queues)
 @quota_options
 @click.option(
     "--flavor", metavar="F", default="", help="Change the quota of this ResourceFlavor, if there are several."
 )
-@click.option("--cohort", metavar="C", type=name, help="Share with the queues of cohort C from now on.")
+@click.option("--cohort", metavar="C", type=parse_name, help="Share with the queues of cohort C from now on.")
 @click.option("--no-cohort", is_flag=True, help="Share with no others; borrow and lend limits go with that.")
 @click.option("--borrow", metavar=_LIMIT, multiple=True, help="Borrow at most so much, or RES=unlimited; repeatable.")
 @click.option("--lend", metavar=_LIMIT, multiple=True, help="Lend at most so much, or RES=unlimited; repeatable.")
@@ -252,9 +254,9 @@ async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool
 
 @command.command(
     short_help="Delete queue NAME, with the LocalQueues that lead to it.",
-    epilog=examples("muster queue delete vision", "muster queue delete vision --yes"),
+    epilog=format_examples("muster queue delete vision", "muster queue delete vision --yes"),
 )
-@click.argument("name", type=name, shell_complete=names.cluster_queues)
+@click.argument("name", type=parse_name, shell_complete=names.cluster_queues)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @target_options
 def delete(name: str, yes: bool, **options: Any) -> None:

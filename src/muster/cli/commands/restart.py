@@ -13,13 +13,13 @@ from muster.actions.server.service import find_running_unit
 from muster.actions.server.systemserver import has_server
 from muster.cli.actions.detaching import start_detached
 from muster.cli.commands.down import NOTHING, describe_end, require_agreement, stop
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.serveroptions import RequestedOptions, resolve_options, server_options
 from muster.cli.session import data_option
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster restart                        # after an upgrade",
         "muster restart --config muster.yaml   # with other settings",
     ),

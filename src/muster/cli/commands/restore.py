@@ -7,14 +7,16 @@ import click
 
 from muster.actions.server.home import Home
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.session import data_option
 
 
 @click.command(
-    epilog=examples("muster restore muster.backup && muster up --detach", "muster restore --force muster.backup"),
+    epilog=format_examples(
+        "muster restore muster.backup && muster up --detach", "muster restore --force muster.backup"
+    ),
 )
-@click.argument("file", type=click.Path(path_type=Path), shell_complete=names.files)
+@click.argument("file", type=click.Path(path_type=Path), shell_complete=names.complete_files)
 @click.option("--force", is_flag=True, help="Also if there is a cluster already: its files are kept aside.")
 @data_option
 def command(file: Path, force: bool, data: str) -> None:

@@ -15,8 +15,8 @@ from click.core import ParameterSource
 from muster.actions.server.session import OWN_NAMESPACE, Session, Target, has_cluster, own_cluster
 from muster.cli.actions.running.scripted import find, take
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
-from muster.cli.names.roles import segment, split
+from muster.cli.names.examples import format_examples
+from muster.cli.names.roles import parse_segment, split
 from muster.cli.names.run_options import run_options
 from muster.cli.session import connect, list_heeded_signals, run, target_options
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from muster.actions.submission.gang import Gang
     from muster.cli.actions.running.interrupting import Cancelling
     from muster.cli.terminal.liveline import LiveLine
-    from muster.insight.jobs.state import Ending, Verdict
+    from muster.insight.jobs.state import Ending, NeverVerdict
     from muster.insight.record import JobRecord
 
 _STDIN = 0
@@ -48,7 +48,7 @@ class _Run(click.Command):
             given = ctx.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
             if given and ctx.params[parameter.name] == "" and not ctx.resilient_parsing:
                 raise click.BadParameter("it is empty; without a value leave it out", ctx, parameter)
-        ctx.params["behind_colons"] = [segment(words) for words in behind_colons]
+        ctx.params["behind_colons"] = [parse_segment(words) for words in behind_colons]
         ours = {name for parameter in self.params for name in parameter.opts if name.startswith("--")}
         for word in () if separated or script is not None or ctx.resilient_parsing else words:
             if word.partition("=")[0] in ours:
@@ -59,7 +59,7 @@ class _Run(click.Command):
 @click.command(
     cls=_Run,
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
-    epilog=examples(
+    epilog=format_examples(
         "muster run --workers 4 -- python train.py",
         "muster run -w 8 --gpus 1 --queue vision --detach -- python train.py",
         "muster run --elastic 2:8 -- python train.py",
@@ -78,7 +78,7 @@ class _Run(click.Command):
 )
 @run_options
 @target_options
-@click.argument("arguments", nargs=-1, metavar="-- COMMAND...", shell_complete=names.files)
+@click.argument("arguments", nargs=-1, metavar="-- COMMAND...", shell_complete=names.complete_files)
 def command(arguments: tuple[str, ...], **options: Any) -> None:
     """Run COMMAND on every worker, all together or not at all, and return its exit code.
 
@@ -372,7 +372,7 @@ async def _stay(
     return await _follow(session, gang, created, line)
 
 
-async def _foresee(session: Session, job: "JobRecord") -> "Verdict":
+async def _foresee(session: Session, job: "JobRecord") -> "NeverVerdict":
     from muster.actions.submission.foresight import predict_start  # importing it takes long
 
     return await predict_start(session, job)

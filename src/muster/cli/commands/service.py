@@ -15,7 +15,7 @@ from muster.actions.server.home import Home
 from muster.actions.server.serveroptions import write_options
 from muster.actions.server.systemunit import Scope, Unit, render_unit
 from muster.api.ours.unixusers import SYSTEM_SOCKET
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.names.suggesting import SuggestingGroup
 from muster.cli.serveroptions import RequestedOptions, require_same_options, resolve_options, server_options
 from muster.cli.session import data_option
@@ -25,7 +25,7 @@ Command = Callable[..., Any]
 
 @click.group(
     cls=SuggestingGroup,
-    epilog=examples(
+    epilog=format_examples(
         "muster service install",
         "muster service install --nodes process,cpu=8 --port 7443",
         "sudo muster service install --system    # for all users of this machine",
@@ -53,7 +53,7 @@ def _unit_options(command: Command) -> Command:
 
 @command.command(
     short_help="Write and enable a unit, and start the server.",
-    epilog=examples("muster service install", "sudo muster service install --system --as ada"),
+    epilog=format_examples("muster service install", "sudo muster service install --system --as ada"),
 )
 @_unit_options
 @server_options
@@ -105,7 +105,7 @@ def _start(home: Home, unit: Unit, owner: pwd.struct_passwd, pid: int | None) ->
         )
 
 
-@command.command(short_help="Remove the unit of a stopped server.", epilog=examples("muster service remove"))
+@command.command(short_help="Remove the unit of a stopped server.", epilog=format_examples("muster service remove"))
 @_unit_options
 def remove(data: str, scope: Scope, account: str) -> None:
     """Remove the unit from systemd. Its server must be stopped: `muster down` first."""
@@ -114,7 +114,7 @@ def remove(data: str, scope: Scope, account: str) -> None:
     click.echo(f"removed {unit.path}; the data stay in {home.path}")
 
 
-@command.command(short_help="Show the unit, and whether it runs.", epilog=examples("muster service status"))
+@command.command(short_help="Show the unit, and whether it runs.", epilog=format_examples("muster service status"))
 @_unit_options
 def status(data: str, scope: Scope, account: str) -> None:
     """Show the unit of a home, whether it runs, and whether it starts with the machine."""

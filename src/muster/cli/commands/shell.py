@@ -7,14 +7,14 @@ import click
 
 from muster.actions.server.session import OWN_NAMESPACE, Session, Target, has_cluster, own_cluster
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
-from muster.cli.names.types import gpus, worker_cpus, worker_memory
+from muster.cli.names.examples import format_examples
+from muster.cli.names.types import parse_gpus, worker_cpus, worker_memory
 from muster.cli.session import connect, run, target_options
 
 
 @click.command(
     context_settings={"allow_interspersed_args": False},
-    epilog=examples(
+    epilog=format_examples(
         "muster shell",
         "muster shell --gpus 1 --queue vision",
         "muster shell --cpus 4 --memory 8Gi -- ipython",
@@ -22,7 +22,7 @@ from muster.cli.session import connect, run, target_options
 )
 @click.option("--cpus", metavar="Q[:MAX]", type=worker_cpus, help="CPUs and their limit, as 2, 500m or 2:4.")
 @click.option("--memory", metavar="Q[:MAX]", type=worker_memory, help="Memory and its limit, as 4Gi or 4Gi:8Gi.")
-@click.option("--gpus", metavar="N", type=gpus, default="0", help="GPUs.")
+@click.option("--gpus", metavar="N", type=parse_gpus, default="0", help="GPUs.")
 @click.option(
     "-q",
     "--queue",
@@ -35,7 +35,7 @@ from muster.cli.session import connect, run, target_options
 @click.option("--name", metavar="N", default="", help="Name of the job (default: shell-, and some letters).")
 @click.option("--image", metavar="IMAGE", default="", help="Container image, where nodes have images.")
 @target_options
-@click.argument("arguments", nargs=-1, metavar="[-- COMMAND...]", shell_complete=names.files)
+@click.argument("arguments", nargs=-1, metavar="[-- COMMAND...]", shell_complete=names.complete_files)
 def command(arguments: tuple[str, ...], **options: Any) -> None:
     """Wait for a place in the queue, and open a shell there, or another COMMAND, on this terminal.
 

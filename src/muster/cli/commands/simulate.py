@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.terminal.spans import format_seconds, format_verdict
 
 if TYPE_CHECKING:
     from muster.cli.terminal.liveline import LiveLine
     from muster.runtime.realclock import Clock
-    from muster.simulation.outcome.record import Record
+    from muster.simulation.outcome.record import SimulationRecord
     from muster.simulation.outcome.report import Report
     from muster.simulation.outcome.summary import GroupSummary, Summary
     from muster.simulation.simulate import EngineName
@@ -32,7 +32,7 @@ _DECISIONS = 100_000
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster simulate scenario.yaml",
         "muster simulate scenario.yaml --report out --seed 7",
         "muster simulate scenario.yaml --assert 'p99(wait, queue=prod) < 30m'",
@@ -177,7 +177,7 @@ class _Progress:
         self._interrupted = True
         signal.signal(number, signal.SIG_DFL)
 
-    def __call__(self, record: "Record") -> None:
+    def __call__(self, record: "SimulationRecord") -> None:
         if self._interrupted:
             raise KeyboardInterrupt
         self._moments += 1

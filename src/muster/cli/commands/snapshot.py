@@ -5,12 +5,12 @@ from typing import Any
 import click
 
 from muster.actions.server.session import Target
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.session import connect, run, target_options
 
 
 @click.command(
-    epilog=examples("muster snapshot > state.yaml", "muster snapshot --kubeconfig prod.kubeconfig > state.yaml"),
+    epilog=format_examples("muster snapshot > state.yaml", "muster snapshot --kubeconfig prod.kubeconfig > state.yaml"),
 )
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="The form.")
 @click.option("--with-decisions", is_flag=True, help="Add what was decided about each job, the newest first.")

@@ -11,7 +11,7 @@ import click
 
 from muster.actions.server.home import Home
 from muster.actions.server.session import Target, has_cluster, names_another
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.session import ask, connect, target_options
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _IN_LINES = ("engine", "nodes")
 
 
 @click.command(
-    epilog=examples("muster status"),
+    epilog=format_examples("muster status"),
 )
 @target_options
 def command(**options: Any) -> None:

@@ -6,7 +6,7 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.session import connect, run
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster takeover --dry-run --kubeconfig ~/.kube/config",
         "muster takeover --image registry.example.com/muster:1",
     ),
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 @click.option("--image", metavar="IMAGE", help="With the engine: see Containerfile.")
 @click.option("--replicas", type=click.IntRange(min=1), help="One leads, the others stand by (default: 2).")
 @click.option(
-    "--config", metavar="FILE", help="Settings; if not given, Kueue's own in the cluster.", shell_complete=names.files
+    "--config",
+    metavar="FILE",
+    help="Settings; if not given, Kueue's own in the cluster.",
+    shell_complete=names.complete_files,
 )
 @click.option(
     "--kinds",
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Whose definitions come besides Kueue's, where no other program has brought them.",
 )
-@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.files)
+@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.complete_files)
 def command(
     *,
     dry_run: bool,

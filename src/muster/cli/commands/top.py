@@ -9,8 +9,8 @@ import click
 
 from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
-from muster.cli.names.types import name
+from muster.cli.names.examples import format_examples
+from muster.cli.names.types import parse_name
 from muster.cli.session import ask, connect, run, target_options
 
 Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
@@ -18,9 +18,9 @@ Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
 
 
 @click.command(
-    epilog=examples("muster top", "muster top train      # each worker of a job", "muster top -w"),
+    epilog=format_examples("muster top", "muster top train      # each worker of a job", "muster top -w"),
 )
-@click.argument("job", required=False, type=name, metavar="[JOB]", shell_complete=names.jobs)
+@click.argument("job", required=False, type=parse_name, metavar="[JOB]", shell_complete=names.complete_jobs)
 @click.option("-w", "--watch", is_flag=True, help="Show it on the whole of a terminal, as it changes.")
 @target_options
 def command(watch: bool, job: str | None, **options: Any) -> None:
@@ -119,13 +119,13 @@ def _make_nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:
     used: the requests of pods, by node; None if pods that the user may not see could be there, too.
     resources: the columns.
     """
-    from muster.api.values.quantity import amount
+    from muster.api.values.quantity import parse_amount
     from muster.insight.nodes import describe_health
     from muster.insight.text import format_table
 
     rows = []
     for node in sorted(nodes, key=lambda node: node.metadata.name):
-        has = {r: amount(r, q) for r, q in node.status.allocatable.items()}
+        has = {r: parse_amount(r, q) for r, q in node.status.allocatable.items()}
         tally = used.get(node.metadata.name, Counter()) if used is not None else None
         cells = [_format_share(r, None if tally is None else tally[r], has.get(r, 0)) for r in resources]
         rows.append([node.metadata.name, describe_health(node), *cells])

@@ -15,7 +15,7 @@ from muster.actions.server.serverparts import check_packages
 from muster.actions.server.systemserver import has_server
 from muster.api.ours.unixusers import SYSTEM_SOCKET
 from muster.cli.actions.detaching import find_running, make_export, start_detached
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.serveroptions import (
     RequestedOptions,
     ResolvedOptions,
@@ -31,7 +31,7 @@ _BESIDE = (
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster up --detach",
         "muster up --nodes simulated:1000,cpu=8,memory=32Gi    # nodes that play pods",
         "muster up --data /srv/muster --port 0",

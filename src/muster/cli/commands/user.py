@@ -6,15 +6,17 @@ import click
 
 from muster.actions.server.session import Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
+from muster.cli.names.examples import format_examples
 from muster.cli.names.suggesting import SuggestingGroup
-from muster.cli.names.types import name, user_name
+from muster.cli.names.types import parse_name, user_name
 from muster.cli.session import connect, run, target_options
 
 
 @click.group(
     cls=SuggestingGroup,
-    epilog=examples("muster user add ada --queue vision", "muster user queue ada speech", "muster user remove ada"),
+    epilog=format_examples(
+        "muster user add ada --queue vision", "muster user queue ada speech", "muster user remove ada"
+    ),
 )
 def command() -> None:
     """Add, list and remove users of the cluster.
@@ -26,14 +28,14 @@ def command() -> None:
 
 @command.command(
     short_help="Add user NAME, and print the line that lets NAME in.",
-    epilog=examples(
+    epilog=format_examples(
         "muster user add ada",
         "muster user add ada --queue vision",
         "muster user add grace --admin",
     ),
 )
 @click.argument("name", type=user_name)
-@click.option("--queue", metavar="QUEUE", type=name, help="Jobs of NAME that name no queue wait in QUEUE.")
+@click.option("--queue", metavar="QUEUE", type=parse_name, help="Jobs of NAME that name no queue wait in QUEUE.")
 @click.option("--admin", is_flag=True, help="NAME may do everything, and add users, too.")
 @click.option("--server", metavar="URL", default="", help="The address of this cluster for NAME's machine.")
 @target_options
@@ -84,7 +86,7 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
 @command.command(
     "list",
     short_help="List users: where they work, in which queue.",
-    epilog=examples("muster user list", "muster user list -o json"),
+    epilog=format_examples("muster user list", "muster user list -o json"),
 )
 @click.option("-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Another form.")
 @click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
@@ -122,12 +124,17 @@ async def _list(target: Target, output: str) -> None:
 @command.command(
     "queue",
     short_help="Choose the queue of NAME's jobs that name none.",
-    epilog=examples("muster user queue ada vision", "muster user queue ada      # the queue of the oldest team again"),
+    epilog=format_examples(
+        "muster user queue ada vision", "muster user queue ada      # the queue of the oldest team again"
+    ),
 )
-@click.argument("name", type=name)
-@click.argument("queue", required=False, type=name, shell_complete=names.queues)
+@click.argument("name", type=parse_name)
+@click.argument("queue", required=False, type=parse_name, shell_complete=names.complete_queues)
 @click.option(
-    "--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.", shell_complete=names.files
+    "--kubeconfig",
+    metavar="FILE",
+    help="Cluster to use instead of the embedded one.",
+    shell_complete=names.complete_files,
 )
 def queue_(name: str, queue: str | None, kubeconfig: str | None) -> None:
     """Choose the queue for jobs of user NAME that name no queue.
@@ -151,11 +158,14 @@ async def _choose_queue(target: Target, name: str, queue: str) -> str:
 
 @command.command(
     short_help="Remove users: their credentials end at once.",
-    epilog=examples("muster user remove ada", "muster cancel --user ada && muster user remove ada"),
+    epilog=format_examples("muster user remove ada", "muster cancel --user ada && muster user remove ada"),
 )
 @click.argument("users", metavar="NAME...", type=user_name, nargs=-1, required=True)
 @click.option(
-    "--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.", shell_complete=names.files
+    "--kubeconfig",
+    metavar="FILE",
+    help="Cluster to use instead of the embedded one.",
+    shell_complete=names.complete_files,
 )
 def remove(users: tuple[str, ...], kubeconfig: str | None) -> None:
     """Remove users: their credentials end at once, and they leave their teams. Their jobs go on."""

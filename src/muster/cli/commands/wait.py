@@ -9,8 +9,8 @@ import click
 
 from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
-from muster.cli.names.examples import examples
-from muster.cli.names.types import duration, name
+from muster.cli.names.examples import format_examples
+from muster.cli.names.types import parse_duration, parse_name
 from muster.cli.session import connect, run, target_options
 
 if TYPE_CHECKING:
@@ -21,17 +21,19 @@ TIMED_OUT_CODE = 124
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "muster wait train",
         "muster wait train tune --timeout 2h",
         "muster wait trial-1 trial-2 trial-3 --any",
     ),
 )
-@click.argument("jobs", nargs=-1, required=True, type=name, metavar="JOB...", shell_complete=names.jobs)
+@click.argument("jobs", nargs=-1, required=True, type=parse_name, metavar="JOB...", shell_complete=names.complete_jobs)
 @click.option(
     "--any", "first", is_flag=True, help="Wait until the first job has finished; the exit code is that job's."
 )
-@click.option("--timeout", metavar="TIME", type=duration, help="Wait no longer, as 90s or 2h; the exit code is 124.")
+@click.option(
+    "--timeout", metavar="TIME", type=parse_duration, help="Wait no longer, as 90s or 2h; the exit code is 124."
+)
 @target_options
 def command(jobs: tuple[str, ...], first: bool, timeout: float | None, **options: Any) -> None:
     """Wait until every JOB has finished. The exit code is the highest exit code of the jobs.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Return jobs of the namespace that the line names."""
     from muster.api.jobset.names import JOBSET_NAME
 
@@ -40,10 +40,10 @@ def jobs_and_queues(ctx: click.Context, param: click.Parameter, incomplete: str)
     if incomplete.startswith("queue/"):
         queues_of_namespace = local_queues(ctx, param, incomplete.removeprefix("queue/"))
         return [f"queue/{name}" for name in queues_of_namespace]
-    return jobs(ctx, param, incomplete) + _filter_by_prefix(incomplete, ["queue/"])
+    return complete_jobs(ctx, param, incomplete) + _filter_by_prefix(incomplete, ["queue/"])
 
 
-def queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return LocalQueues; with --cluster, ClusterQueues."""
     return (cluster_queues if ctx.params.get("cluster") else local_queues)(ctx, param, incomplete)
 
@@ -55,26 +55,26 @@ def cluster_queues(ctx: click.Context, param: click.Parameter, incomplete: str) 
     )
 
 
-def clusters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def complete_clusters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Return worker clusters of a manager."""
     return _filter_by_prefix(
         incomplete, _list_names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "multikueueclusters", namespaced=False)
     )
 
 
-def namespaces(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def complete_namespaces(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Return namespaces."""
     return _filter_by_prefix(incomplete, _list_names(ctx, "/api/v1", "namespaces", namespaced=False))
 
 
-def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem[str]]":  # noqa: ARG001
+def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem[str]]":  # noqa: ARG001
     """Return the mark that makes the shell complete a path to a file."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
-def directories(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem[str]]":  # noqa: ARG001
+def complete_directories(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem[str]]":  # noqa: ARG001
     """Return the mark that makes the shell complete a path to a directory."""
     from click.shell_completion import CompletionItem
 

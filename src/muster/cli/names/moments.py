@@ -10,7 +10,7 @@ _AGO = re.compile(r"(?:\d{1,6}[smhdw])+", re.ASCII)
 _DAYS = {"today": 0, "yesterday": 1}
 
 
-def moment(text: str, now: datetime) -> datetime:
+def parse_moment(text: str, now: datetime) -> datetime:
     """Return the moment, in the zone of `now` if the text names none. Raises `click.BadParameter`."""
     try:
         if _AGO.fullmatch(text):

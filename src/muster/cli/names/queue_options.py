@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from muster.cli.names.types import memory, quantity, weight
+from muster.cli.names.types import parse_memory, parse_quantity, parse_weight
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -14,9 +14,9 @@ def quota_options(command: F) -> F:
     """Add the options with the quota of a queue."""
     for option in reversed(
         (
-            click.option("--cpus", "--cpu", "cpus", metavar="Q", type=quantity, help="CPUs, as 8."),
-            click.option("--memory", metavar="Q", type=memory, help="Memory, as 32Gi."),
-            click.option("--gpus", metavar="N", type=quantity, help="GPUs (nvidia.com/gpu)."),
+            click.option("--cpus", "--cpu", "cpus", metavar="Q", type=parse_quantity, help="CPUs, as 8."),
+            click.option("--memory", metavar="Q", type=parse_memory, help="Memory, as 32Gi."),
+            click.option("--gpus", metavar="N", type=parse_quantity, help="GPUs (nvidia.com/gpu)."),
             click.option("--quota", metavar="RES=Q", multiple=True, help="Any other resource; repeatable."),
         )
     ):
@@ -29,7 +29,11 @@ def sharing_options(command: F) -> F:
     for option in reversed(
         (
             click.option(
-                "--share", metavar="W", type=weight, default="", help="The team's share of what several teams want."
+                "--share",
+                metavar="W",
+                type=parse_weight,
+                default="",
+                help="The team's share of what several teams want.",
             ),
             click.option(
                 "--users", metavar="A,B", default=None, help="The only users. Their jobs land here by themselves."
@@ -45,7 +49,7 @@ def sharing_options(command: F) -> F:
                 default=None,
                 help="Whoever used less lately goes first: order LocalQueues by past use.",
             ),
-            click.option("--weight", metavar="W", type=weight, default="", help="For fair sharing."),
+            click.option("--weight", metavar="W", type=parse_weight, default="", help="For fair sharing."),
         )
     ):
         command = option(command)

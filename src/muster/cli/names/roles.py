@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 
 from muster.actions.parsing.quantities import Amount
-from muster.cli.names.types import gpus, worker_cpus, worker_memory
+from muster.cli.names.types import parse_gpus, worker_cpus, worker_memory
 
 _OPTION, _END, COLON = "--role", "--", ":"
 # A role's name is part of host names, beside the name of the job.
@@ -39,7 +39,7 @@ class Segment(Struct, frozen=True):
     command: tuple[str, ...]
 
 
-def role(text: str) -> RoleOptions:
+def parse_role(text: str) -> RoleOptions:
     """Parse one `--role`. Raises `click.BadParameter`."""
     head, *more = text.split(",")
     name, colon, number = head.partition(":")
@@ -58,7 +58,7 @@ def role(text: str) -> RoleOptions:
         _parse_number(number, text, least=1) if colon else 1,
         worker_cpus(settings["cpus"]) if "cpus" in settings else None,
         worker_memory(settings["memory"]) if "memory" in settings else None,
-        gpus(settings["gpus"]) if "gpus" in settings else None,
+        parse_gpus(settings["gpus"]) if "gpus" in settings else None,
     )
 
 
@@ -81,14 +81,14 @@ def split(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     return parts[0], parts[1:]
 
 
-def segment(words: Sequence[str]) -> Segment:
+def parse_segment(words: Sequence[str]) -> Segment:
     """Parse the words after a colon: roles and their command. Raises `click.UsageError`."""
     roles, left = [], list(words)
     while left and left[0].partition("=")[0] == _OPTION:
         word = left.pop(0)
         if "=" not in word and not left:
             raise click.UsageError(f"{_OPTION} wants {_FORM}")
-        roles.append(role(word.partition("=")[2] if "=" in word else left.pop(0)))
+        roles.append(parse_role(word.partition("=")[2] if "=" in word else left.pop(0)))
     if left and left[0] == _END:
         left.pop(0)
     elif left and left[0].startswith("-"):

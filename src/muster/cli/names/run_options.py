@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 import click
 
 from muster.cli.completion import names
-from muster.cli.names.roles import role
-from muster.cli.names.types import gpus, schedule, time_limit, worker_cpus, worker_memory
+from muster.cli.names.roles import parse_role
+from muster.cli.names.types import parse_gpus, schedule, time_limit, worker_cpus, worker_memory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -23,7 +23,7 @@ _OPTIONS = (
         "roles",
         metavar="NAME[:N][,gpus=N]...",
         multiple=True,
-        type=role,
+        type=parse_role,
         help="A role and how many workers it has, with cpus=, memory= and gpus= of its own; may be repeated. "
         "A role with another command follows a colon.",
     ),
@@ -103,7 +103,7 @@ _OPTIONS = (
         multiple=True,
         help="Start the job once JOB has completed (:ok, the default), failed or been cancelled (:fail), or either "
         "(:any); several with commas, or repeated.",
-        shell_complete=names.jobs,
+        shell_complete=names.complete_jobs,
     ),
     click.option(
         "--notify",
@@ -118,7 +118,7 @@ _OPTIONS = (
         default="",
         help="The events to tell of: start, end, fail, and requeue, the first interruption (default: end).",
     ),
-    click.option("--gpus", metavar="N", type=gpus, default="0", help="GPUs of each worker."),
+    click.option("--gpus", metavar="N", type=parse_gpus, default="0", help="GPUs of each worker."),
     click.option(
         "-q",
         "--queue",
@@ -137,7 +137,7 @@ _OPTIONS = (
         metavar="FILE",
         multiple=True,
         help="Environment from a file with lines NAME=VALUE, which --env overrides.",
-        shell_complete=names.files,
+        shell_complete=names.complete_files,
     ),
     click.option(
         "--secret",
@@ -157,7 +157,7 @@ _OPTIONS = (
         metavar="DIR",
         default="",
         help="Where COMMAND starts (default: here).",
-        shell_complete=names.directories,
+        shell_complete=names.complete_directories,
     ),
     click.option("--label", "labels", metavar="K=V", multiple=True, help="A label of the job and its pods."),
     click.option(

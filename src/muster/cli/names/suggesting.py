@@ -32,17 +32,17 @@ class SuggestingGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options of the group itself."""
-        with _suggesting():
+        with _suggest_names():
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Read the options of the command, and run it."""
-        with _suggesting():
+        with _suggest_names():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _suggesting() -> Iterator[None]:
+def _suggest_names() -> Iterator[None]:
     try:
         yield
     except click.NoSuchOption as wrong:

@@ -23,7 +23,7 @@ _MOST_DIGITS = 6
 _LONGEST_USER = 63
 
 
-def name(text: str) -> str:
+def parse_name(text: str) -> str:
     """Return the name of an object. Raises `click.BadParameter`.
 
     An empty name, as an unset variable of the shell yields it, would mean all objects.
@@ -49,24 +49,24 @@ def user_name(text: str) -> str:
 def name_or_queue(text: str) -> str:
     """Return the name of an object, or `queue/NAME`. Raises `click.BadParameter`."""
     kind, slash, rest = text.partition("/")
-    return f"queue/{name(rest)}" if slash and kind == "queue" else name(text)
+    return f"queue/{parse_name(rest)}" if slash and kind == "queue" else parse_name(text)
 
 
-def quantity(text: str) -> str:
+def parse_quantity(text: str) -> str:
     """Return a quantity in Kubernetes' notation. Raises `click.BadParameter`."""
     from muster.actions.parsing import quantities
 
     return _read(quantities.check_quantity, text)
 
 
-def weight(text: str) -> str:
+def parse_weight(text: str) -> str:
     """Return a weight for fair sharing, a number of at least 0. Raises `click.BadParameter`."""
     if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text, re.ASCII) or not text:
         return text
     raise click.BadParameter(f"{text!r} is no weight such as 1, 2 or 0.5")
 
 
-def memory(text: str) -> str:
+def parse_memory(text: str) -> str:
     """Return an amount of memory. Raises `click.BadParameter`."""
     from muster.actions.parsing import quantities
 
@@ -87,7 +87,7 @@ def worker_memory(text: str) -> "Amount":
     return _read(quantities.worker_memory, text)
 
 
-def gpus(text: str) -> int:
+def parse_gpus(text: str) -> int:
     """Return a whole number of GPUs. Raises `click.BadParameter`."""
     if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS:
         return int(text)
@@ -98,12 +98,12 @@ def gpus(text: str) -> int:
     raise click.BadParameter(f"{text!r} is no number of GPUs")
 
 
-def duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Return a positive number of seconds from a text such as `90s`, `10m` or `2h`. Raises `click.BadParameter`."""
-    from muster.api.values.durations import DurationError, seconds
+    from muster.api.values.durations import DurationError, parse_seconds
 
     try:
-        number = seconds(text)
+        number = parse_seconds(text)
     except DurationError:
         raise click.BadParameter(f"{text!r} is no time such as 90s, 10m or 2h") from None
     if number <= 0:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from muster.insight.jobs.state import JobState
-from muster.insight.jobs.tally import Tally
+from muster.insight.jobs.tally import WorkerCounts
 from muster.insight.jobs.trials import TrialCount
 
 
@@ -41,7 +41,7 @@ class Progress:
         elif state.blocked or state.word == "Retrying":
             self._say_once(f"{self.name}: {state.word.lower()}: {state.reason}")
 
-    def count(self, tally: Tally) -> None:
+    def count(self, tally: WorkerCounts) -> None:
         """Report the progress of the job's workers."""
         under_way = tally.wanted > 1 and tally.running
         self.show(self.name, tally.sentence if under_way else "")

@@ -51,7 +51,7 @@ class Screen:
     def draw(self) -> None:
         """Draw the current text again, as after a change of the terminal's size."""
         size = shutil.get_terminal_size()
-        lines = (_plain(line, size.columns) for line in fit_lines(*self._shown, size.lines))
+        lines = (_make_plain(line, size.columns) for line in fit_lines(*self._shown, size.lines))
         sys.stdout.write(_HOME + f"{_END_LINE}\n".join(lines) + _END_LINE + _END_SCREEN)
         sys.stdout.flush()
 
@@ -124,7 +124,7 @@ def fit_lines(title: str, text: str, note: str, height: int) -> Sequence[str]:
     return [title, *lines, *last][: max(height, 1)]
 
 
-def _plain(line: str, width: int) -> str:
+def _make_plain(line: str, width: int) -> str:
     """Return the line with control characters replaced, cut to the width.
 
     So no text of another user can move the cursor.

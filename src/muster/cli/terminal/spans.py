@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from muster.simulation.outcome.assertions import Verdict
+    from muster.simulation.outcome.assertions import AssertionResult
 
 
-def format_verdict(verdict: "Verdict") -> str:
+def format_verdict(verdict: "AssertionResult") -> str:
     """Return a line that says whether an assertion holds, and what was measured."""
     if verdict.value is None:
         value = "no such job"

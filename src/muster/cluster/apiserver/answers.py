@@ -92,7 +92,7 @@ def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
     items: list[str] = []
     length = 0
     for warning in list(dict.fromkeys(warnings))[:MAX_WARNINGS]:
-        item = f"299 - {_quoted(warning)}"
+        item = f"299 - {_quote_text(warning)}"
         length += len(item)
         if length > MAX_WARNINGS_LENGTH:
             break
@@ -100,7 +100,7 @@ def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
     return {"warning": ", ".join(items)}
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     r"""Return a text as a quoted string of HTTP: no control characters, and `"` and `\\` escaped."""
     short = text if len(text) <= MAX_WARNING_LENGTH else text[: MAX_WARNING_LENGTH - 3] + "..."
     plain = "".join(" " if ord(character) < 32 or ord(character) == 127 else character for character in short)

@@ -83,7 +83,7 @@ def compute_rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
     return Rates(usage, seconds)
 
 
-def total(usages: Iterable[ResourceList]) -> ResourceList:
+def sum_usage(usages: Iterable[ResourceList]) -> ResourceList:
     """Return the sum of the usage of containers."""
     amounts = list(usages)
     return {
@@ -145,7 +145,7 @@ def metrics_actions(
         for number, entry in enumerate(store.list(POD.resource, "").entries, 1):
             pod = _CONTAINERS_OF.decode(entry.body)
             if pod.status.phase == "Running" and pod.spec.node_name:
-                usage = [rates_now.usage[key] for key in _containers(pod) if key in rates_now.usage]
+                usage = [rates_now.usage[key] for key in _list_containers(pod) if key in rates_now.usage]
                 by_node.setdefault(pod.spec.node_name, []).extend(usage)
             if number % _BURST == 0:
                 await clock.sleep(0)
@@ -154,8 +154,8 @@ def metrics_actions(
             NodeMetrics(
                 metadata=_copy_identity(node.metadata),
                 timestamp=clock.now(),
-                window=_window(rates_now),
-                usage=total(by_node[node.metadata.name]),
+                window=_format_window(rates_now),
+                usage=sum_usage(by_node[node.metadata.name]),
             )
             for node in known
         ]
@@ -163,16 +163,16 @@ def metrics_actions(
 
     async def of_pods(call: Call) -> Response:
         entries = _find_requested(store, call, POD.resource)
-        pods = list(_running(entries))
+        pods = list(_list_running_pods(entries))
         rates_now = await meter.read([(pod.metadata.uid, one.name) for pod in pods for one in pod.spec.containers])
         metrics = []
         for pod in pods:
-            used = [(name, rates_now.usage.get((uid, name))) for uid, name in _containers(pod)]
+            used = [(name, rates_now.usage.get((uid, name))) for uid, name in _list_containers(pod)]
             containers = tuple(ContainerMetrics(name=name, usage=usage) for name, usage in used if usage is not None)
             if containers:
                 meta, moment = _copy_identity(pod.metadata), clock.now()
                 metrics.append(
-                    PodMetrics(metadata=meta, timestamp=moment, window=_window(rates_now), containers=containers)
+                    PodMetrics(metadata=meta, timestamp=moment, window=_format_window(rates_now), containers=containers)
                 )
         return _answer(call, metrics)
 
@@ -191,12 +191,12 @@ def _find_requested(store: Store, call: Call, resource: str) -> Sequence[Entry]:
     return chosen.of(store.list(resource, call.namespace).entries)
 
 
-def _running(entries: Iterable[Entry]) -> Iterable[Pod]:
+def _list_running_pods(entries: Iterable[Entry]) -> Iterable[Pod]:
     pods = (POD.decode(entry.body) for entry in entries)
     return (pod for pod in pods if pod.status.phase == "Running" and pod.spec.node_name)
 
 
-def _containers(pod: "Pod | _PodParts") -> Iterable[_Container]:
+def _list_containers(pod: "Pod | _PodParts") -> Iterable[_Container]:
     return ((pod.metadata.uid, container.name) for container in (*pod.spec.init_containers, *pod.spec.containers))
 
 
@@ -206,7 +206,7 @@ def _copy_identity(meta: ObjectMeta) -> ObjectMeta:
     )
 
 
-def _window(measured: Rates) -> str:
+def _format_window(measured: Rates) -> str:
     return f"{measured.seconds:.3f}s"
 
 

@@ -50,14 +50,14 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
     """
     value, duplicates = decode_any(body, content_type, kind, strict=strict)
     if not isinstance(value, dict):
-        raise unrecognized(kind, "json: cannot unmarshal a value that is no object", body)
+        raise make_unrecognized_error(kind, "json: cannot unmarshal a value that is no object", body)
     return Decoded(value, duplicates)
 
 
 def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> tuple[Any, tuple[str, ...]]:
     """Decode any value in a body; return the value and the messages about repeated members. See `decode`."""
     require_small(body)
-    form = _form(media_type(content_type))
+    form = _find_format(media_type(content_type))
     if not form:
         raise unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: "
@@ -66,9 +66,9 @@ def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True
     try:
         return body.take(form) if isinstance(body, ReadAhead) else _read(body, form, strict=strict)
     except RecursionError:
-        raise unrecognized(kind, "json parse error: exceeded max depth", body) from None
+        raise make_unrecognized_error(kind, "json parse error: exceeded max depth", body) from None
     except (ValueError, msgspec.DecodeError) as error:
-        raise unrecognized(kind, f"json parse error: {error}", body) from None
+        raise make_unrecognized_error(kind, f"json parse error: {error}", body) from None
 
 
 class ReadAhead(bytes):
@@ -82,7 +82,7 @@ class ReadAhead(bytes):
         ahead = cls(body)
         ahead._decoded = {}
         type_ = media_type(content_type)
-        forms = ("json", "yaml") if type_ == APPLY_PATCH else (_form(type_),)
+        forms = ("json", "yaml") if type_ == APPLY_PATCH else (_find_format(type_),)
         for form in filter(None, forms):
             try:
                 ahead._decoded[form] = _read(body, form, strict=True)
@@ -105,10 +105,10 @@ class ReadAhead(bytes):
 
 def takes_long(body: bytes, content_type: str) -> bool:
     """Return whether decoding a body would block the event loop for long. YAML is 100 times as slow as JSON."""
-    return len(body) > (YAML_AT_ONCE if _form(media_type(content_type)) == "yaml" else JSON_AT_ONCE)
+    return len(body) > (YAML_AT_ONCE if _find_format(media_type(content_type)) == "yaml" else JSON_AT_ONCE)
 
 
-def _form(type_: str) -> str:
+def _find_format(type_: str) -> str:
     """Return the format of a media type: json, yaml or protobuf, or "" for an unknown type."""
     if type_ in _JSON_TYPES or type_.endswith("+json"):
         return "json"
@@ -180,7 +180,7 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def unrecognized(kind: str, why: str, body: bytes) -> ApiError:
+def make_unrecognized_error(kind: str, why: str, body: bytes) -> ApiError:
     """Return the 400 error for a body that cannot be decoded, in upstream's words."""
     head = body[:30].decode(errors="replace") + (" ..." if len(body) > 30 else "")
     message = (

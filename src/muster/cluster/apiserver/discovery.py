@@ -58,7 +58,7 @@ class Discovery:
     """The discovery documents of a set of resources."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._resources = sorted(resources, key=_order)
+        self._resources = sorted(resources, key=_make_order_key)
 
     def find(self, path: str, accept: str = "") -> StaticAnswer | None:
         """Return the document at a path, or None if there is none. Raises `ApiError` (406)."""
@@ -87,7 +87,7 @@ class Discovery:
     def _plain(self) -> dict[str, StaticAnswer]:
         named = {group: versions for group, versions in self._groups.items() if group}
         core = list(self._groups.get("", {}))
-        groups = [_group(group, list(versions)) for group, versions in named.items()]
+        groups = [_make_group(group, list(versions)) for group, versions in named.items()]
         documents = {
             "/api": {"kind": "APIVersions", "versions": core, "serverAddressByClientCIDRs": []},
             "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups},
@@ -96,7 +96,7 @@ class Discovery:
             documents[f"/apis/{group['name']}"] = {"kind": "APIGroup", "apiVersion": "v1"} | group
         for group_name, versions in self._groups.items():
             for version, resources in versions.items():
-                documents[_path(group_name, version)] = _resource_list(resources)
+                documents[_make_path(group_name, version)] = _resource_list(resources)
         return {path: static_answer(document) for path, document in documents.items()}
 
     @cached_property
@@ -118,7 +118,7 @@ class Discovery:
         }
 
 
-def _order(resource: Resource) -> tuple[int, str, tuple[int, int, int, str], str]:
+def _make_order_key(resource: Resource) -> tuple[int, str, tuple[int, int, int, str], str]:
     kind = resource.kind
     return _RANK.get(kind.group, len(_FIRST)), kind.group, make_version_key(kind.version), kind.plural
 
@@ -138,11 +138,11 @@ def _aggregated_version(parameters: dict[str, str]) -> str:
     return ""
 
 
-def _path(group: str, version: str) -> str:
+def _make_path(group: str, version: str) -> str:
     return f"/apis/{group}/{version}" if group else f"/api/{version}"
 
 
-def _group(group: str, versions: Sequence[str]) -> dict[str, Any]:
+def _make_group(group: str, versions: Sequence[str]) -> dict[str, Any]:
     named = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
     return {"name": group, "versions": named, "preferredVersion": named[0]}
 
@@ -152,11 +152,11 @@ def _resource_list(resources: Sequence[Resource]) -> dict[str, Any]:
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": resources[0].kind.api_version,
-        "resources": [entry for resource in resources for entry in _entries(resource)],
+        "resources": [entry for resource in resources for entry in _make_entries(resource)],
     }
 
 
-def _entries(resource: Resource) -> list[dict[str, Any]]:
+def _make_entries(resource: Resource) -> list[dict[str, Any]]:
     """Return the entries of an APIResourceList for a resource and its subresources."""
     kind = resource.kind
     main: dict[str, Any] = {

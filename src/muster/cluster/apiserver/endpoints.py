@@ -58,7 +58,7 @@ class Endpoints:
 
     async def answer(self, request: Request) -> Response | Stream:
         """Answer a GET of a path. Raises `ApiError`: 404, 406, or what an inquiry raises."""
-        path = _path(request)
+        path = _get_path(request)
         if path == "/metrics":
             return Response(200, await self._metrics.scrape(), CONTENT_TYPE)
         inquiry = self.inquiries.get(path)
@@ -66,12 +66,12 @@ class Endpoints:
 
     def access(self, request: Request, user: User) -> Access | None:
         """Return the right that an inquiry's path needs; None for a path that needs only the right to GET it."""
-        inquiry = self.inquiries.get(_path(request))
+        inquiry = self.inquiries.get(_get_path(request))
         return inquiry.access(request, user) if inquiry is not None else None
 
     def respond(self, request: Request) -> Response | Stream:
         """Answer a GET of a path that is neither an inquiry's nor that of the metrics. Raises `ApiError` (404, 406)."""
-        path = _path(request)
+        path = _get_path(request)
         first, _, rest = path.strip("/").partition("/")
         if first in _HEALTH:
             return self._health(first, rest, request.query)
@@ -130,7 +130,7 @@ class Endpoints:
         return _text_response(200, "\n".join([*lines, f"{kind} check passed\n"]) if "verbose" in query else "ok")
 
 
-def _path(request: Request) -> str:
+def _get_path(request: Request) -> str:
     return request.path.rstrip("/") or "/"
 
 

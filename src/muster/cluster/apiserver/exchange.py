@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from muster.api.status import ApiError, bad_request, internal_error
-from muster.cluster.apiserver.access.audit import Record
+from muster.cluster.apiserver.access.audit import AuditRecord
 from muster.cluster.apiserver.answers import Answer, refusal
 from muster.cluster.apiserver.identity.users import Access
 from muster.cluster.apiserver.registry.resources import Resource
@@ -38,7 +38,7 @@ class Exchange:
     target: Target | None = None
     resource: Resource | None = None
     access: Access | None = None
-    record: Record | None = None
+    record: AuditRecord | None = None
     waited: bool = False
     is_own: bool = False
     refused: Answer | None = None

@@ -23,7 +23,7 @@ from muster.api.status import (
 )
 from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.impersonation import find_impersonated_user
-from muster.cluster.apiserver.admission.chain import Admission
+from muster.cluster.apiserver.admission.chain import AdmissionChain
 from muster.cluster.apiserver.answers import Answer, Stream, success, warning_headers
 from muster.cluster.apiserver.consumption import metrics_actions
 from muster.cluster.apiserver.deadlines import Deadlines
@@ -79,7 +79,7 @@ class ApiServer:
         random: Random,
         *,
         registry: Registry,
-        admission: Admission,
+        admission: AdmissionChain,
         authorizer: Authorizer = authorize,
         metrics_registry: metrics.Registry | None = None,
         nodes: Mapping[str, NodeConnection] = _NO_NODES,
@@ -231,7 +231,9 @@ class ApiServer:
                 return self._object(call, removed)
             case "deletecollection":
                 _check_form(call)
-                return _listed(call, await self._presentation(call).list(*await self._remover.delete_collection(call)))
+                return _make_list_answer(
+                    call, await self._presentation(call).list(*await self._remover.delete_collection(call))
+                )
             case _:
                 return await self._change(call)
 
@@ -282,7 +284,7 @@ class ApiServer:
             line = Flow(call.user.name, watches=True, part=call.resource.name if call.is_own else "")
             chunks = self._watcher.watch(line, *reading, as_events=call.request.as_events)
             return Stream(chunks, headers=warning_headers(call.warnings), rests=True, is_endless=True)
-        return _listed(call, await self._reader.list(*reading))
+        return _make_list_answer(call, await self._reader.list(*reading))
 
     async def _change(self, call: Call) -> Response:
         _check_form(call)
@@ -312,7 +314,7 @@ def _namespace_of_own(exchange: Exchange) -> str:
     return "" if not exchange.is_own or target is None or target.plural in _STEADY else target.namespace
 
 
-def _listed(call: Call, listed: Listed) -> Response | Stream:
+def _make_list_answer(call: Call, listed: Listed) -> Response | Stream:
     """Return the answer for a list: a whole body, or a stream of pieces."""
     headers = warning_headers(call.warnings)
     return Response(200, listed, JSON, headers) if isinstance(listed, bytes) else Stream(listed, headers=headers)

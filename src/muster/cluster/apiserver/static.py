@@ -43,13 +43,13 @@ def parse_accept(accept: str) -> list[tuple[str, dict[str, str]]]:
         media_type, *parameters = (part.strip() for part in clause.split(";"))
         values = dict(parameter.partition("=")[::2] for parameter in parameters)
         ranges.append((media_type.lower() or "*/*", values))
-    return sorted(ranges, key=lambda item: _quality(item[1].get("q", "1")), reverse=True)
+    return sorted(ranges, key=lambda item: _parse_quality(item[1].get("q", "1")), reverse=True)
 
 
 _MAX_CLAUSES = 32
 
 
-def _quality(text: str) -> float:
+def _parse_quality(text: str) -> float:
     try:
         return float(text)
     except ValueError:

@@ -33,7 +33,7 @@ class Traffic:
 
     def answered(self, verb: str, target: Target | None, resource: Resource | None, code: int, start: float) -> None:
         """Count an answer. `resource`: None if it is not served. `start`: the monotonic time when the request began."""
-        key = _key(verb, target, resource, code)
+        key = _make_key(verb, target, resource, code)
         series = self._series.get(key)
         if series is None:
             labels = (_VERBS.get(verb, verb.upper()), "", *key[1:-1], "apiserver")
@@ -48,17 +48,17 @@ class Traffic:
 _Key = tuple[str, str, str, str, str, str, int]
 
 
-def _key(verb: str, target: Target | None, resource: Resource | None, code: int) -> _Key:
+def _make_key(verb: str, target: Target | None, resource: Resource | None, code: int) -> _Key:
     """Return the key of a series; names that are not served have none, because clients could make up any number."""
     if target is None or resource is None:
         return verb, "", "", "", "", "", code
     kind, subresource = resource.kind, target.subresource
     if subresource and resource.subresource(subresource) is None:
         subresource = ""
-    return verb, kind.group, kind.version, kind.plural, subresource, _scope(target, verb), code
+    return verb, kind.group, kind.version, kind.plural, subresource, _find_scope(target, verb), code
 
 
-def _scope(target: Target, verb: str) -> str:
+def _find_scope(target: Target, verb: str) -> str:
     if target.name or verb == "create":
         return "resource"
     return "namespace" if target.namespace else "cluster"

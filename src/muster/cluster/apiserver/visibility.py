@@ -14,7 +14,7 @@ from muster.api.kueue.visibility import (
 )
 from muster.api.status import not_found, unavailable
 from muster.cluster.apiserver.request.call import Call
-from muster.cluster.apiserver.request.requestinfo import integer
+from muster.cluster.apiserver.request.requestinfo import parse_integer
 from muster.runtime.transport import JSON, Response
 
 _ACTIONS = tuple(f"{queues}.{VISIBILITY_GROUP}/pendingworkloads" for queues in ("clusterqueues", "localqueues"))
@@ -46,8 +46,8 @@ def pending_actions(pending: PendingWorkloads | None) -> Mapping[str, Callable[[
 
 def _read(call: Call, pending: PendingWorkloads | None) -> Response:
     """Return the part of the list that the query asks for. Raises `ApiError` (400, 404, 503)."""
-    offset = max(integer(call.request.query, "offset") or 0, 0)
-    limit = min(max(integer(call.request.query, "limit") or DEFAULT_PENDING_LIMIT, 0), MAX_PENDING_LIMIT)
+    offset = max(parse_integer(call.request.query, "offset") or 0, 0)
+    limit = min(max(parse_integer(call.request.query, "limit") or DEFAULT_PENDING_LIMIT, 0), MAX_PENDING_LIMIT)
     if pending is None:
         raise unavailable("no controllers run here that keep queues: nobody knows who waits")
     if call.resource.kind.namespaced:

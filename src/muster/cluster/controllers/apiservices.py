@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.api.server.apiregistration import API_SERVICE, APIService
 from muster.cluster.apiserver.registry.resources import Registry
-from muster.cluster.controllers.customkinds import Definition, definitions
+from muster.cluster.controllers.customkinds import Definition, follow_definitions
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -59,7 +59,7 @@ class ApiServices(Reconciler):
         self._registry = registry
         self._services = manager.informer(API_SERVICE)
         self._controller.watch(self._services)
-        definitions(manager).on_change(self._on_definition_changed)
+        follow_definitions(manager).on_change(self._on_definition_changed)
 
     async def run(self) -> None:
         """Work until `stop`."""

@@ -99,7 +99,7 @@ class Definition(Struct):
 DEFINITION = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
-def definitions(manager: Manager) -> Informer[Definition]:
+def follow_definitions(manager: Manager) -> Informer[Definition]:
     """Return the informer of all definitions."""
     return manager.informer(DEFINITION)
 
@@ -113,4 +113,4 @@ def follow_custom_kinds(manager: Manager, builtin: Iterable[Kind[Any]], listener
         if before != after and (before or after or DEFINITION).resource not in names:
             listener(before, after)
 
-    definitions(manager).on_change(changed)
+    follow_definitions(manager).on_change(changed)

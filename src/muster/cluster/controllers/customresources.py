@@ -10,7 +10,7 @@ from typing import Any
 from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.api.server.apiextensions import CLEANUP_FINALIZER
-from muster.cluster.controllers.customkinds import DEFINITION, Definition, definitions
+from muster.cluster.controllers.customkinds import DEFINITION, Definition, follow_definitions
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -30,7 +30,7 @@ class CustomResourceController(Reconciler):
         """Make the controller. Objects of `builtin` kinds outlive their definitions: they are served without."""
         super().__init__(manager, workers=2)
         self._builtin = frozenset(kind.resource for kind in builtin)
-        self._definitions = definitions(manager)
+        self._definitions = follow_definitions(manager)
         self._definitions.on_change(self._on_definition_changed)
 
     def _on_definition_changed(self, old: Definition | None, new: Definition | None) -> None:

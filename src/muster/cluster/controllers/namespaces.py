@@ -14,7 +14,7 @@ from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT, Namespace, ServiceA
 from muster.api.kinds import Kind
 from muster.api.meta import NAMESPACE_FINALIZER, Object, ObjectMeta
 from muster.cluster.controllers.customkinds import follow_custom_kinds
-from muster.cluster.controllers.remainders import conditions
+from muster.cluster.controllers.remainders import make_conditions
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -114,7 +114,7 @@ class NamespaceController(Reconciler):
     async def _write_conditions(self, namespace: Namespace) -> None:
         name, before = namespace.metadata.name, namespace.status.conditions
         left = {resource: informer.by(BY_NAMESPACE, name) for resource, informer in self._contents.items()}
-        now = conditions(left, before, self._manager.clock.now())
+        now = make_conditions(left, before, self._manager.clock.now())
         if now == before:
             return
         with ignoring("NotFound"):

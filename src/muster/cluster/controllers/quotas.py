@@ -46,7 +46,7 @@ class QuotaController(Reconciler):
                 changes = await watch.next()
             except Compacted:
                 watch = self._store.watch(resource, self._store.revision)
-                namespaces = {_namespace(quota) for quota in self._quotas.all()}
+                namespaces = {_get_namespace(quota) for quota in self._quotas.all()}
             except Closed:
                 return
             else:
@@ -71,7 +71,7 @@ class QuotaController(Reconciler):
         return None
 
     def _make_status(self, quota: ResourceQuota) -> dict[str, dict[str, Any]]:
-        namespace, scope = _namespace(quota), Scope.of(quota.spec)
+        namespace, scope = _get_namespace(quota), Scope.of(quota.spec)
         names = quota.spec.hard
         used = {name: self._ledger.used(resource_of(name), namespace, scope)[name] for name in names}
         return {"hard": dict(names), "used": dict(to_quantities(used))}
@@ -83,5 +83,5 @@ class QuotaController(Reconciler):
             await self._client.patch_object(RESOURCE_QUOTA, quota, {"status": patch}, lock=False, subresource="status")
 
 
-def _namespace(quota: ResourceQuota) -> str:
+def _get_namespace(quota: ResourceQuota) -> str:
     return quota.metadata.namespace

@@ -22,7 +22,7 @@ _SOUND = (
 )
 
 
-def conditions(
+def make_conditions(
     left: Mapping[str, Sequence[Object]], before: Iterable[NamespaceCondition], now: datetime
 ) -> tuple[NamespaceCondition, ...]:
     """Return the new conditions of the namespace.

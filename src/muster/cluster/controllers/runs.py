@@ -51,10 +51,10 @@ class Runs:
     def __init__(self, manager: Manager, changed: Callable[[], None]) -> None:
         self._clock = manager.clock
         self._changed = changed
-        self._sets = manager.informer(JOB_SET, indexes={_BY_UID: _uid})
-        self._jobs = manager.informer(JOB, indexes={_BY_UID: _uid, BY_OWNER: owner_keys})
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_UID: _uid, BY_OWNER: owner_uids})
-        self._pods = manager.informer(POD, indexes={_BY_UID: _uid, BY_JOB: job_key})
+        self._sets = manager.informer(JOB_SET, indexes={_BY_UID: _index_by_uid})
+        self._jobs = manager.informer(JOB, indexes={_BY_UID: _index_by_uid, BY_OWNER: owner_keys})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_UID: _index_by_uid, BY_OWNER: owner_uids})
+        self._pods = manager.informer(POD, indexes={_BY_UID: _index_by_uid, BY_JOB: job_key})
         self._due: set[str] = set()
         self._known: set[str] = set()  # recorded before this start
         self._returned: dict[str, Run] = {}  # the other runs that were returned, for as long as objects of them exist
@@ -236,7 +236,7 @@ def job_key(pod: Pod) -> tuple[str]:
     return (owner_key(pod.metadata.namespace, job_of(pod)[0]),)
 
 
-def _uid(obj: Source | Pod) -> tuple[str]:
+def _index_by_uid(obj: Source | Pod) -> tuple[str]:
     return (obj.metadata.uid,)
 
 

@@ -20,7 +20,7 @@ from muster.api.core import (
 from muster.api.meta import ObjectMeta
 from muster.cluster.apiserver.access.jwt import SigningKey
 from muster.cluster.apiserver.access.podaccounts import ROOT_CA
-from muster.cluster.apiserver.access.tokens import Reference, legacy_claims
+from muster.cluster.apiserver.access.tokens import BoundReference, legacy_claims
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -137,7 +137,7 @@ class TokenSecrets(Reconciler):
         meta, data = secret.metadata, secret.data
         wanted = {"ca.crt": self._authority_pem, "namespace": meta.namespace.encode()}
         if not data.get("token"):
-            reference = Reference("ServiceAccount", account.metadata.name, account.metadata.uid)
+            reference = BoundReference("ServiceAccount", account.metadata.name, account.metadata.uid)
             wanted["token"] = self._key.sign(legacy_claims(meta.namespace, reference, meta.name)).encode()
         lacking = {name: base64.b64encode(value).decode() for name, value in wanted.items() if data.get(name) != value}
         if not lacking and meta.annotations.get(ACCOUNT_UID):

@@ -22,7 +22,7 @@ from muster.api.ours.limits import LIMITS_ANNOTATION, describe_enforcement
 from muster.api.ours.usage import USAGE_ANNOTATION, Usage
 from muster.api.pods import SHUTDOWN_MESSAGE, is_finished
 from muster.api.status import ApiError
-from muster.api.values.quantity import Quantity, amount
+from muster.api.values.quantity import Quantity, parse_amount
 from muster.cluster.nodes.connection import Connection
 from muster.cluster.nodes.container import processes
 from muster.cluster.nodes.container.environment import Names
@@ -50,7 +50,7 @@ from muster.cluster.nodes.machine.machine import Machine
 from muster.cluster.nodes.network.network import Network
 from muster.cluster.nodes.node_object import LEASE_SECONDS
 from muster.cluster.nodes.pod import admission, restoring
-from muster.cluster.nodes.pod.facts import Ending
+from muster.cluster.nodes.pod.facts import EndDecision
 from muster.cluster.nodes.pod.machine import PodPlan
 from muster.cluster.nodes.pod.rules import FENCED_MESSAGE, NODE_LOST_REASON
 from muster.cluster.nodes.pod.runner import PodRunner
@@ -251,7 +251,7 @@ class ProcessNode:
             log.warning("%s was removed: its pods end, as no later server could find them", self._state)
         if not (self.leave_pods_running and self._has_records):
             how = (self._clock.monotonic(), SHUTDOWN_SECONDS, SHUTDOWN_REASON, SHUTDOWN_MESSAGE)
-            ending = Ending("left", *how) if self._guest else Ending("shutdown", *how)
+            ending = EndDecision("left", *how) if self._guest else EndDecision("shutdown", *how)
             for runner in self._runners.values():
                 runner.end(ending)
             if self._runners:
@@ -308,20 +308,20 @@ class ProcessNode:
                     log.warning(
                         "%s: the server was not reached for %d s: pod %s is asked to end", self.node_name, silent, key
                     )
-                    runner.end(Ending("fenced", now, self._lease_seconds / 2, NODE_LOST_REASON, FENCED_MESSAGE))
+                    runner.end(EndDecision("fenced", now, self._lease_seconds / 2, NODE_LOST_REASON, FENCED_MESSAGE))
 
     async def _find_machine(self) -> Machine:
         """Read what the node may use of the machine. If the GPU driver does not answer, log that and offer no GPUs."""
         share = self._share
         if self._played_gpus:
-            part = machine.part(machine.discover(self._state), *share)
+            part = machine.take_part(machine.discover(self._state), *share)
             return replace(part, gpus=simulate_gpus(self._played_gpus))
         try:
             gpus = await discover()
         except NoAnswerError as error:
             self._note_shortage(f"no GPUs: {error}")
             gpus = ()
-        return machine.part(machine.discover(self._state, gpus), *share)
+        return machine.take_part(machine.discover(self._state, gpus), *share)
 
     async def _watch_gpu_health(self, gpus: Gpus) -> None:
         """Check the GPUs at intervals, keep unhealthy ones from new pods, and wake the pods that hold them."""
@@ -349,10 +349,10 @@ class ProcessNode:
         """
         processes.check_kernel()
         self._machine = await self._find_machine()
-        offers = {resource: amount(resource, quantity) for resource, quantity in self._offered.items()}
+        offers = {resource: parse_amount(resource, quantity) for resource, quantity in self._offered.items()}
         scratch = self._storage.scratch()
         allocatable = list_offered_resources(self._machine, self._offered)
-        for resource in (one for one in offers if amount(one, allocatable[one]) < offers[one]):
+        for resource in (one for one in offers if parse_amount(one, allocatable[one]) < offers[one]):
             wanted = self._offered[resource]
             self._note_shortage(f"{allocatable[resource]} of {wanted} {resource}: the machine has no more")
         isolated = await self._probe_isolation(scratch)
@@ -386,7 +386,7 @@ class ProcessNode:
         )
 
     def _find_cpus(self) -> Cpus:
-        return Cpus(cpus.part(os.sched_getaffinity(0), *self._share))
+        return Cpus(cpus.select_part(os.sched_getaffinity(0), *self._share))
 
     async def _probe_isolation(self, scratch: Path) -> Isolation:
         """Return the best isolation that works here. Raises `IsolationError` if accounts cannot be kept apart."""
@@ -431,7 +431,7 @@ class ProcessNode:
             await end_pod(self._storage, pod.metadata.uid)
             why = f"The node cannot resume the pod after a restart: {error}"
             runner = self._runners[key_of(pod)] = self._make_runner(kit, pod)
-            runner.end(Ending("rejected", self._clock.monotonic(), 0.0, "UnexpectedAdmissionError", why))
+            runner.end(EndDecision("rejected", self._clock.monotonic(), 0.0, "UnexpectedAdmissionError", why))
 
     async def _end_orphan(self, kit: Kit, record: PodRecord, *, forget: bool) -> None:
         """Kill the processes of a pod that no longer exists. forget: also remove the pod's files."""
@@ -450,7 +450,7 @@ class ProcessNode:
         pod = self.pods.get(key)
         runner = self._runners.get(key)
         if runner is not None and (pod is None or pod.metadata.uid != runner.uid):
-            runner.end(Ending("gone", self._clock.monotonic(), 0.0))
+            runner.end(EndDecision("gone", self._clock.monotonic(), 0.0))
             return await self._step_pod(key, runner)
         for uid in self._gone_uids.pop(key, ()):
             self._network.forget(uid)
@@ -505,9 +505,9 @@ class ProcessNode:
             try:
                 runner.accept()
             except NoGpusError as error:
-                rejection = admission.unavailable(str(error))
+                rejection = admission.make_unavailable_rejection(str(error))
         if rejection is not None:
-            runner.end(Ending("rejected", self._clock.monotonic(), 0.0, rejection.reason, rejection.message))
+            runner.end(EndDecision("rejected", self._clock.monotonic(), 0.0, rejection.reason, rejection.message))
         self._runners[key_of(pod)] = runner
         self._shown_objects.enter(pod)
         return runner
@@ -521,7 +521,7 @@ class ProcessNode:
             account = find_tenant(self._namespaces.get(namespace), namespace, self._find_account)
             require_tenable(pod.spec, account)
         except TenancyError as error:
-            return admission.unavailable(str(error))
+            return admission.make_unavailable_rejection(str(error))
         accounts[pod.metadata.uid] = account
         return None
 
@@ -550,7 +550,7 @@ class ProcessNode:
         if plan.remove and not is_deleted:
             await self._delete_pod(runner.pod)
         if is_deleted and not plan.over:
-            runner.end(Ending("gone", self._clock.monotonic(), 0.0))
+            runner.end(EndDecision("gone", self._clock.monotonic(), 0.0))
         if plan.over:
             await runner.clean_up()
             del self._runners[key]
@@ -637,7 +637,7 @@ def list_offered_resources(machine: Machine, instead: Mapping[str, Quantity]) ->
     limited = {
         family.resource: str(counts[family.resource])
         for family in FAMILIES
-        if amount(family.resource, instead.get(family.resource, "0")) > counts[family.resource]
+        if parse_amount(family.resource, instead.get(family.resource, "0")) > counts[family.resource]
     }
     return resources | {resource: str(count) for resource, count in counts.items()} | dict(instead) | limited
 

@@ -213,7 +213,7 @@ class Heartbeat:
     def _is_status_due(self) -> bool:
         now = self._make_node().status
         late = self._clock.monotonic() - self._reported_at >= REPORT_SECONDS
-        same = node_object.same(now.conditions, self._known_status.conditions)
+        same = node_object.is_same(now.conditions, self._known_status.conditions)
         return late or not same or now.allocatable != self._known_status.allocatable
 
     async def _write_status(self) -> None:
@@ -281,7 +281,7 @@ class Heartbeat:
 
     async def _make_lease(self) -> None:
         moment = micro_time(self._clock.now())
-        lease = node_object.lease(self._name, self._uid, moment, self._holder, self._lease_seconds)
+        lease = node_object.make_lease(self._name, self._uid, moment, self._holder, self._lease_seconds)
         with ignoring("NotFound"):
             await self._client.create(LEASE, lease)
             return
@@ -289,7 +289,7 @@ class Heartbeat:
         await self._client.create(LEASE, lease)
 
     def _make_conditions(self) -> tuple[NodeCondition, ...]:
-        return node_object.conditions(
+        return node_object.make_conditions(
             self._known_status.conditions,
             self._clock.now(),
             problem=self._problem,
@@ -300,8 +300,8 @@ class Heartbeat:
     def _make_node(self) -> Node:
         local = {} if self._identity else {SERVER_MACHINE: "true"}
         more = self._machine.labels | self._gpus.labels() | local
-        labels = node_object.labels(self._name, PROCESS, self._machine.architecture, more)
-        node = node_object.node(
+        labels = node_object.make_labels(self._name, PROCESS, self._machine.architecture, more)
+        node = node_object.make_node(
             self._name,
             labels,
             self._resources,

@@ -22,7 +22,7 @@ from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.nodes import DISK_PRESSURE, DISK_PRESSURE_MESSAGE, HOSTNAME_LABEL
 from muster.api.ours.embedded import FENCED_ANNOTATION, NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
 from muster.api.ours.gpus import GPU_PROBLEM
-from muster.api.values.quantity import Quantity, amount
+from muster.api.values.quantity import Quantity, parse_amount
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
@@ -39,7 +39,7 @@ _PRESSURES = (
 )
 
 
-def labels(name: str, kind: str, architecture: str, more: Mapping[str, str]) -> dict[str, str]:
+def make_labels(name: str, kind: str, architecture: str, more: Mapping[str, str]) -> dict[str, str]:
     """Return the labels that a node sets on itself."""
     return {
         HOSTNAME_LABEL: name,
@@ -52,7 +52,7 @@ def labels(name: str, kind: str, architecture: str, more: Mapping[str, str]) -> 
     }
 
 
-def node(
+def make_node(
     name: str,
     labels: Mapping[str, str],
     resources: Mapping[str, Quantity],
@@ -84,7 +84,7 @@ def node(
 
 
 def _subtract(resource: str, quantity: Quantity, lacking: int) -> Quantity:
-    return str(max(amount(resource, quantity) - lacking, 0)) if lacking else quantity
+    return str(max(parse_amount(resource, quantity) - lacking, 0)) if lacking else quantity
 
 
 def of_guest(node: Node, identity: str) -> Node:
@@ -101,7 +101,7 @@ def of_guest(node: Node, identity: str) -> Node:
     )
 
 
-def conditions(
+def make_conditions(
     before: tuple[NodeCondition, ...],
     now: datetime,
     *,
@@ -147,13 +147,13 @@ def conditions(
     return tuple(updated)
 
 
-def same(wanted: tuple[NodeCondition, ...], known: tuple[NodeCondition, ...]) -> bool:
+def is_same(wanted: tuple[NodeCondition, ...], known: tuple[NodeCondition, ...]) -> bool:
     """Return whether the known conditions equal the wanted ones apart from the heartbeat. Other types do not count."""
     known_by_type = {condition.type: replace(condition, last_heartbeat_time=None) for condition in known}
     return all(known_by_type.get(one.type) == replace(one, last_heartbeat_time=None) for one in wanted)
 
 
-def lease(name: str, uid: str, now: datetime, holder: str = "", seconds: int = LEASE_SECONDS) -> Lease:
+def make_lease(name: str, uid: str, now: datetime, holder: str = "", seconds: int = LEASE_SECONDS) -> Lease:
     """Return a new Lease of the node, which is deleted with the node.
 
     holder: the agent that renews the Lease; by default the node's name, as with kubelets.

@@ -28,7 +28,7 @@ from muster.cluster.nodes.container import processes
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.plainfiles import OddFileError
 from muster.cluster.nodes.installedfiles import explain_changed_files, stamp_files
-from muster.cluster.nodes.shim.spec import Command, Entry, Reserved, Spec
+from muster.cluster.nodes.shim.spec import ExecSpec, ProgramSpec, Reserved, Spec
 from muster.cluster.nodes.shim.supervisor import END, EXCESS, STATE
 from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS
 
@@ -59,7 +59,7 @@ class ClaimedError(Exception):
 Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class Record(msgspec.Struct, frozen=True):
+class ShimRecord(msgspec.Struct, frozen=True):
     """The record of a shim. Times are nanoseconds since 1970; 0 for events that did not happen."""
 
     claimed: Amount = 0
@@ -116,7 +116,7 @@ class Shim:
         """Kill a shim that does not answer; its record is lost."""
         self.send(signal.SIGKILL)
 
-    async def ended(self) -> Record | None:
+    async def ended(self) -> ShimRecord | None:
         """Wait until the shim has ended and return its record. Call once only.
 
         Returns None if the shim was killed before it wrote the record.
@@ -133,14 +133,14 @@ class Shim:
             self._pidfd = None
 
 
-def read_record(directory: Path) -> Record | None:
+def read_record(directory: Path) -> ShimRecord | None:
     """Return the record of an attempt; None if no shim ever claimed it."""
     try:
-        return msgspec.json.decode(plainfiles.read(directory / STATE), type=Record)
+        return msgspec.json.decode(plainfiles.read(directory / STATE), type=ShimRecord)
     except FileNotFoundError:
         return None
     except (OddFileError, msgspec.DecodeError, UnicodeDecodeError):  # the machine lost power during a write
-        return Record()
+        return ShimRecord()
 
 
 def find(directory: Path) -> Shim | None:
@@ -185,7 +185,7 @@ def _find_holder(directory: Path) -> int:
         return 0
 
 
-class Reserve:
+class ReservedShim:
     """A shim that was started early and waits for its spec, so that the slow part of a start is done in advance.
 
     The shim has run no program and has claimed no attempt. It ends by itself when it is closed, or when this process
@@ -236,7 +236,7 @@ class Reserve:
         return pipe
 
 
-async def start(spec: Spec, reserve: Reserve | None = None) -> Shim | None:
+async def start(spec: Spec, reserve: ReservedShim | None = None) -> Shim | None:
     """Start a container; return its shim. Return None if it has ended already or could not be started.
 
     In that case the record of the attempt says which.
@@ -264,7 +264,7 @@ async def start(spec: Spec, reserve: Reserve | None = None) -> Shim | None:
     return _resolve_start(spec, verdict)
 
 
-async def _start_reserved(reserve: Reserve, spec: Spec) -> str:
+async def _start_reserved(reserve: ReservedShim, spec: Spec) -> str:
     """Send a waiting shim its spec and return its report on the start; "" if there is none."""
     try:
         reserve.run(spec)
@@ -312,7 +312,9 @@ async def _read_verdict(report: int, *, with_pid: bool) -> str:
     return verdict
 
 
-def enter(shim: Shim, command: Command, streams: processes.Streams, *, report: int = 2, terminal: bool = False) -> int:
+def enter(
+    shim: Shim, command: ProgramSpec, streams: processes.Streams, *, report: int = 2, terminal: bool = False
+) -> int:
     """Start a command where the container runs; return the pidfd of a child that exits with the command's exit code.
 
     SIGTERM to that child ends the command, and so does the end of this process. The child writes to `report` why the
@@ -320,7 +322,7 @@ def enter(shim: Shim, command: Command, streams: processes.Streams, *, report: i
     Raises `ShimError`.
     """
     try:
-        entry: Entry = {
+        entry: ExecSpec = {
             **command,
             "pidfd": shim.pidfd,
             "namespaces": _foreign_namespaces(shim.pid),
@@ -336,14 +338,14 @@ def enter(shim: Shim, command: Command, streams: processes.Streams, *, report: i
         raise ShimError(f"cannot run a command in the container: {error.strerror}") from error
 
 
-def _user_of(command: Command) -> int | None:
+def _user_of(command: ProgramSpec) -> int | None:
     """Return the id of the user that a command runs as; None for our own."""
     if command["identity"] is not None:
         return command["identity"]["uid"]
     return command["ids"][0] if command["ids"] is not None else None
 
 
-async def run_inside(shim: Shim, command: Command, timeout_seconds: float, output_bytes: int) -> tuple[int, bytes]:
+async def run_inside(shim: Shim, command: ProgramSpec, timeout_seconds: float, output_bytes: int) -> tuple[int, bytes]:
     """Run a command where the container runs; return its exit code and the start of its output.
 
     Raises TimeoutError (the command is killed), `ShimError`.

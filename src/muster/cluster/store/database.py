@@ -25,7 +25,7 @@ from muster.cluster.store.integrity import mark as marks
 from muster.cluster.store.integrity.checksum import WRAP, of_records
 from muster.cluster.store.integrity.inspection import state_of
 from muster.cluster.store.integrity.mark import Mark, MarkFile
-from muster.cluster.store.journal import Record
+from muster.cluster.store.journal import JournalRecord
 from muster.cluster.store.presence import Presence
 from muster.cluster.store.schema import COLUMNS, prepare, set_meta
 
@@ -102,7 +102,7 @@ class Database:
         value: int | str = self._connection.execute(f"PRAGMA {name}").fetchone()[0]
         return value
 
-    def append(self, records: Sequence[Record]) -> bool:
+    def append(self, records: Sequence[JournalRecord]) -> bool:
         """Make all of the records permanent, or none. Return whether a checkpoint is due."""
         if self._broken is not None:
             raise self._broken
@@ -274,7 +274,7 @@ def shape(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()
 
 
-def make_insertion(records: Sequence[Record], digests: Sequence[int]) -> Statement:
+def make_insertion(records: Sequence[JournalRecord], digests: Sequence[int]) -> Statement:
     """Return the statement that adds the rows of records with these checksums."""
     rows = ",".join([_ROW] * len(records))
     values = chain.from_iterable(

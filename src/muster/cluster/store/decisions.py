@@ -42,7 +42,7 @@ class DecisionFileError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DecisionQuery:
     """A query for decisions, the newest first. Empty fields match any.
 
     name: the name of a job.
@@ -55,7 +55,7 @@ class Question:
     before: int | None = None
 
 
-class Found(NamedTuple):
+class FoundDecisions(NamedTuple):
     """The bodies of decisions. `more` is the position from which the answer continues; None if it is complete."""
 
     bodies: tuple[bytes, ...]
@@ -107,7 +107,7 @@ class DecisionFile:
         self._connection.execute("DELETE FROM decisions WHERE serial <= ?", (last,))
         return freed
 
-    def ask(self, question: Question) -> Found:
+    def ask(self, question: DecisionQuery) -> FoundDecisions:
         """Return the decisions that match. Damaged rows are left out."""
         parts: list[str] = []
         values: list[object] = []
@@ -126,7 +126,7 @@ class DecisionFile:
         except sqlite3.Error as error:
             raise DecisionFileError(f"the decisions cannot be read: {error}") from error
         bodies = tuple(body for _, digest, body in rows[:limit] if crc32(body) == digest)
-        return Found(bodies, rows[limit - 1][0] if limit and len(rows) > limit else None)
+        return FoundDecisions(bodies, rows[limit - 1][0] if limit and len(rows) > limit else None)
 
     def close(self) -> None:
         """Close the file."""
@@ -155,7 +155,7 @@ class DecisionStore:
         """Add decisions, and delete the oldest beyond this many bytes. Returns once that is on disk."""
         await self._thread.do(lambda: self._file.put(decisions, most_bytes))
 
-    async def ask(self, question: Question) -> Found:
+    async def ask(self, question: DecisionQuery) -> FoundDecisions:
         """Return the decisions that match, the newest first."""
         return await self._thread.do(lambda: self._file.ask(question))
 

@@ -54,7 +54,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class HistoryQuery:
     """A query for runs, the newest end first. Empty fields match any run.
 
     names: shell patterns, any of which has to match.
@@ -74,7 +74,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRuns:
     """The bodies of runs. `more` is the position from which the answer continues; None if it is complete."""
 
     bodies: tuple[bytes, ...]
@@ -135,7 +135,7 @@ class HistoryFile:
             known_uids |= {uid for (uid,) in rows}
         return known_uids
 
-    def ask(self, question: Question) -> Found:
+    def ask(self, question: HistoryQuery) -> FoundRuns:
         """Return the runs that match. Damaged rows are left out."""
         where, values = _where_clause(question)
         limit = min(max(question.limit, 0), MOST_AT_ONCE)
@@ -145,7 +145,7 @@ class HistoryFile:
         except sqlite3.Error as error:
             raise HistoryError(f"the history cannot be read: {error}") from error
         bodies = tuple(body for _, _, digest, body in rows[:limit] if crc32(body) == digest)
-        return Found(bodies, rows[limit - 1][:2] if limit and len(rows) > limit else None)
+        return FoundRuns(bodies, rows[limit - 1][:2] if limit and len(rows) > limit else None)
 
     def content(self) -> bytes:
         """Return the whole history, as a file."""
@@ -159,7 +159,7 @@ class HistoryFile:
         self._connection.close()
 
 
-def _where_clause(question: Question) -> tuple[str, list[object]]:
+def _where_clause(question: HistoryQuery) -> tuple[str, list[object]]:
     """Return the WHERE clause, and its values."""
     parts: list[str] = []
     values: list[object] = []

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from muster.cluster.store.history import Found, HistoryFile, Question, Row
+from muster.cluster.store.history import FoundRuns, HistoryFile, HistoryQuery, Row
 from muster.cluster.store.worker import Worker
 
 
@@ -34,7 +34,7 @@ class History:
         """Return which of these runs are in the history."""
         return await self._thread.do(lambda: self._file.known(uids))
 
-    async def ask(self, question: Question) -> Found:
+    async def ask(self, question: HistoryQuery) -> FoundRuns:
         """Return the runs that match, the newest end first."""
         return await self._thread.do(lambda: self._file.ask(question))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from muster.cluster.store.values import Key
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """One change as a journal stores it."""
 
     revision: int
@@ -23,7 +23,7 @@ class Record(NamedTuple):
 class History(NamedTuple):
     """The contents of a journal: for each object its state at `compacted`, and every change since."""
 
-    records: Iterable[Record]  # in the order of revisions
+    records: Iterable[JournalRecord]  # in the order of revisions
     compacted: int  # some changes up to this revision are no longer kept
 
 
@@ -36,7 +36,7 @@ class Journal(Protocol):
         """Lock the files and read everything. Raises `DataDirectoryError`."""
         ...
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[JournalRecord]) -> None:
         """Keep all of the records, or none. Returns once they are permanent."""
         ...
 
@@ -62,7 +62,7 @@ class MemoryJournal:
         """Return an empty history."""
         return History(records=(), compacted=0)
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[JournalRecord]) -> None:
         """Accept the records."""
         del records
 

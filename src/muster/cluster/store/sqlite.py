@@ -9,7 +9,7 @@ from muster.cluster.store.database import Database
 from muster.cluster.store.directory import DataDirectory
 from muster.cluster.store.integrity.acceptance import admit, make_refusal
 from muster.cluster.store.integrity.inspection import Contents, Damage
-from muster.cluster.store.journal import History, Record
+from muster.cluster.store.journal import History, JournalRecord
 from muster.cluster.store.worker import Worker
 
 # How long a thread waits for Python's lock before it requests the lock. Each iteration of a busy loop releases the lock
@@ -56,7 +56,7 @@ class SqliteJournal:
             raise make_refusal(self._path, damage) from damage
         return contents
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[JournalRecord]) -> None:
         """Keep all of the records, or none. Returns once they are on disk."""
         if await self._thread.do(lambda: self._database.append(records)):
             # Do not wait for the checkpoint: these records are permanent already, and the next ones queue behind it.

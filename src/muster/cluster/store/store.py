@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from muster.cluster.store.changes import Changes, Watch
 from muster.cluster.store.errors import DataDirectoryError, StorageFailed, StoreClosed, WriteRefused
-from muster.cluster.store.journal import History, Journal, Record
+from muster.cluster.store.journal import History, Journal, JournalRecord
 from muster.cluster.store.pastbytes import PastBytes
 from muster.cluster.store.sorted import SortedEntries
 from muster.cluster.store.values import Change, ChangeType, Delete, Entry, Header, HeaderOf, Key, Put, Snapshot
@@ -368,7 +368,7 @@ class Store:
         for resource, resource_entries in entries.items():
             self._find_collection(resource).entries = SortedEntries(resource_entries)
 
-    def _restore_change(self, record: Record) -> Change:
+    def _restore_change(self, record: JournalRecord) -> Change:
         previous = self._committed.get(record.key)
         try:
             header = self._header_of(record.key.resource, record.body)
@@ -411,10 +411,10 @@ def _share_labels(header: Header, previous: Entry | None) -> Header:
     return replace(header, labels={intern(name): intern(value) for name, value in header.labels.items()})
 
 
-def _make_record(change: Change) -> Record:
+def _make_record(change: Change) -> JournalRecord:
     entry, previous = change.entry, change.previous
     deleted = change.type == "DELETED"
-    return Record(entry.revision, entry.key, deleted, previous.revision if previous else None, entry.body)
+    return JournalRecord(entry.revision, entry.key, deleted, previous.revision if previous else None, entry.body)
 
 
 def _resolve_write(write: _Write) -> None:

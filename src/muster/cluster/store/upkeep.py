@@ -18,11 +18,11 @@ KEEP_REVISIONS = 100_000  # the maximum number of changes that are kept, even if
 KEEP_BYTES = 128 << 20  # the size that a history of more than `store.PAST_BYTES` is cut to, even if younger
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     """Do nothing: the default of `then`."""
 
 
-async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitable[None]] = _nothing) -> NoReturn:
+async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitable[None]] = _do_nothing) -> NoReturn:
     """Repeatedly delete changes older than five minutes, and call `then` after each round that deleted some.
 
     The first round deletes all changes from before the start: by then clients have resumed their watches. A history

@@ -23,7 +23,7 @@ from muster.api.values.indexes import Indexes
 from muster.controllers.gangs import Gang, note_held_members, read_creation_time, read_recorded_size, starts_together
 from muster.controllers.integrations.job.gang import JobGangs, failed_indexes
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
-from muster.gang.elastic import Elastic, Resize, Waiting, limit_growth, resize
+from muster.gang.elastic import ElasticGang, Resize, WaitingGang, limit_growth, resize
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import Asking, no_claims_known, shape_of
 from muster.jobs.job.census import NO_INDEX, completion_index
@@ -101,7 +101,7 @@ class Sizes:
         capacity: Capacity,
         gangs: Mapping[str, Gang],
         leaving: Collection[str],
-        waiting: Sequence[Waiting],
+        waiting: Sequence[WaitingGang],
         *,
         grow: bool,
         asking: Asking = no_claims_known,
@@ -125,7 +125,7 @@ class Sizes:
             refused |= not await self._write(jobs[change.key], change)
         return refused
 
-    def _describe_job(self, key: str, job: Job, gang: Gang, capacity: Capacity, asking: Asking) -> Elastic | None:
+    def _describe_job(self, key: str, job: Job, gang: Gang, capacity: Capacity, asking: Asking) -> ElasticGang | None:
         """Return the input of the decision about a Job; None if this controller may not resize it."""
         if self._refused.get(key) == job.metadata.generation:
             return None
@@ -140,7 +140,7 @@ class Sizes:
             is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, own_key(job.metadata)) if is_active(pod)
         )
         may_grow = not ended and granted
-        return Elastic(
+        return ElasticGang(
             key,
             gang.priority,
             read_creation_time(job.metadata),

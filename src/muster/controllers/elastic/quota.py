@@ -23,7 +23,7 @@ from muster.jobs.job.conditions import find_announced_end, finish
 from muster.queueing.elastic.growth import count_granted_pods, grow_by
 from muster.queueing.elastic.sizing import (
     SHORT_REASONS,
-    Elastic,
+    ElasticWorkload,
     count_affordable,
     describe_holder,
     find_smaller_sizes,
@@ -31,7 +31,7 @@ from muster.queueing.elastic.sizing import (
 )
 from muster.queueing.model import WorkloadInfo as Claim
 from muster.queueing.quota.trial import assume_usage
-from muster.queueing.scheduling.cycle import Outcome, Preemption
+from muster.queueing.scheduling.cycle import CycleOutcome, CyclePreemption
 from muster.queueing.scheduling.nomination import nominate
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -70,7 +70,7 @@ class ElasticQuota(Reconciler):
         self._changed: set[str] = set()  # ClusterQueues whose usage changed since the last pass over caps; "" is any
         cache.notifier.on_change(self._usage_changed)
 
-    def on_cycle(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
+    def on_cycle(self, outcome: CycleOutcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
         """Queue the pending workloads of a cycle for which elastic workloads may shrink.
 
         Workloads whose victims the cycle spared are queued at once. Workloads that lack quota are queued after
@@ -85,7 +85,7 @@ class ElasticQuota(Reconciler):
             if pending.reason in SHORT_REASONS:
                 self._controller.queue.add_after(pending.workload.key, GATHER_SECONDS)
 
-    def shrinks_instead(self, decision: Preemption) -> bool:
+    def shrinks_instead(self, decision: CyclePreemption) -> bool:
         """Return whether elastic workloads will shrink, so that `cycle.run` spares the victims of this decision.
 
         Return False if a victim is being evicted already, or if the workload waited for shrinks before without success.
@@ -227,7 +227,7 @@ class ElasticQuota(Reconciler):
 
     # Jobs and their Workloads.
 
-    def _describe_workload(self, workload: Workload) -> Elastic | None:
+    def _describe_workload(self, workload: Workload) -> ElasticWorkload | None:
         """Return a workload with quota as input for `sizing`; None if the workload must not shrink."""
         claim, job = self._cache.tree.holder(key_of(workload)), self._job_of(workload)
         admission = workload.status.admission

@@ -89,8 +89,8 @@ def _read_world(obj: Job | Pod) -> str:
 def _concerns(old: Job | None, new: Job | None) -> bool:
     if new is None or not has_world(new):
         return False
-    return old is None or _facts(old) != _facts(new)
+    return old is None or _extract_facts(old) != _extract_facts(new)
 
 
-def _facts(job: Job) -> tuple[Any, ...]:
+def _extract_facts(job: Job) -> tuple[Any, ...]:
     return job.metadata.uid, job.spec.completions, ELASTIC_ANNOTATION in job.metadata.annotations, _read_world(job)

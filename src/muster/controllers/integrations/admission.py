@@ -27,7 +27,7 @@ from muster.api.patch import merge
 from muster.api.status import FieldError
 from muster.controllers.integrations.framework import Integration
 from muster.jobs.job.quota import must_wait
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 from muster.jobs.jobset.quota import by_role
 from muster.jobs.jobset.quota import must_wait as must_wait_of_role
 from muster.queueing.elastic.growth import count_granted_pods
@@ -122,7 +122,7 @@ def make_keeping_patch(new: ObjectMeta, old: ObjectMeta) -> dict[str, Any]:
     return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if left_out else {}
 
 
-def errors(integration: Integration[T], job: T, old: T | None, around: Surroundings) -> list[FieldError]:
+def find_errors(integration: Integration[T], job: T, old: T | None, around: Surroundings) -> list[FieldError]:
     """Return the errors in a job to be stored: a new one, or an update of `old`."""
     all_errors = chain(new_rules(meta_of(job), meta_of(old) if old is not None else None), integration.rules(job, old))
     if old is None:
@@ -147,7 +147,7 @@ def waits_for_quota(pod: Pod, job: Job, workload: Workload | None) -> bool:
     if workload is not None and not (has_label and is_true(workload.status.conditions, ADMITTED)):
         return True
     size = sum(count_granted_pods(workload).values()) if workload is not None else 0
-    return has_label and is_elastic(job.metadata.annotations) and must_wait(pod, Terms.of(job), size)
+    return has_label and is_elastic(job.metadata.annotations) and must_wait(pod, JobTerms.of(job), size)
 
 
 def role_waits_for_quota(labels: Mapping[str, str], jobset: JobSet, workload: Workload | None) -> bool:

@@ -31,7 +31,7 @@ class Owners:
     def __init__(self, manager: Manager, integrations: Sequence[Integration[Any]], *, without_queue: bool) -> None:
         """Watch jobs of the kinds that queue. without_queue: include jobs that name no queue."""
         self._client = manager.client
-        self.workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owner})
+        self.workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _index_by_owner})
         self._jobs = {
             (one.kind.api_version, one.kind.kind): (one, manager.informer(one.kind, optional=one.optional))
             for one in integrations
@@ -80,7 +80,7 @@ class Owners:
         return meta_of(owner) if integration.is_managed(owner) else None
 
 
-def _owner(workload: Workload) -> Iterable[str]:
+def _index_by_owner(workload: Workload) -> Iterable[str]:
     owner = controller_of(workload.metadata)
     return () if owner is None else (_make_tie(owner.api_version, owner.kind, workload.metadata.namespace, owner.name),)
 

@@ -89,7 +89,7 @@ def kinds_without_effect(configuration: Configuration) -> list[Kind[Any]]:
         {one.kind.resource for one in list_enabled(INTEGRATIONS, configuration)},
     )
     followed |= {one.kind.resource for one in select_serving(configuration)}
-    others = [Kind(*frameworks.FRAMEWORKS[name], _plural(name), dict) for name in sorted(frameworks.UNHANDLED)]
+    others = [Kind(*frameworks.FRAMEWORKS[name], _make_plural(name), dict) for name in sorted(frameworks.UNHANDLED)]
     known = [*(one.kind for one in INTEGRATIONS), *(one.kind for one in SERVING), *others]
     return [
         kind
@@ -98,7 +98,7 @@ def kinds_without_effect(configuration: Configuration) -> list[Kind[Any]]:
     ]
 
 
-def _plural(name: str) -> str:
+def _make_plural(name: str) -> str:
     return f"{frameworks.FRAMEWORKS[name].kind.lower()}s"
 
 

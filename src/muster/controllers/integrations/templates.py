@@ -15,7 +15,7 @@ def make_injecting_patch(template: PodTemplateSpec, info: PodSetInfo) -> dict[st
     borne = merge_tolerations(template.spec.tolerations, info.tolerations)
     patch = _patch(info.labels, info.annotations, info.node_selector, list(borne))
     if info.gates:
-        patch["spec"]["schedulingGates"] = _gated(template, info.gates)
+        patch["spec"]["schedulingGates"] = _join_gates(template, info.gates)
     return patch
 
 
@@ -38,7 +38,7 @@ def is_as(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
     return make_restoring_patch(one, other) == make_restoring_patch(other, other)
 
 
-def operations(path: str, now: PodTemplateSpec, patch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def make_operations(path: str, now: PodTemplateSpec, patch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Return a JSON patch with the effect of a merge patch of this module on a template at this path."""
     if metadata := patch["metadata"]:
         written = {field: _merge_maps(getattr(now.metadata, field), change) for field, change in metadata.items()}
@@ -60,7 +60,7 @@ def _merge_maps(now: Mapping[str, str], change: Mapping[str, str | None]) -> dic
     return {key: value for key, value in {**now, **change}.items() if value is not None}
 
 
-def _gated(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodSchedulingGate]:
+def _join_gates(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodSchedulingGate]:
     """Return the template's gates and the given ones, each once."""
     names = dict.fromkeys((*(gate.name for gate in template.spec.scheduling_gates), *more))
     return [PodSchedulingGate(name=name) for name in names]

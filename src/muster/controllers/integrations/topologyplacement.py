@@ -31,7 +31,7 @@ def selectors_of(
             continue
         request = requests.get(assignment.name)
         members = [
-            _member(pod, assignment, request or _NO_REQUEST, waits(pod))
+            _make_member(pod, assignment, request or _NO_REQUEST, waits(pod))
             for pod in pods
             if podset_of(pod) == assignment.name
         ]
@@ -42,7 +42,7 @@ def selectors_of(
     return selectors
 
 
-def _member(pod: Pod, assignment: PodSetAssignment, request: PodSetTopologyRequest, waits: bool) -> Member:
+def _make_member(pod: Pod, assignment: PodSetAssignment, request: PodSetTopologyRequest, waits: bool) -> Member:
     rank = rank_of(
         pod.metadata.labels,
         request.pod_index_label or COMPLETION_INDEX,

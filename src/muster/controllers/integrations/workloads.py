@@ -113,7 +113,7 @@ class Workloads:
             ),
         )
         try:
-            with ignoring("AlreadyExists"), _refusable():
+            with ignoring("AlreadyExists"), _refuse_invalid():
                 workload = await self._client.create(WORKLOAD, workload)
                 self._waits.created(meta, workload)
                 self.tell(job, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
@@ -125,7 +125,7 @@ class Workloads:
         self, workload: Workload, spec: WorkloadSpec | None, annotations: Mapping[str, str | None]
     ) -> Workload:
         if spec is not None and (sizes := make_resize_patch(workload.spec, spec)):
-            with _refusable():
+            with _refuse_invalid():
                 workload = await self._client.edit_object(WORKLOAD, workload, sizes)
             if not annotations:
                 return workload
@@ -133,7 +133,7 @@ class Workloads:
         if spec is not None:
             old = merge_patch(workload.spec)
             patch["spec"] = {field: value for field, value in merge_patch(spec).items() if old[field] != value}
-        with _refusable():
+        with _refuse_invalid():
             return await self._client.patch_object(WORKLOAD, workload, patch)
 
     async def set_status(self, workload: Workload, status: WorkloadStatus) -> Workload:
@@ -228,7 +228,7 @@ def find_submitter(metas: Sequence[ObjectMeta]) -> str:
 
 
 @contextmanager
-def _refusable() -> Iterator[None]:
+def _refuse_invalid() -> Iterator[None]:
     try:
         yield
     except ApiError as error:

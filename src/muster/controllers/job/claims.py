@@ -33,7 +33,7 @@ def key_if_uncontrolled(pod: Pod) -> tuple[str, ...]:
     """Return the key of a pod without a controller in the index UNCONTROLLED; nothing for other pods."""
     if controller_of(pod.metadata) is not None:
         return ()
-    return _namespace(pod), _label(pod.metadata.namespace, pod.metadata.labels.get(CONTROLLER_UID_LABEL, ""))
+    return _get_namespace(pod), _make_label(pod.metadata.namespace, pod.metadata.labels.get(CONTROLLER_UID_LABEL, ""))
 
 
 def by_uid(job: Job) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def find_adoptable_pods(job: Job, pods: Informer[Pod]) -> list[Pod]:
     if selects is None or job.metadata.deletion_timestamp is not None:
         return []
     meta = job.metadata
-    where = meta.namespace if job.spec.manual_selector else _label(meta.namespace, meta.uid)
+    where = meta.namespace if job.spec.manual_selector else _make_label(meta.namespace, meta.uid)
     return [
         pod
         for pod in pods.by(UNCONTROLLED, where)
@@ -93,9 +93,9 @@ def is_tracked(pod: Pod) -> bool:
     return TRACKING_FINALIZER in pod.metadata.finalizers
 
 
-def _namespace(pod: Pod) -> str:
+def _get_namespace(pod: Pod) -> str:
     return pod.metadata.namespace
 
 
-def _label(namespace: str, uid: str) -> str:
+def _make_label(namespace: str, uid: str) -> str:
     return f"{namespace}/{uid}"

@@ -182,7 +182,7 @@ class JobController(Reconciler):
         if memory.unsure:
             await self._ask_for_pods(job, memory)
         pods = self._pods.by(claims.BY_CONTROLLER, own_key(job.metadata))
-        memory.gather = _gathering(pods)
+        memory.gather = _find_gathering_time(pods)
         memory.expected.look(pods)
         memory.waits = not memory.expected.are_met(job, self._pods.version)
         if memory.waits:
@@ -300,6 +300,6 @@ def _find_next_reconcile(plan: JobPlan, now: datetime) -> Result:
     return max(0.0, (plan.wake_at - now).total_seconds()) if plan.wake_at else None
 
 
-def _gathering(pods: Sequence[Pod]) -> float:
+def _find_gathering_time(pods: Sequence[Pod]) -> float:
     ended = sum(map(is_finished, pods))
     return (len(pods) - ended) * GATHER_SECONDS_PER_POD + ended * GATHER_SECONDS_PER_ENDED

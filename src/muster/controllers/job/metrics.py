@@ -11,7 +11,7 @@ from muster.api.values.indexes import Indexes
 from muster.controllers.job.claims import is_tracked
 from muster.jobs.job.conditions import COMPLETE, FAILED
 from muster.jobs.job.plan import JobPlan
-from muster.jobs.job.terms import Terms, completion_mode
+from muster.jobs.job.terms import JobTerms, completion_mode
 from muster.runtime.metrics import Registry
 
 _PREFIX = "job_controller_"
@@ -93,7 +93,7 @@ class JobMetrics:
 
         An index that a resize removed does not count as a negative success.
         """
-        terms = Terms.of(job)
+        terms = JobTerms.of(job)
         limit = terms.completions or 0
         new = len(Indexes.parse(status.completed_indexes, limit)) - len(
             Indexes.parse(job.status.completed_indexes, limit)
@@ -111,7 +111,7 @@ class JobMetrics:
         status, uncounted = plan.status, plan.status.uncounted_terminated_pods
         failed = status.failed or (uncounted and uncounted.failed) or any(pod.failures for pod in plan.create)
         reason = "new"
-        if Terms.of(job).replace_only_failed and failed:
+        if JobTerms.of(job).replace_only_failed and failed:
             reason = "recreate_failed"
         elif failed or status.terminating:
             reason = "recreate_terminating_or_failed"

@@ -30,7 +30,7 @@ AT_ONCE = 256
 _TOLD = 10
 
 
-class Report(Struct):
+class WriteReport(Struct):
     """The outcome of creating or deleting pods."""
 
     outcome: Outcome
@@ -49,7 +49,7 @@ class Writer:
         """Record an event about the Job."""
         self._recorder.event(make_reference(JOB, job), type, reason, message)
 
-    async def create(self, job: Job, creations: Sequence[Creation], expected: Expectations) -> Report:
+    async def create(self, job: Job, creations: Sequence[Creation], expected: Expectations) -> WriteReport:
         """Create pods in batches of 1, 2, 4, ..., so that few requests are made if the server refuses all.
 
         After a batch with an error, the other pods are left to the next decision.
@@ -73,9 +73,9 @@ class Writer:
         errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
         if errors:
             self.note(job, "Warning", "FailedCreate", f"Error creating: {errors[0]}")
-        return Report(Outcome(len(created)), errors)
+        return WriteReport(Outcome(len(created)), errors)
 
-    async def delete(self, job: Job, deletions: Sequence[Deletion], expected: Expectations) -> Report:
+    async def delete(self, job: Job, deletions: Sequence[Deletion], expected: Expectations) -> WriteReport:
         """Delete pods; surplus ones lose their finalizer first, so that they never count.
 
         A pod that has changed since the decision is not deleted, because it may have succeeded.
@@ -102,7 +102,7 @@ class Writer:
         self._record_pods(job, "SuccessfulDelete", "Deleted", [answer for answer in answers if isinstance(answer, Pod)])
         if failures := [error for error in errors if not is_refusal(error, "Conflict")]:
             self.note(job, "Warning", "FailedDelete", f"Error deleting: {failures[0]}")
-        return Report(Outcome(0, frozenset(undeleted)), errors)
+        return WriteReport(Outcome(0, frozenset(undeleted)), errors)
 
     async def store(self, job: Job, status: JobStatus, expected: Expectations) -> None:
         """Store the changed fields of the status. Raises `ApiError` (Conflict) if the Job has changed meanwhile."""

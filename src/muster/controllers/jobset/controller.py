@@ -138,7 +138,9 @@ class JobSetController(Reconciler):
             self._wake_if_seen(key, memory, new)
         else:
             # Usually this is the controller's own status write: a change of more than counts needs the next step.
-            self._controller.queue.add_after(key, _gathering(memory) if _only_counts_differ(old, new) else 0.0)
+            self._controller.queue.add_after(
+                key, _find_gathering_time(memory) if _only_counts_differ(old, new) else 0.0
+            )
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new if new is not None else old
@@ -159,8 +161,8 @@ class JobSetController(Reconciler):
         memory.expected.saw(job.metadata.uid, new)
         if memory.waits:
             self._wake_if_seen(key, memory, jobset)
-        elif old is None or new is None or _counted(old) != _counted(new):
-            self._controller.queue.add_after(key, _gathering(memory))
+        elif old is None or new is None or _extract_counted_fields(old) != _extract_counted_fields(new):
+            self._controller.queue.add_after(key, _find_gathering_time(memory))
 
     def _service_changed(self, old: Service | None, new: Service | None) -> None:
         """Queue the JobSets of a deleted Service, which is then created again."""
@@ -348,7 +350,7 @@ class JobSetController(Reconciler):
         return None
 
 
-def _gathering(memory: _Memory) -> float:
+def _find_gathering_time(memory: _Memory) -> float:
     return min(memory.jobs * GATHER_SECONDS_PER_JOB, GATHER_SECONDS_MOST)
 
 
@@ -362,7 +364,7 @@ def _spec_version(jobset: JobSet) -> tuple[object, ...]:
     return meta.generation, meta.deletion_timestamp is None, meta.annotations
 
 
-def _counted(job: Job) -> tuple[object, ...]:
+def _extract_counted_fields(job: Job) -> tuple[object, ...]:
     """Return the fields of a Job that its JobSet counts or changes; other changes of a Job do not matter to it."""
     end = job_finish(job)
     return (

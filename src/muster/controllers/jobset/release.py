@@ -75,7 +75,7 @@ class Release:
             return
         host, _, port = self._settings.bind_address.rpartition(":")
         loop = asyncio.get_running_loop()
-        self._most = min(MOST_WAITING, _files() // 2)
+        self._most = min(MOST_WAITING, _get_file_limit() // 2)
         try:
             self._server = await loop.create_server(
                 lambda: _Connection(self), host.strip("[]"), int(port), backlog=_BACKLOG
@@ -199,7 +199,7 @@ def _trim(group: _Group) -> None:
         oldest.refuse()
 
 
-def _files() -> int:
+def _get_file_limit() -> int:
     """Return how many files this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_WAITING * 2 if soft == resource.RLIM_INFINITY else soft

@@ -15,7 +15,7 @@ from muster.api.kinds import Kind
 from muster.api.notes import Note
 from muster.api.status import ApiError
 from muster.controllers.jobset.owned import jobset_reference
-from muster.jobs.jobset.plan import Change
+from muster.jobs.jobset.plan import JobChange
 from muster.runtime.client import Client
 from muster.runtime.control.ownwrites import Expectations
 from muster.runtime.events.recorder import Recorder
@@ -65,14 +65,16 @@ class Writer:
         """Create the volume claims. If a claim exists, use it."""
         return await self._make(jobset, PERSISTENT_VOLUME_CLAIM, claims, "PVCCreationFailed")
 
-    async def change(self, changes: Sequence[Change], expected: Expectations, refused: Counter[str]) -> list[Refusal]:
+    async def change(
+        self, changes: Sequence[JobChange], expected: Expectations, refused: Counter[str]
+    ) -> list[Refusal]:
         """Patch Jobs, if they have the versions that the decision read.
 
         Servers before 1.35 let the template of a suspended Job change only while the Job has no start time, so the
         writer removes the start time first.
         """
 
-        async def patch(change: Change) -> None:
+        async def patch(change: JobChange) -> None:
             wanted, job = merge_patch(change.wanted, change.job), change.job
             with ignoring("NotFound"):
                 if "template" in wanted.get("spec", {}) and job.status.start_time is not None:

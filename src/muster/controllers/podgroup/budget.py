@@ -34,7 +34,7 @@ class PodGroupBudgetController(Reconciler):
         for kind in groups.kinds:
             informer = manager.informer(kind, optional=True)
             self._groups[kind.resource] = kind, informer
-            self._controller.watch(informer, partial(_key, kind.resource))
+            self._controller.watch(informer, partial(_make_key, kind.resource))
         self._controller.watch(self._budgets, self._of_that_name, when=_was_touched)
 
     def _of_that_name(self, budget: PodDisruptionBudget) -> Iterator[str]:
@@ -66,7 +66,7 @@ class PodGroupBudgetController(Reconciler):
         return None
 
 
-def _key(resource: str, group: Any) -> tuple[str]:
+def _make_key(resource: str, group: Any) -> tuple[str]:
     return (f"{resource}/{key_of(group)}",)
 
 

@@ -10,7 +10,7 @@ from muster.api.podgroups.names import TASK_SPEC_ANNOTATION
 from muster.api.pods import is_finished
 from muster.controllers.gangs import (
     PATIENCE_SECONDS,
-    Due,
+    DueTurns,
     GangSource,
     Members,
     Turn,
@@ -22,7 +22,7 @@ from muster.controllers.intents import find_unfinished_start
 from muster.gang.demands import Demand
 from muster.gang.quorum import Quorum, find_fewest
 from muster.gang.topology import TopologyConstraint
-from muster.jobs.podgroup.readiness import Tally, still_needed
+from muster.jobs.podgroup.readiness import PodCounts, still_needed
 from muster.jobs.podgroup.record import KINDS, NATIVE, PodGroup, read
 from muster.jobs.podgroup.reference import By, reference_of
 from muster.runtime.objects import meta_of
@@ -71,23 +71,23 @@ class PodGroups(GangSource[Any]):
         """Return the quorums that a running PodGroup needs to continue: its minimum, and the minimum of each task."""
         group = read(carrier)
         tasks = [
-            _quorum((pod for pod in pods if pod.metadata.annotations.get(TASK_SPEC_ANNOTATION) == task), least)
+            _make_quorum((pod for pod in pods if pod.metadata.annotations.get(TASK_SPEC_ANNOTATION) == task), least)
             for task, least in sorted(group.roles.items())
         ]
-        return (_quorum(pods, group.min_members), *tasks)
+        return (_make_quorum(pods, group.min_members), *tasks)
 
     def patience(self, carrier: Any) -> float:
         """Return for how many seconds the pods of a partly bound group may wait for the others."""
         return float(read(carrier).schedule_timeout_seconds or PATIENCE_SECONDS)
 
-    def due(self, carrier: Any | None, members: Members) -> Due:
+    def due(self, carrier: Any | None, members: Members) -> DueTurns:
         """Return the turns to place: enough pods for the minimum together, further pods one by one."""
         reference = reference_of(members.first, self._ways)
         assert reference is not None, "pods without one have no key here"
         if reference.problem:
-            return Due(lacking=reference.problem)
+            return DueTurns(lacking=reference.problem)
         if carrier is None:
-            return Due(lacking=f'PodGroup "{reference.name}" not found')
+            return DueTurns(lacking=f'PodGroup "{reference.name}" not found')
         return _find_due(read(carrier), members, started=_has_started(meta_of(carrier), members))
 
 
@@ -98,50 +98,50 @@ def _has_started(carrier: ObjectMeta, members: Members) -> bool:
     )
 
 
-def _find_due(group: PodGroup, members: Members, *, started: bool) -> Due:
+def _find_due(group: PodGroup, members: Members, *, started: bool) -> DueTurns:
     """Return the turns of a group to place now.
 
     started: whether the whole group ran before, so that replacements are placed as soon as they are created.
     """
     if group.failed:
-        return Due(lacking=f'PodGroup "{group.name}" has failed: {group.failed}')
+        return DueTurns(lacking=f'PodGroup "{group.name}" has failed: {group.failed}')
     runs = bool(members.bound)
     waiting = tuple(pod for pod in members.others if _waits(pod))
-    tally = Tally(len(members.bound), len(members.unbound) + len(waiting), members.count_succeeded())
+    tally = PodCounts(len(members.bound), len(members.unbound) + len(waiting), members.count_succeeded())
     needed, there = still_needed(group.min_members, tally), len(members.unbound)
     if needed is None or needed > there:
         if not (runs and started):
-            return Due(lacking=_too_few(group, tally, waiting))
+            return DueTurns(lacking=_too_few(group, tally, waiting))
         needed = there
-    quorums = [_quorum(members.unbound, needed)] if needed else []
+    quorums = [_make_quorum(members.unbound, needed)] if needed else []
     for task, least in sorted(group.roles.items()):
         of_task = _of_task(members, task)
         lacking, there = still_needed(least, of_task.tally), len(of_task.unbound)
         if lacking is None or lacking > there:
             if not (runs and started):
-                return Due(lacking=_task_lacks(group, task, least, of_task.tally))
+                return DueTurns(lacking=_task_lacks(group, task, least, of_task.tally))
             lacking = there
         if lacking:
-            quorums.append(_quorum(of_task.unbound, lacking))
+            quorums.append(_make_quorum(of_task.unbound, lacking))
     if runs:
         return _find_joining(group, members, quorums)
     if not quorums:
         return one_by_one(members.unbound, surplus=bool(group.min_members), topology=find_topology(group))
-    return Due((Turn(tuple(by_age(members.unbound)), tuple(quorums), find_topology(group)),))
+    return DueTurns((Turn(tuple(by_age(members.unbound)), tuple(quorums), find_topology(group)),))
 
 
-def _find_joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> Due:
+def _find_joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> DueTurns:
     """Return the turns for pods that join a running group: the needed pods together, then the others."""
     pods, topology = by_age(members.unbound), find_topology(group)
     needed = find_fewest([pod.metadata.uid for pod in pods], quorums)
     repair = tuple(pod for pod in pods if pod.metadata.uid in needed)
     more = [pod for pod in pods if pod.metadata.uid not in needed]
     growth = one_by_one(more, surplus=bool(group.min_members), topology=topology, demand=Demand.GROWTH).turns
-    return Due((Turn(repair, topology=topology, demand=Demand.REPAIR), *growth) if repair else growth)
+    return DueTurns((Turn(repair, topology=topology, demand=Demand.REPAIR), *growth) if repair else growth)
 
 
-def _task_lacks(group: PodGroup, task: str, least: int, tally: Tally) -> str:
-    needs = f'PodGroup "{group.name}" needs {_pods(least)} of task "{task}"'
+def _task_lacks(group: PodGroup, task: str, least: int, tally: PodCounts) -> str:
+    needs = f'PodGroup "{group.name}" needs {_format_count(least)} of task "{task}"'
     return f"{needs}: {_are_there(tally.allocated + tally.pending + tally.succeeded)}"
 
 
@@ -150,16 +150,16 @@ def _waits(pod: Pod) -> bool:
     return not is_finished(pod) and pod.metadata.deletion_timestamp is None and not pod.spec.node_name
 
 
-def _too_few(group: PodGroup, tally: Tally, waiting: Sequence[Pod]) -> str:
+def _too_few(group: PodGroup, tally: PodCounts, waiting: Sequence[Pod]) -> str:
     there = tally.allocated + tally.pending + tally.succeeded
     gated = sum(bool(pod.spec.scheduling_gates) for pod in waiting)
     more = [f"{gated} of them gated"] if gated else []
     if others := len(waiting) - gated:
         more.append(f"{others} waiting for another scheduler")
-    return f'PodGroup "{group.name}" needs {_pods(group.min_members)}: {", ".join([_are_there(there), *more])}'
+    return f'PodGroup "{group.name}" needs {_format_count(group.min_members)}: {", ".join([_are_there(there), *more])}'
 
 
-def _pods(number: int) -> str:
+def _format_count(number: int) -> str:
     return "1 pod" if number == 1 else f"{number} pods"
 
 
@@ -167,7 +167,7 @@ def _are_there(number: int) -> str:
     return "1 is there" if number == 1 else f"{number} are there"
 
 
-def _quorum(pods: Iterable[Pod], least: int) -> Quorum:
+def _make_quorum(pods: Iterable[Pod], least: int) -> Quorum:
     return Quorum(frozenset(pod.metadata.uid for pod in pods), least)
 
 
@@ -175,10 +175,10 @@ class _Task(Members, frozen=True):
     """The pods of one task of a group."""
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> PodCounts:
         """The number of these pods in each state."""
         pending = len(self.unbound) + sum(_waits(pod) for pod in self.others)
-        return Tally(len(self.bound), pending, self.count_succeeded())
+        return PodCounts(len(self.bound), pending, self.count_succeeded())
 
 
 def _of_task(members: Members, task: str) -> _Task:

@@ -9,7 +9,7 @@ from muster.api.podgroups import kep
 from muster.api.pods import is_active
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.interruption import make_withdrawal_patch
-from muster.jobs.podgroup.policy import Step, decide
+from muster.jobs.podgroup.policy import GroupStep, decide
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -63,7 +63,7 @@ class PodGroupPolicyController(Reconciler):
             return step.again.total_seconds() if step.again is not None else None
         return None
 
-    async def _write(self, group: kep.PodGroup, step: Step) -> None:
+    async def _write(self, group: kep.PodGroup, step: GroupStep) -> None:
         patch = {"status": merge_patch(step.status, group.status)}
         with ignoring("NotFound", "Conflict"):  # the group was deleted or changed; then another reconcile follows
             await self._client.patch_object(kep.POD_GROUP, group, patch, subresource="status")
@@ -82,9 +82,9 @@ class PodGroupPolicyController(Reconciler):
 
 def _matters(old: Pod | None, new: Pod | None) -> bool:
     """Return whether a change of a pod may change what the policy of its group requires."""
-    return old is None or new is None or _counted(old) != _counted(new)
+    return old is None or new is None or _extract_counted_fields(old) != _extract_counted_fields(new)
 
 
-def _counted(pod: Pod) -> object:
+def _extract_counted_fields(pod: Pod) -> object:
     meta = pod.metadata
     return pod.status.phase, bool(pod.spec.node_name), meta.deletion_timestamp, meta.annotations, meta.labels

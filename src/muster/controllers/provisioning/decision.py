@@ -70,7 +70,7 @@ Configs = Mapping[str, ProvisioningRequestConfigSpec | None]
 """By the name of a check of ours; None where the check has no usable configuration."""
 
 
-class Attempt(Struct, frozen=True):
+class RequestAttempt(Struct, frozen=True):
     """A request to create for a check, and its templates, which must exist before it."""
 
     check: str
@@ -90,7 +90,7 @@ class ProvisioningPlan(Struct, frozen=True):
     checks: States
     delete: tuple[ProvisioningRequest, ...] = ()
     kept: tuple[ProvisioningRequest, ...] = ()
-    create: tuple[Attempt, ...] = ()
+    create: tuple[RequestAttempt, ...] = ()
 
 
 class _Need(Struct, frozen=True):
@@ -349,13 +349,13 @@ def _scheduling_of(pod: PodSpec) -> tuple[object, ...]:
 
 def _create_attempt(
     check: str, attempt: int, workload: Workload, config: ProvisioningRequestConfigSpec, flavor_of: FlavorOf
-) -> Attempt:
+) -> RequestAttempt:
     """Return the request of an attempt. Raises `InjectionError` if a podset contradicts its flavors."""
     name = name_request(workload.metadata.name, check, attempt)
     needs = _merge(_list_needs(workload, config), config.pod_set_merge_policy)
     templates = tuple(
         PodTemplate(
-            metadata=_metadata(name_template(name, need.podset.name), workload),
+            metadata=_make_metadata(name_template(name, need.podset.name), workload),
             template=_create_template(need, flavor_of),
         )
         for need in needs
@@ -368,10 +368,10 @@ def _create_attempt(
         ),
         parameters=config.parameters | _passed_parameters(workload),
     )
-    return Attempt(check, ProvisioningRequest(metadata=_metadata(name, workload), spec=spec), templates)
+    return RequestAttempt(check, ProvisioningRequest(metadata=_make_metadata(name, workload), spec=spec), templates)
 
 
-def _metadata(name: str, workload: Workload) -> ObjectMeta:
+def _make_metadata(name: str, workload: Workload) -> ObjectMeta:
     """Return the metadata of a request or template; the workload owns a template until the request exists to own it."""
     meta = workload.metadata
     owner = WORKLOAD.refer_to_controller(meta)

@@ -13,12 +13,12 @@ _MOST_COMPARED: Final = 100
 
 def name_request(workload: str, check: str, attempt: int) -> str:
     """Return the name of a workload's request for a check. attempt: counts from 1."""
-    return _limit(f"{workload}-{check}-{attempt}")
+    return _shorten_name(f"{workload}-{check}-{attempt}")
 
 
 def name_template(request: str, podset: str) -> str:
     """Return the name of the PodTemplate that a request has for a podset."""
-    return _limit(f"ppt-{request}-{podset}")
+    return _shorten_name(f"ppt-{request}-{podset}")
 
 
 def parse_attempt(request: str, workload: str, check: str) -> int | None:
@@ -31,7 +31,7 @@ def parse_attempt(request: str, workload: str, check: str) -> int | None:
     return next((one for one in attempts if name_request(workload, check, one) == request), None)
 
 
-def _limit(name: str) -> str:
+def _shorten_name(name: str) -> str:
     if len(name) <= _LONGEST:
         return name
     return f"{name[:_LONGEST]}-{sha1(name.encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]}"

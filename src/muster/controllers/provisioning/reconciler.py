@@ -24,7 +24,7 @@ from muster.api.kueue.names import MANAGED_LABEL
 from muster.api.meta import Object, ObjectMeta, OwnerReference, controller_of
 from muster.api.status import ApiError
 from muster.controllers.provisioning.checks import CHECKS_BY_CONFIG, config_of, follow_checks, is_ours
-from muster.controllers.provisioning.decision import Attempt, Configs, decide, set_state
+from muster.controllers.provisioning.decision import Configs, RequestAttempt, decide, set_state
 from muster.queueing.workload.checks import States
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -132,7 +132,7 @@ class ProvisioningController(Reconciler):
                 PROVISIONING_REQUEST, meta.name, meta.namespace, propagation="Foreground", uid=meta.uid
             )
 
-    async def _create(self, workload: Workload, attempt: Attempt) -> Result:
+    async def _create(self, workload: Workload, attempt: RequestAttempt) -> Result:
         created: list[Object] = []
         for template in attempt.templates:
             try:
@@ -159,12 +159,12 @@ class ProvisioningController(Reconciler):
                 raise
             meta = template.metadata
             existing = await self._client.get(POD_TEMPLATE, meta.name, meta.namespace)
-            if not _controls(workload.metadata, existing):
+            if not _is_controller(workload.metadata, existing):
                 raise
             await self._client.delete_object(POD_TEMPLATE, existing)
             return await self._client.create(POD_TEMPLATE, template)
 
-    async def _report(self, workload: Workload, attempt: Attempt, what: str, error: ApiError) -> Result:
+    async def _report(self, workload: Workload, attempt: RequestAttempt, what: str, error: ApiError) -> Result:
         """Record once why the request could not be created, and retry. Raises the error if a retry may soon succeed."""
         unserved = error.code == 404 and what.startswith("ProvisioningRequest") and not self._requests.version
         why = "the server does not serve ProvisioningRequests" if unserved else str(error)
@@ -183,7 +183,7 @@ class ProvisioningController(Reconciler):
         named = {one.pod_template_ref.name for one in request.spec.pod_sets}
         owner = PROVISIONING_REQUEST.refer_to_controller(request.metadata)
         for template in templates:
-            if template.metadata.name in named and _controls(workload.metadata, template):
+            if template.metadata.name in named and _is_controller(workload.metadata, template):
                 patch = {"metadata": {"ownerReferences": [msgspec.to_builtins(owner)]}}
                 with ignoring("NotFound", "Conflict"):
                     await self._client.patch_object(POD_TEMPLATE.seen_as(Object), template, patch)
@@ -193,7 +193,7 @@ def _as_object(template: PodTemplate) -> Object:
     return Object(metadata=template.metadata)
 
 
-def _controls(owner: ObjectMeta, obj: Any) -> bool:
+def _is_controller(owner: ObjectMeta, obj: Any) -> bool:
     controller = controller_of(obj.metadata)
     return controller is not None and controller.uid == owner.uid
 

@@ -81,7 +81,7 @@ _SWEEP = "sweep"  # not the key of a workload, which contains a namespace
 Waits = Callable[[Workload, str, str], None]
 
 # A callback with the outcome of a cycle and its duration in seconds.
-Cycled = Callable[[cycle.Outcome, float], None]
+Cycled = Callable[[cycle.CycleOutcome, float], None]
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ class AdmissionController(Reconciler):
             await self._clock.sleep(ASK_SECONDS)
         return None
 
-    async def _admit(self, admission: cycle.Admission) -> Workload:
+    async def _admit(self, admission: cycle.CycleAdmission) -> Workload:
         workload, assignment = admission.workload, admission.assignment
         obj = await self._read_latest(workload)
         now = self._clock.now()
@@ -230,7 +230,7 @@ class AdmissionController(Reconciler):
             )
         return result
 
-    def _preempt(self, decision: cycle.Preemption) -> None:
+    def _preempt(self, decision: cycle.CyclePreemption) -> None:
         """Evict the victims that are not evicted yet."""
         incoming = self._cache.workloads.get(decision.workload.whole)
         job_uid = incoming.metadata.labels.get(JOB_UID_LABEL, "") if incoming is not None else ""

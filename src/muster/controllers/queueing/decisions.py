@@ -8,7 +8,7 @@ from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.queueing.cache import QueueingCache
 from muster.queueing.decisions import describe_cycle
 from muster.queueing.model import WorkloadInfo
-from muster.queueing.scheduling.cycle import Outcome
+from muster.queueing.scheduling.cycle import CycleOutcome
 from muster.runtime.clock import Clock
 
 # The number of workloads whose jobs are remembered.
@@ -24,7 +24,7 @@ class CycleRecorder:
         self._clock = clock
         self._subjects: dict[str, Subject] = {}  # by the UID of the workload
 
-    def on_cycle(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
+    def on_cycle(self, outcome: CycleOutcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
         """Record the outcome of a cycle."""
         decisions = self._decisions
         records = describe_cycle(outcome, self._cache.tree, self._find_subject, decisions.is_news, self._clock.now())

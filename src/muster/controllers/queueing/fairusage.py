@@ -29,7 +29,7 @@ from muster.controllers.queueing.indexes import LOCAL_QUEUES_BY_CLUSTER_QUEUE, b
 from muster.queueing.elastic.growth import whole_key
 from muster.queueing.model import Usage, WorkloadInfo
 from muster.queueing.pending import usagestatus
-from muster.queueing.pending.usage import Account, Accounts, Decay
+from muster.queueing.pending.usage import Accounts, Decay, RecentUsage
 from muster.queueing.quota.tree import Node
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -169,7 +169,7 @@ class FairUsageController(Reconciler):
             return None
         return min(sampling, sampling - (now - account.updated)).total_seconds()
 
-    def _open_account(self, key: str, local: LocalQueue | None, now: datetime) -> Account:
+    def _open_account(self, key: str, local: LocalQueue | None, now: datetime) -> RecentUsage:
         """Return the account of a LocalQueue; a new account starts from the status."""
         account = self._accounts.get(key)
         if account is not None:
@@ -178,7 +178,7 @@ class FairUsageController(Reconciler):
         self._accounts.restore(key, past.consumed, past.updated)
         return past
 
-    def _settle(self, key: str, account: Account, current: dict[str, float], now: datetime) -> bool:
+    def _settle(self, key: str, account: RecentUsage, current: dict[str, float], now: datetime) -> bool:
         """Replace penalties by consumption once the reservations are written; return whether there were any."""
         settled = False
         for workload in account.penalties:
@@ -192,7 +192,7 @@ class FairUsageController(Reconciler):
                 settled = True
         return settled
 
-    def _show(self, key: str, local: LocalQueue, account: Account, *, used: bool) -> None:
+    def _show(self, key: str, local: LocalQueue, account: RecentUsage, *, used: bool) -> None:
         old = self._shown.get(key) or _status_of(local)
         node = self._cache.tree.queues.get(local.spec.cluster_queue)
         covered = [name for group in node.policy.groups for name in group.resources] if node is not None else []

@@ -17,7 +17,7 @@ from muster.controllers.customlabels import CustomLabels
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, name_metric
 from muster.queueing.model import FlavorResource, Quota, Usage
-from muster.queueing.quota.tallies import Tally
+from muster.queueing.quota.tallies import WorkloadSums
 from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.fairness import share
 from muster.runtime.metrics import Gauges
@@ -26,7 +26,7 @@ from muster.runtime.objects import split_key
 _STATES = ("pending", "active", "terminating")
 _STATUSES = ("True", "False", "Unknown")
 
-_HOLDINGS: tuple[tuple[str, str, Callable[[Tally], Usage]], ...] = (
+_HOLDINGS: tuple[tuple[str, str, Callable[[WorkloadSums], Usage]], ...] = (
     ("resource_reservation", "The quota that workloads hold", lambda tally: tally.reserved),
     ("resource_usage", "The quota that admitted workloads hold", lambda tally: tally.used),
 )
@@ -143,13 +143,13 @@ class QueueGauges:
         yield local(
             "local_queue_pending_workloads",
             "The number of pending workloads",
-            (row for key, counts in self._local_counts() for row in _pending_rows(_local(key), counts)),
+            (row for key, counts in self._local_counts() for row in _pending_rows(_split_key(key), counts)),
             more=("status",),
         )
         yield local(
             "local_queue_reserving_active_workloads",
             "The number of workloads that hold quota",
-            ((_local(key), tally.reserving) for key, tally in tallies),
+            ((_split_key(key), tally.reserving) for key, tally in tallies),
         )
         yield local(
             "local_queue_admitted_active_workloads",
@@ -161,7 +161,7 @@ class QueueGauges:
             "local_queue_status",
             "1 for the status of the condition Active",
             (
-                ((*_local(key), status), float(status == self._active_status(key)))
+                ((*_split_key(key), status), float(status == self._active_status(key)))
                 for key, _ in tallies
                 for status in _STATUSES
             ),
@@ -172,7 +172,7 @@ class QueueGauges:
                 "local_queue_admission_fair_sharing_usage",
                 "Past usage and penalties of the LocalQueue, by the weights of resources and its own weight",
                 [
-                    ((*_local(key), queue), self._cache.queues.usage.get(key, 0.0))
+                    ((*_split_key(key), queue), self._cache.queues.usage.get(key, 0.0))
                     for key, queue in self._list_measured()
                     if self._everywhere or self._orders_by_usage(queue)
                 ],
@@ -182,7 +182,7 @@ class QueueGauges:
             yield local(
                 f"local_queue_{name}",
                 text,
-                [row for key, tally in tallies for row in _amount_rows(_local(key), usage_of(tally))],
+                [row for key, tally in tallies for row in _amount_rows(_split_key(key), usage_of(tally))],
                 more=("flavor", "resource"),
             )
 
@@ -269,7 +269,7 @@ class QueueGauges:
     def _count_admitted_in(self, local_queue: str, number: int) -> _Values:
         queue = self._cache.local_queues.get(local_queue)
         node = self._cache.tree.queues.get(queue.spec.cluster_queue) if queue is not None else None
-        return self._count_admitted(_local(local_queue), node, number, local_queue) if node is not None else ()
+        return self._count_admitted(_split_key(local_queue), node, number, local_queue) if node is not None else ()
 
     def _label_values(self, workload: str) -> tuple[str, ...]:
         obj = self._cache.workloads.get(workload)
@@ -286,8 +286,8 @@ class QueueGauges:
         active = find(obj.status.conditions, ACTIVE) if obj is not None else None
         return active.status if active is not None else "Unknown"
 
-    def _local_tallies(self) -> Iterator[tuple[str, Tally]]:
-        nothing = Tally()
+    def _local_tallies(self) -> Iterator[tuple[str, WorkloadSums]]:
+        nothing = WorkloadSums()
         for key, queue in self._list_measured():
             node = self._cache.tree.queues.get(queue)
             yield key, node.tallies.of(key) if node is not None else nothing
@@ -338,7 +338,7 @@ def _share_of(node: Node) -> float:
     return nan if node_share.infinite else float(node_share.value)
 
 
-def _local(key: str) -> tuple[str, str]:
+def _split_key(key: str) -> tuple[str, str]:
     namespace, name = split_key(key)
     return name, namespace
 

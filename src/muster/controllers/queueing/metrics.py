@@ -38,7 +38,7 @@ from muster.controllers.queueing.gauges import QueueGauges, gauges_of
 from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, name_metric
 from muster.controllers.waits import gate_seconds
 from muster.queueing.elastic.growth import has_grown
-from muster.queueing.scheduling.cycle import Outcome
+from muster.queueing.scheduling.cycle import CycleOutcome
 from muster.runtime.metrics import Gauges, Registry
 from muster.runtime.tallies import Series, Spread, Tally
 
@@ -225,7 +225,7 @@ class QueueingMetrics:
         cache.local_queues.on_change(self._local_queue_changed)
         registry.scraped(lambda: map(custom.extend, self._scrape()))
 
-    def on_cycle(self, outcome: Outcome, seconds: float) -> None:
+    def on_cycle(self, outcome: CycleOutcome, seconds: float) -> None:
         """Count an admission cycle and its duration."""
         if not outcome.nominations:
             return

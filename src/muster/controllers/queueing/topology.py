@@ -6,7 +6,7 @@ As long as no flavor has a topology nothing is counted, so that queues without o
 from collections.abc import Callable
 
 from muster.api.core import NODE, POD, Node, Pod
-from muster.queueing.topology.ledger import Ledger
+from muster.queueing.topology.ledger import CapacityLedger
 from muster.queueing.topology.occupants import read_occupied
 from muster.runtime.control.manager import Manager
 
@@ -14,7 +14,7 @@ from muster.runtime.control.manager import Manager
 class TopologyNodes:
     """The nodes and pods of a manager, which the ledger counts once `follow` is called."""
 
-    def __init__(self, manager: Manager, ledger: Ledger, helped: Callable[[], None]) -> None:
+    def __init__(self, manager: Manager, ledger: CapacityLedger, helped: Callable[[], None]) -> None:
         """Watch nodes and pods.
 
         helped: called when a change could help a workload that waits for topology domains.

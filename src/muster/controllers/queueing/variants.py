@@ -21,7 +21,7 @@ from muster.controllers.queueing.indexes import (
 )
 from muster.queueing.conditions import stamp_generation
 from muster.queueing.elastic.growth import make_resize_patch
-from muster.queueing.variants.decide import Change, FamilyPlan, decide
+from muster.queueing.variants.decide import FamilyPlan, WorkloadChange, decide
 from muster.queueing.variants.family import Family, flavors_of, has_quota, name_of, variant_of
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -120,7 +120,7 @@ class VariantController(Reconciler):
             message = f'Opened preemption gate for variant workload "{name_of(plan.opened)}"'
             self._record_event(plan.opened, "PreemptionUngatedVariant", message)
 
-    async def _write_change(self, change: Change) -> None:
+    async def _write_change(self, change: WorkloadChange) -> None:
         workload = change.workload
         patch: dict[str, Any] = {}
         if change.annotations:

@@ -33,7 +33,7 @@ class Look(StrEnum):
     GROW = "grow"
 
 
-class Agenda:
+class SchedulerAgenda:
     """A writer to the scheduler's queue. resizes: whether there are jobs whose size may change."""
 
     def __init__(self, queue: WorkQueue, roster: Roster, pending: PendingGangs, resizes: Callable[[], bool]) -> None:

@@ -27,14 +27,14 @@ from muster.gang.arrays import Ints
 from muster.gang.demands import Demand
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.order.ends import End, expected_end
+from muster.gang.order.ends import EndTime, expected_end
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen, find_fewest, place_enough
 from muster.gang.shapes import Asking, Shape, no_claims_known, shapes_of
 from muster.gang.topology import place_near
 
 
-class Ask(Struct, frozen=True, eq=False):
+class GangTurn(Struct, frozen=True, eq=False):
     """A turn of a gang, with all inputs of the decision about it.
 
     shapes: the shapes of its pods, by UID.
@@ -174,12 +174,12 @@ class Ask(Struct, frozen=True, eq=False):
         """Return a copy that is closed to one more node."""
         return replace(self, closed=self.closed | {node})
 
-    def end(self, now: float) -> End | None:
+    def end(self, now: float) -> EndTime | None:
         """Return when the turn's pods end if they start now; None if that is unknown."""
         return _find_end(self.gang, self.carrier, self.turn.pods, now)
 
 
-def _find_end(gang: Gang, carrier: Carrier | None, pods: Iterable[Pod], started: float) -> End | None:
+def _find_end(gang: Gang, carrier: Carrier | None, pods: Iterable[Pod], started: float) -> EndTime | None:
     """Return when the last of the pods ends; None if that is unknown."""
     source = gang.source
     carried = source.end(carrier.object, started) if source is not None and carrier is not None else None

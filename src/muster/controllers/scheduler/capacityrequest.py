@@ -23,7 +23,7 @@ from muster.api.groups.provisioning import (
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import ApiError
-from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.ask import GangTurn
 from muster.controllers.scheduler.carrier import Carrier
 from muster.gang.shapes import Shape
 from muster.runtime.control.controller import Result
@@ -69,7 +69,7 @@ class Need(Struct, frozen=True):
         return same and meta.deletion_timestamp is None
 
 
-def need_of(ask: Ask, provisioning_class: str) -> Need | None:
+def need_of(ask: GangTurn, provisioning_class: str) -> Need | None:
     """Return the need of a gang: all pods that it needs to start.
 
     Return None for a single pod, which autoscalers handle themselves, and for pods that claim devices or fit no node.
@@ -164,7 +164,7 @@ class CapacityRequests(Reconciler):
         # Only the autoscaler and the nodes depend on the status of a request.
         self._controller.watch(self._requests, _find_gang, when=lambda old, new: old is None or new is None)
 
-    def lacks(self, ask: Ask) -> None:
+    def lacks(self, ask: GangTurn) -> None:
         """Record that a gang lacks room."""
         need = need_of(ask, self._class)
         if need is None:

@@ -10,7 +10,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
 from muster.controllers.gangs import (
     PATIENCE_SECONDS,
-    Due,
+    DueTurns,
     Gang,
     GangSource,
     Members,
@@ -19,7 +19,7 @@ from muster.controllers.gangs import (
 )
 from muster.controllers.intents import find_unfinished_start
 from muster.controllers.scheduler.roster import Roster
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.quorum import Quorum
 from muster.runtime.objects import make_reference, meta_of
 
@@ -60,11 +60,11 @@ class Carriers:
         """Return the carrier of a gang."""
         return self._find(gang.source, key) if gang.source is not None else None
 
-    def due(self, key: str, roster: Roster) -> tuple[Carrier | None, Due]:
+    def due(self, key: str, roster: Roster) -> tuple[Carrier | None, DueTurns]:
         """Return the carrier of a gang, and the part of the gang to place now."""
         gang = roster.gangs.get(key)
         if gang is None or not gang.unbound:
-            return None, Due()
+            return None, DueTurns()
         if gang.source is None:
             return None, one_by_one(gang.unbound.values())
         carrier = self.of(key, gang)
@@ -79,7 +79,7 @@ class Carriers:
             return ()
         return gang.source.needs(carrier.object, gang.bound.values())
 
-    def end(self, key: str, gang: Gang, started: float) -> End | None:
+    def end(self, key: str, gang: Gang, started: float) -> EndTime | None:
         """Return when a gang that started at `started` ends, as far as its carrier says."""
         carrier = self.of(key, gang)
         return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None

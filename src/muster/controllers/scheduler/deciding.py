@@ -8,7 +8,7 @@ from msgspec import Struct
 from muster.controllers.scheduler.pending import Head, OrderCriteria, PendingGangs
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.placement import Refusal, taken_by
 from muster.gang.quorum import Chosen
 
@@ -35,23 +35,23 @@ class Asking(Protocol):
         """Return the pods to place and their nodes, in addition to the use in `taken`, or why no pod is placed."""
         ...
 
-    def end(self, now: float) -> End | None:
+    def end(self, now: float) -> EndTime | None:
         """Return when its pods end if they start now; None if that is unknown."""
         ...
 
 
-class Kept(Struct, frozen=True):
+class KeptRoom(Struct, frozen=True):
     """The answer that there is room, but it is kept for the head, or (None) for gangs whose victims freed it."""
 
     head: Head | None = None
 
 
-def decide_start(pending: PendingGangs, ask: Asking, capacity: Capacity, now: float) -> Chosen | Refusal | Kept:
+def decide_start(pending: PendingGangs, ask: Asking, capacity: Capacity, now: float) -> Chosen | Refusal | KeptRoom:
     """Return the pods that start now and their nodes, or why none does; record the answer in `pending`."""
     outcome: Chosen | Refusal | None = pending.get_refusal(ask.alike)
     if outcome is None:
         if (head := pending.recall_delayed_head(ask.key, ask.alike, ask.criteria, ask.end(now))) is not None:
-            return Kept(head)
+            return KeptRoom(head)
         outcome = ask.place(capacity)
     if isinstance(outcome, Refusal):
         pending.record_refusal(ask.alike, outcome)
@@ -59,9 +59,9 @@ def decide_start(pending: PendingGangs, ask: Asking, capacity: Capacity, now: fl
     if (nominated := pending.sum_nominated_room(ask.key, ask.criteria)) is not None:
         outcome = ask.place(capacity, nominated)
         if isinstance(outcome, Refusal):
-            return Kept()
+            return KeptRoom()
     if pending.head is not None:
         taken, end = taken_by(capacity, outcome.placement), ask.end(now)
         if (head := pending.find_delayed_head(ask.key, ask.alike, ask.criteria, taken, end, now)) is not None:
-            return Kept(head)
+            return KeptRoom(head)
     return outcome

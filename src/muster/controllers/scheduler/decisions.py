@@ -7,13 +7,13 @@ from datetime import datetime
 from muster.api.core import Pod
 from muster.api.meta import controller_of
 from muster.api.ours.decisions import Decision, Other, Subject
+from muster.api.pods import get_priority as priority_of
 from muster.api.pods import job_of
-from muster.api.pods import priority as priority_of
 from muster.api.values import durations
 from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.gangs import Gang
-from muster.controllers.scheduler.ask import Ask
-from muster.gang.order.preemption import Preemption
+from muster.controllers.scheduler.ask import GangTurn
+from muster.gang.order.preemption import GangPreemption
 from muster.runtime.clock import Clock
 from muster.runtime.objects import split_key
 
@@ -99,7 +99,7 @@ class PlacementRecorder:
         self._decisions = decisions
         self._clock = clock
 
-    def record_placement(self, ask: Ask, bindings: Sequence[tuple[Pod, str]]) -> None:
+    def record_placement(self, ask: GangTurn, bindings: Sequence[tuple[Pod, str]]) -> None:
         """Record that pods were bound to nodes."""
         now, nodes = self._clock.now(), Counter(node for _, node in bindings)
         waited = (now - ask.criteria.created).total_seconds()
@@ -114,7 +114,7 @@ class PlacementRecorder:
             )
         )
 
-    def waits(self, ask: Ask, rule: str, because: str, other: str = "") -> None:
+    def waits(self, ask: GangTurn, rule: str, because: str, other: str = "") -> None:
         """Record that a gang waits, and by which rule. other: the gang that the nodes are kept for."""
         subject = find_gang_subject(ask.key, ask.turn.pods)
         if self._decisions.is_news(subject, "Unplaced", rule):
@@ -131,13 +131,13 @@ class PlacementRecorder:
                 )
             )
 
-    def gives_back(self, ask: Ask, timeout: int) -> None:
+    def gives_back(self, ask: GangTurn, timeout: int) -> None:
         """Record that a broken gang gives its nodes back. timeout: how long it waited, in nanoseconds."""
         subject = find_gang_subject(ask.key, ask.turn.pods)
         lacking = len(ask.turn.pods)
         self._decisions.add(describe_give_back(subject, self._clock.now(), lacking=lacking, timeout=timeout))
 
-    def preempts(self, ask: Ask, plan: Preemption, gangs: Mapping[str, Gang]) -> None:
+    def preempts(self, ask: GangTurn, plan: GangPreemption, gangs: Mapping[str, Gang]) -> None:
         """Record a preemptor and its victims."""
         now, by = self._clock.now(), find_gang_subject(ask.key, ask.turn.pods)
         preemptor = Other(by.job, by.uid, priority=ask.criteria.priority)

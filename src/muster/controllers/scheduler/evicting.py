@@ -18,8 +18,8 @@ from muster.api.core import POD, Pod
 from muster.api.ours.interruptions import PREEMPTED_ANNOTATION
 from muster.api.pods import is_deleting, is_finished, job_reference
 from muster.api.status import ApiError
-from muster.controllers.scheduler.ask import Ask
-from muster.controllers.scheduler.state import Displaced, Victim
+from muster.controllers.scheduler.ask import GangTurn
+from muster.controllers.scheduler.state import Displaced, VictimPod
 from muster.gang.placement import Placement
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import Recorder
@@ -54,7 +54,7 @@ class Evictor:
         await _apply_to_all(victims, self._evict)
         self._displaced.forget_evicted()
 
-    async def nominate(self, ask: Ask, placement: Placement | None) -> None:
+    async def nominate(self, ask: GangTurn, placement: Placement | None) -> None:
         """Record on the pods the nodes where they will be bound; None clears the record."""
         limit = asyncio.Semaphore(AT_ONCE)
 
@@ -74,7 +74,7 @@ class Evictor:
                     named.append(one(pod, node))
         await asyncio.gather(*named)
 
-    async def _unmark(self, uid: str, victim: Victim) -> None:
+    async def _unmark(self, uid: str, victim: VictimPod) -> None:
         if uid in self._displaced.spared:
             await self._restore_finalizer(uid, victim.pod, {PREEMPTED_ANNOTATION: None})
             self._displaced.spared.pop(uid, None)
@@ -94,7 +94,7 @@ class Evictor:
             patch = {"annotations": annotations} | ({"finalizers": [TRACKING_FINALIZER]} if tracked else {})
             await self._client.patch_object(POD, current, {"metadata": patch}, type=STRATEGIC_MERGE_PATCH)
 
-    async def _mark(self, uid: str, victim: Victim) -> None:
+    async def _mark(self, uid: str, victim: VictimPod) -> None:
         """Mark a pod as a victim. A pod that has ended is counted by its Job instead, and is not evicted."""
         pod, annotations = victim.pod, {PREEMPTED_ANNOTATION: victim.message}
         uncounted = {} if self._runs_jobs else UNTRACK
@@ -113,7 +113,7 @@ class Evictor:
         # One failure too many in the count does less harm than half a gang that stays.
         await self._patch(pod, {"metadata": {"annotations": annotations}})
 
-    async def _evict(self, uid: str, victim: Victim) -> None:
+    async def _evict(self, uid: str, victim: VictimPod) -> None:
         """Evict a marked pod, unless it was spared meanwhile."""
         if uid not in self._displaced.chosen:
             return
@@ -143,11 +143,11 @@ class Evictor:
             )
 
 
-async def _apply_to_all(victims: Mapping[str, Victim], act: Callable[[str, Victim], Awaitable[None]]) -> None:
+async def _apply_to_all(victims: Mapping[str, VictimPod], act: Callable[[str, VictimPod], Awaitable[None]]) -> None:
     """Apply `act` to all victims, some concurrently. Raises the first error, after all have been tried."""
     limit = asyncio.Semaphore(AT_ONCE)
 
-    async def one(uid: str, victim: Victim) -> None:
+    async def one(uid: str, victim: VictimPod) -> None:
         async with limit:
             await act(uid, victim)
 

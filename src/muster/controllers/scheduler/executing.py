@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from muster.controllers.elastic.placement import Sizes
-from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.ask import GangTurn
 from muster.controllers.scheduler.binding import Binder, Refusals
 from muster.controllers.scheduler.capacityrequest import CapacityRequests
 from muster.controllers.scheduler.carrier import Carrier
@@ -49,7 +49,7 @@ class Executor:
     requests: CapacityRequests | None
     clock: Clock
 
-    async def wait_for_room(self, ask: Ask, refusal: Refusal, now: float) -> None:
+    async def wait_for_room(self, ask: GangTurn, refusal: Refusal, now: float) -> None:
         """Let a gang without room wait; if it is the first that waits, reserve room for it or preempt."""
         state = self.state
         sentence, plan = explain(state.roster.capacity, refusal, sum(ask.fewest.values()), ask.turn.demand), None
@@ -72,7 +72,7 @@ class Executor:
             await self.evictor.nominate(ask, plan.placement)
         await self._publish_wait(ask, sentence)
 
-    async def wait_for_head(self, ask: Ask, head: Head | None, now: float) -> None:
+    async def wait_for_head(self, ask: GangTurn, head: Head | None, now: float) -> None:
         """Let a gang wait although there is room.
 
         The gang would delay the head, or victims freed the room for another gang.
@@ -87,7 +87,7 @@ class Executor:
         self.records.waits(ask, NODES_KEPT, sentence, name)
         await self._keep_back(ask, sentence)
 
-    async def wait_for_devices(self, ask: Ask) -> None:
+    async def wait_for_devices(self, ask: GangTurn) -> None:
         """Let a gang wait for devices.
 
         There are enough, but no node has a set that suits the pod's claims together.
@@ -97,7 +97,7 @@ class Executor:
         self.records.waits(ask, DEVICES_DIFFER, sentence)
         await self._keep_back(ask, sentence, rest="the rest no longer fits")
 
-    async def replan(self, ask: Ask, refusals: Refusals) -> None:
+    async def replan(self, ask: GangTurn, refusals: Refusals) -> None:
         """Place pods whose binding was refused on other nodes, or let their gang start over."""
         starts_over = close_refused_nodes(self.state, ask, refusals, self.clock.monotonic())
         refused = next(pod for pod in ask.turn.pods if pod.metadata.uid in refusals)
@@ -140,7 +140,7 @@ class Executor:
         await self.binder.take_back(decision.pods)
 
     async def _keep_back(
-        self, ask: Ask, sentence: str, rest: str = "the nodes for the rest are kept for another gang"
+        self, ask: GangTurn, sentence: str, rest: str = "the nodes for the rest are kept for another gang"
     ) -> None:
         """Add a gang to the waiting ones, take its half back if half of it is bound, and publish why it waits.
 
@@ -150,11 +150,11 @@ class Executor:
         await self.take_back_half(ask.key, ask.carrier, rest)
         await self._publish_wait(ask, sentence)
 
-    def _add_waiter(self, ask: Ask) -> None:
+    def _add_waiter(self, ask: GangTurn) -> None:
         self.metrics.attempted("unschedulable", len(ask.turn.pods))
         add_waiter(self.state, ask)
 
-    async def _publish_wait(self, ask: Ask, sentence: str) -> None:
+    async def _publish_wait(self, ask: GangTurn, sentence: str) -> None:
         """Publish why a gang waits, and for which demand, unless that is published already."""
         sentence = " ".join(filter(None, (sentence, describe_demand(ask.turn.demand, len(ask.turn.pods)))))
         if ask.turn.repairs:
@@ -163,7 +163,7 @@ class Executor:
             await self.teller.waits(ask.turn.pods, ask.carrier, sentence)
             self.state.pending.record_published_reason(ask.key, sentence)
 
-    def _give_back(self, ask: Ask) -> str:
+    def _give_back(self, ask: GangTurn) -> str:
         """Let a broken gang give its nodes back at its time; return what to publish about that."""
         sentence, message = decide_give_back(self.state, ask, self.clock.monotonic(), self.clock.now())
         if message:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from muster.api.core import Pod
-from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.ask import GangTurn
 from muster.controllers.scheduler.binding import Refusals, come_again
 from muster.controllers.scheduler.state import REST_SECONDS, SchedulerState
 
@@ -25,7 +25,7 @@ class TakeBack(Struct, frozen=True):
     again: bool
 
 
-def close_refused_nodes(state: SchedulerState, ask: Ask, refusals: Refusals, now: float) -> bool:
+def close_refused_nodes(state: SchedulerState, ask: GangTurn, refusals: Refusals, now: float) -> bool:
     """Close the nodes whose bindings the server refused to the pods; return whether their gang has to start over.
 
     now: monotonic.

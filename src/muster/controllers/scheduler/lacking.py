@@ -1,7 +1,7 @@
 """Decide when users are told that a gang lacks pods, or its carrier."""
 
 from muster.api.core import Pod
-from muster.controllers.scheduler.state import Lack, SchedulerState
+from muster.controllers.scheduler.state import SchedulerState, WaitReason
 
 # A gang that lacks pods for this many seconds is reported.
 LACKING_SECONDS = 1.0
@@ -17,13 +17,13 @@ def decide_report(state: SchedulerState, key: str, sentence: str, now: float) ->
     if not sentence or gang is None or not gang.unbound:
         state.lacking.pop(key, None)
         return None
-    last = state.lacking.get(key, Lack(now, sentence, ""))
+    last = state.lacking.get(key, WaitReason(now, sentence, ""))
     since = last.since if last.sentence == sentence else now
     if sentence == last.published:
-        state.lacking[key] = Lack(since, sentence, sentence)
+        state.lacking[key] = WaitReason(since, sentence, sentence)
         return None
     if since + LACKING_SECONDS > now:
-        state.lacking[key] = Lack(since, sentence, last.published)
+        state.lacking[key] = WaitReason(since, sentence, last.published)
         return since + LACKING_SECONDS - now
-    state.lacking[key] = Lack(since, sentence, sentence)
+    state.lacking[key] = WaitReason(since, sentence, sentence)
     return next(iter(gang.unbound.values()))

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.order.ends import End
-from muster.gang.order.ledger import Ledger
+from muster.gang.order.ends import EndTime
+from muster.gang.order.ledger import GangLedger
 from muster.gang.order.reservation import (
     MOST_OVERTAKINGS,
     Reservation,
@@ -94,7 +94,7 @@ class PendingGangs:
     All state is a cache, except how often a present or former head was passed.
     """
 
-    def __init__(self, room: Room, running: Callable[[float], Ledger], overtakings: int = MOST_OVERTAKINGS) -> None:
+    def __init__(self, room: Room, running: Callable[[float], GangLedger], overtakings: int = MOST_OVERTAKINGS) -> None:
         """Start empty.
 
         running: returns the running gangs at a time, in seconds since the epoch.
@@ -309,7 +309,9 @@ class PendingGangs:
         """Return whether the head comes before another gang, by the present shares of their tenants."""
         return self.rank(head.key, head.criteria) < self.rank(key, criteria)
 
-    def recall_delayed_head(self, key: str, alike: Hashable, criteria: OrderCriteria, end: End | None) -> Head | None:
+    def recall_delayed_head(
+        self, key: str, alike: Hashable, criteria: OrderCriteria, end: EndTime | None
+    ) -> Head | None:
         """Return the head if it prevented the start of a gang of this class, and nothing has changed since.
 
         Return None if that is not known.
@@ -329,7 +331,7 @@ class PendingGangs:
         return self._kept
 
     def find_delayed_head(
-        self, key: str, alike: Hashable, criteria: OrderCriteria, taken: Ints, end: End | None, now: float
+        self, key: str, alike: Hashable, criteria: OrderCriteria, taken: Ints, end: EndTime | None, now: float
     ) -> Head | None:
         """Return the head if a gang that fits must not start, because it would delay the head.
 

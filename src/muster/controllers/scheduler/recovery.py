@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, QUEUE_NAME_LABEL
 from muster.api.values import durations
-from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.ask import GangTurn
 from muster.controllers.scheduler.binding import come_again
 from muster.controllers.scheduler.state import SchedulerState
 from muster.gang.order.recovery import gives_back_at
@@ -18,7 +18,7 @@ from muster.gang.order.recovery import gives_back_at
 _QUEUE_LABELS = (QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, CLUSTER_QUEUE_NAME_LABEL)
 
 
-def decide_give_back(state: SchedulerState, ask: Ask, now: float, time: datetime) -> tuple[str, str]:
+def decide_give_back(state: SchedulerState, ask: GangTurn, now: float, time: datetime) -> tuple[str, str]:
     """Choose the pods of a broken gang without room as victims, if it waited long enough.
 
     Return the sentence on when it gives its nodes back, and why it does so now; each is "" if it does not.
@@ -42,7 +42,7 @@ def decide_give_back(state: SchedulerState, ask: Ask, now: float, time: datetime
     return f" It gives all its nodes back at {moment:%Y-%m-%dT%H:%M:%SZ}, unless it is whole by then.", message
 
 
-def _is_left_alone(state: SchedulerState, ask: Ask) -> bool:
+def _is_left_alone(state: SchedulerState, ask: GangTurn) -> bool:
     metas = [pod.metadata for pod in ask.turn.pods[:1]] + ([ask.carrier.meta] if ask.carrier is not None else [])
     queued = any(label in meta.labels for meta in metas for label in _QUEUE_LABELS)
     return (queued and state.rules.queues_recover) or not come_again(ask.gang.bound.values())

@@ -15,8 +15,8 @@ from muster.api.pods import is_finished
 from muster.controllers.gangs import Gang, GangSource, gang_of, is_preempted
 from muster.gang.nodes.capacity import Capacity, Strategy
 from muster.gang.nodes.devices import Devices, Matcher, match_nothing
-from muster.gang.order.ends import End, expected_end
-from muster.gang.order.ledger import Ledger, Running
+from muster.gang.order.ends import EndTime, expected_end
+from muster.gang.order.ledger import GangLedger, RunningGang
 from muster.gang.order.shares import Shares
 from muster.gang.shapes import Guest, guest_of, shape_of
 from muster.runtime.objects import key_of, meta_of
@@ -25,10 +25,10 @@ from muster.runtime.objects import key_of, meta_of
 LATE_SECONDS = 60.0
 
 # Returns when a gang that started at the given time ends, by its carrier.
-Carried: TypeAlias = Callable[[str, Gang, float], End | None]
+Carried: TypeAlias = Callable[[str, Gang, float], EndTime | None]
 
 
-class Change(Struct, frozen=True):
+class RosterChange(Struct, frozen=True):
     """The effect of a pod's event on the gangs.
 
     key: the pod's gang.
@@ -82,9 +82,9 @@ class Roster:
         return Capacity(self._strategy)
 
     @cached_property
-    def _running(self) -> Ledger:
+    def _running(self) -> GangLedger:
         """The running gangs, updated on demand."""
-        return Ledger()
+        return GangLedger()
 
     def node_changed(self, old: Node | None, new: Node | None) -> bool:
         """Update a node that was added, changed or deleted; return whether that could help a waiting pod."""
@@ -156,7 +156,7 @@ class Roster:
         if pod.spec.resource_claims:
             self._equip_again(self.devices.seat(pod, node))
 
-    def pod_changed(self, old: Pod | None, new: Pod | None) -> Change:
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> RosterChange:
         """Update a pod that was added, changed or deleted; return the effect on the gangs."""
         pod = new if new is not None else old
         assert pod is not None
@@ -202,7 +202,7 @@ class Roster:
             due |= _summarise(old) != _summarise(new)
         elif pod.spec.scheduling_gates or (old is not None and old.spec.scheduling_gates):
             self._update_other(key, uid, new if holds and pod.spec.scheduling_gates else None)
-        return Change(key, before, due=due, freed=freed, moved=moved)
+        return RosterChange(key, before, due=due, freed=freed, moved=moved)
 
     def _release(self, uid: str) -> bool:
         """Release the room and devices of a pod, and its share; return whether it had room."""
@@ -255,20 +255,20 @@ class Roster:
             gang.version += 1
             self._sent[uid] = node
 
-    def running(self, now: float, carried: Carried) -> Ledger:
+    def running(self, now: float, carried: Carried) -> GangLedger:
         """Return the running gangs, with their start and expected end. now: seconds since the epoch."""
         for key in self._stale:
             gang = self.gangs.get(key)
             if gang is not None and gang.bound:
-                self._running.set(key, _running(key, gang, now, carried), self.capacity)
+                self._running.set(key, _make_running(key, gang, now, carried), self.capacity)
             else:
                 self._running.drop(key)
         self._stale.clear()
         going = self.going(now)
         others = {
-            "assumed": Running(tuple(self._assumed), now),
-            "going": Running(tuple(going), 0.0, End(now, is_enforced=True)),
-            "late": Running(tuple(self.leaving.keys() - going), 0.0),
+            "assumed": RunningGang(tuple(self._assumed), now),
+            "going": RunningGang(tuple(going), 0.0, EndTime(now, is_enforced=True)),
+            "late": RunningGang(tuple(self.leaving.keys() - going), 0.0),
         }
         for name, running in others.items():  # keys of gangs contain a slash, so these differ
             self._running.set(name, running, self.capacity)
@@ -332,12 +332,12 @@ def started_at(pod: Pod, now: float) -> float:
     return pod.status.start_time.timestamp() if pod.status.start_time is not None else now
 
 
-def _running(key: str, gang: Gang, now: float, carried: Carried) -> Running:
+def _make_running(key: str, gang: Gang, now: float, carried: Carried) -> RunningGang:
     started = min(started_at(pod, now) for pod in gang.bound.values())
     end = carried(key, gang, started)
     ends = [expected_end(pod, started, end) for pod in gang.bound.values()]
     last = None if None in ends else max((end for end in ends if end is not None), key=lambda end: end.at)
-    return Running(tuple(gang.bound), started, last)
+    return RunningGang(tuple(gang.bound), started, last)
 
 
 def _learns_claims(old: Pod | None, new: Pod | None) -> bool:

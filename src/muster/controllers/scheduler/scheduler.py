@@ -28,14 +28,14 @@ from muster.api.status import ApiError
 from muster.api.values.durations import SECOND
 from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.elastic.placement import Sizes
-from muster.controllers.gangs import SCHEDULERS, Due, Gang, GangSource, Turn, is_counted, shrunk_to
+from muster.controllers.gangs import SCHEDULERS, DueTurns, Gang, GangSource, Turn, is_counted, shrunk_to
 from muster.controllers.intents import read_intent
-from muster.controllers.scheduler.agenda import SHRINK_SECONDS, Agenda, Look
-from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.agenda import SHRINK_SECONDS, Look, SchedulerAgenda
+from muster.controllers.scheduler.ask import GangTurn
 from muster.controllers.scheduler.binding import Binder
 from muster.controllers.scheduler.capacityrequest import CapacityRequests
 from muster.controllers.scheduler.carrier import Carrier, Carriers
-from muster.controllers.scheduler.deciding import Kept, decide_start
+from muster.controllers.scheduler.deciding import KeptRoom, decide_start
 from muster.controllers.scheduler.decisions import PlacementRecorder
 from muster.controllers.scheduler.donejobs import DoneJobs
 from muster.controllers.scheduler.evicting import Evictor
@@ -48,7 +48,7 @@ from muster.controllers.scheduler.state import Rules, SchedulerState
 from muster.controllers.scheduler.telling import Teller
 from muster.controllers.scheduler.victims import Victims
 from muster.gang.demands import Demand
-from muster.gang.elastic import Waiting
+from muster.gang.elastic import WaitingGang
 from muster.gang.nodes.capacity import Strategy
 from muster.gang.nodes.devices import Matcher, match_nothing
 from muster.gang.placement import Refusal
@@ -107,7 +107,7 @@ class Scheduler(Reconciler):
             roster, carriers, pending,
             Victims(roster, carriers.needs, settings.minimum_run_time / SECOND),
             manager.informer(POD_DISRUPTION_BUDGET, optional=True).all,
-            Agenda(self._controller.queue, roster, pending, lambda: self._sizes.active),
+            SchedulerAgenda(self._controller.queue, roster, pending, lambda: self._sizes.active),
             Rules(settings.recovery_timeout, queues_recover),
         )  # fmt: skip
         self._binder = Binder(self._client, self._clock, roster)
@@ -278,7 +278,7 @@ class Scheduler(Reconciler):
             await self._binder.record_held(carrier, most)
         self._state.shrunk.discard(key)
 
-    def _split_turns(self, due: Due) -> Iterator[Turn]:
+    def _split_turns(self, due: DueTurns) -> Iterator[Turn]:
         """Yield the turns of a gang. While nodes are reserved, each pod of a next wave has its own turn."""
         for turn in due.turns:
             yield from turn.one_by_one() if self._state.pending.keeps_nodes else (turn,)
@@ -308,13 +308,13 @@ class Scheduler(Reconciler):
                 name = key_of(carrier.object if carrier is not None else pods[0])
                 priority = self._state.roster.gangs[key].priority
                 shapes = count_shapes(pods, self._state.roster.capacity.watched, self._state.roster.devices.ask)
-                waiting.append(Waiting(key, name, priority, shapes, count))
+                waiting.append(WaitingGang(key, name, priority, shapes, count))
         roster = self._state.roster
         around = roster.capacity, roster.gangs, roster.leaving
         again = await self._sizes.resize(*around, waiting, grow=grow, asking=roster.devices.ask)
         return SHRINK_SECONDS if again else None
 
-    def _make_ask(self, key: str, turn: Turn, carrier: Carrier | None) -> Ask | None:
+    def _make_ask(self, key: str, turn: Turn, carrier: Carrier | None) -> GangTurn | None:
         """Return the request of a turn; None if its pods need not be placed any more, which the next event handles."""
         capacity, gang = self._state.roster.capacity, self._state.roster.gangs.get(key)
         if gang is None or not all(pod.metadata.uid in gang.unbound for pod in turn.pods):
@@ -322,9 +322,9 @@ class Scheduler(Reconciler):
         if sum(self._state.roster.unassume(pod.metadata.uid) for pod in turn.pods):  # left by an interrupted attempt
             self._state.pending.drop_refusals()
         closed = self._state.half_bound.find_closed(turn.pods, self._clock.monotonic())
-        return Ask.of(key, gang, turn, carrier, capacity, closed, self._state.roster.devices.ask)
+        return GangTurn.of(key, gang, turn, carrier, capacity, closed, self._state.roster.devices.ask)
 
-    async def _place(self, ask: Ask) -> bool:
+    async def _place(self, ask: GangTurn) -> bool:
         """Bind the pods of a turn together if they may start; return whether they did.
 
         No other task runs between the decision and the assignment.
@@ -335,7 +335,7 @@ class Scheduler(Reconciler):
         if isinstance(outcome, Refusal):
             await self._executor.wait_for_room(ask, outcome, now)
             return False
-        if isinstance(outcome, Kept):
+        if isinstance(outcome, KeptRoom):
             await self._executor.wait_for_head(ask, outcome.head, now)
             return False
         chosen = self._pick_devices(ask, outcome)
@@ -344,7 +344,7 @@ class Scheduler(Reconciler):
             return False
         return await self._start(ask, chosen)
 
-    def _pick_devices(self, ask: Ask, chosen: Chosen) -> Chosen | None:
+    def _pick_devices(self, ask: GangTurn, chosen: Chosen) -> Chosen | None:
         """Pick the devices that the pods claim. If a node has too few, place the gang without that node."""
         if not any(pod.spec.resource_claims for pod in ask.turn.pods):
             return chosen
@@ -360,7 +360,7 @@ class Scheduler(Reconciler):
             chosen = outcome
         return None
 
-    async def _start(self, ask: Ask, chosen: Chosen) -> bool:
+    async def _start(self, ask: GangTurn, chosen: Chosen) -> bool:
         """Bind pods to their chosen nodes; they use the nodes' room from now on."""
         bindings = ask.bindings(chosen)
         self._state.stop_waiting(ask.key)

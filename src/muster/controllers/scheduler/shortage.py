@@ -4,18 +4,18 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import partial
 
-from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.ask import GangTurn
 from muster.controllers.scheduler.pending import Head, Waiter
 from muster.controllers.scheduler.state import SchedulerState
 from muster.gang.nodes.holdings import Holdings
-from muster.gang.order.preemption import Preemption, Protected
+from muster.gang.order.preemption import GangPreemption, Protected
 from muster.runtime.objects import key_of, split_key
 
 # The seconds that elastic gangs get to shrink for another gang before victims are evicted.
 PREEMPT_SECONDS = 1.0
 
 
-def add_waiter(state: SchedulerState, ask: Ask) -> None:
+def add_waiter(state: SchedulerState, ask: GangTurn) -> None:
     """Add a gang to those that wait."""
     waiter = state.pending.get(ask.key)
     if ask.turn.repairs and (waiter is None or not waiter.criteria.broken):
@@ -25,7 +25,7 @@ def add_waiter(state: SchedulerState, ask: Ask) -> None:
     state.pending.wait(ask.key, Waiter(ask.alike, ask.criteria))
 
 
-def reserve_room(state: SchedulerState, ask: Ask, now: float) -> str:
+def reserve_room(state: SchedulerState, ask: GangTurn, now: float) -> str:
     """Reserve room for a gang if it is the first that waits; return what to publish about that."""
     pending = state.pending
     waiter, placing = Waiter(ask.alike, ask.criteria), partial(ask.placing, state.roster.capacity)
@@ -45,7 +45,9 @@ def reserve_room(state: SchedulerState, ask: Ask, now: float) -> str:
     return f" It goes first{expected}." if expected else ""
 
 
-def find_victims(state: SchedulerState, ask: Ask, now: float, *, resizes: bool) -> tuple[Preemption | None, str]:
+def find_victims(
+    state: SchedulerState, ask: GangTurn, now: float, *, resizes: bool
+) -> tuple[GangPreemption | None, str]:
     """Find victims for a gang, and nominate their room to it; return the plan, and what to publish about it.
 
     resizes: whether there are elastic gangs, which shrink before anything is evicted.
@@ -62,7 +64,7 @@ def find_victims(state: SchedulerState, ask: Ask, now: float, *, resizes: bool) 
     nominated = pending.sum_nominated_room(ask.key, ask.criteria)
     taken = leaving if nominated is None else leaving + nominated
     plan = victims.decide(ask, state.list_budgets(), taken, now, broken)
-    if isinstance(plan, Preemption):
+    if isinstance(plan, GangPreemption):
         pending.nominate(ask.key, ask.criteria, plan.placement)
         agenda.later(victims.gone_by(plan, now) - now)  # pods that are not gone by then no longer count as leaving
         # The next gang of the class may find victims, too.
@@ -84,7 +86,7 @@ def find_victims(state: SchedulerState, ask: Ask, now: float, *, resizes: bool) 
     return None, words
 
 
-def choose_victims(state: SchedulerState, ask: Ask, plan: Preemption) -> int:
+def choose_victims(state: SchedulerState, ask: GangTurn, plan: GangPreemption) -> int:
     """Choose the victims of a plan, which are evicted next; return how many there are."""
     state.displaced.spare_victims_of(ask.key)
     name = split_key(ask.key)[0] if ask.carrier is not None else key_of(ask.turn.pods[0])
@@ -96,7 +98,7 @@ def choose_victims(state: SchedulerState, ask: Ask, plan: Preemption) -> int:
     return sum(map(len, plan.victims.values()))
 
 
-def _describe_victims(plan: Preemption, broken: Collection[str]) -> str:
+def _describe_victims(plan: GangPreemption, broken: Collection[str]) -> str:
     """Return the sentences on how many pods are being evicted for a gang. broken: the gangs that are not whole."""
     rivals = sum(len(pods) for key, pods in plan.victims.items() if key in broken)
     weaker = sum(map(len, plan.victims.values())) - rivals

@@ -16,7 +16,7 @@ from muster.api.core import Pod
 from muster.api.groups.policy import PodDisruptionBudget
 from muster.api.ours.interruptions import PREEMPTED_ANNOTATION
 from muster.controllers.gangs import is_preempted
-from muster.controllers.scheduler.agenda import SWEEP_SECONDS, Agenda
+from muster.controllers.scheduler.agenda import SWEEP_SECONDS, SchedulerAgenda
 from muster.controllers.scheduler.carrier import Carriers
 from muster.controllers.scheduler.pending import PendingGangs
 from muster.controllers.scheduler.roster import Roster
@@ -37,7 +37,7 @@ class Rules(Struct, frozen=True):
     queues_recover: bool
 
 
-class Lack(Struct, frozen=True):
+class WaitReason(Struct, frozen=True):
     """The reason, other than room, for which a gang waits. since: monotonic. published: the last Event's sentence."""
 
     since: float
@@ -45,7 +45,7 @@ class Lack(Struct, frozen=True):
     published: str
 
 
-class Victim(Struct, frozen=True):
+class VictimPod(Struct, frozen=True):
     """A pod to be evicted. gang: its own gang. by: the gang for which it is evicted; "" if that is no longer known."""
 
     gang: str
@@ -92,13 +92,13 @@ class Displaced:
     begun: how many pods of each gang were evicted, or are about to be.
     """
 
-    chosen: dict[str, Victim] = field(default_factory=dict)
-    spared: dict[str, Victim] = field(default_factory=dict)
+    chosen: dict[str, VictimPod] = field(default_factory=dict)
+    spared: dict[str, VictimPod] = field(default_factory=dict)
     begun: Counter[str] = field(default_factory=Counter)
 
     def choose(self, gang: str, pod: Pod, by: str, message: str) -> None:
         """Choose a pod as a victim."""
-        self.chosen[pod.metadata.uid] = Victim(gang, pod, by, message)
+        self.chosen[pod.metadata.uid] = VictimPod(gang, pod, by, message)
         self.spared.pop(pod.metadata.uid, None)
 
     def spare_victims_of(self, by: str) -> bool:
@@ -136,9 +136,9 @@ class SchedulerState:
     pending: PendingGangs
     victims: Victims
     list_budgets: Callable[[], Iterable[PodDisruptionBudget]]
-    agenda: Agenda
+    agenda: SchedulerAgenda
     rules: Rules
-    lacking: dict[str, Lack] = field(default_factory=dict)
+    lacking: dict[str, WaitReason] = field(default_factory=dict)
     shrunk: set[str] = field(default_factory=set)
     half_bound: HalfBound = field(default_factory=HalfBound)
     broken: dict[str, tuple[float, datetime]] = field(default_factory=dict)

@@ -5,17 +5,17 @@ from typing import TypeAlias
 
 from muster.api.core import Pod
 from muster.api.groups.policy import PodDisruptionBudget
-from muster.api.pods import priority
+from muster.api.pods import get_priority
 from muster.api.values.selectors import label_matcher
 from muster.controllers.gangs import Gang, read_creation_time
-from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.ask import GangTurn
 from muster.controllers.scheduler.roster import LATE_SECONDS, Roster, started_at
 from muster.gang.arrays import Ints
 from muster.gang.fit.packing import Effort
 from muster.gang.order.preemption import (
-    Budget,
     Candidate,
-    Preemption,
+    DisruptionBudget,
+    GangPreemption,
     Protected,
     compute_resistance,
     compute_strength,
@@ -46,12 +46,12 @@ class Victims:
 
     def decide(
         self,
-        ask: Ask,
+        ask: GangTurn,
         budgets: Iterable[PodDisruptionBudget],
         taken: Ints,
         now: float,
         broken: Sequence[str] = (),
-    ) -> Preemption | Protected | Refusal | None:
+    ) -> GangPreemption | Protected | Refusal | None:
         """Return the victims that let these pods start; None if the pods preempt none.
 
         taken: the room kept for other gangs, less the use of the pods that are already leaving.
@@ -80,7 +80,7 @@ class Victims:
         enough = bool(needs) and all(len(quorum.pods - uids) >= quorum.least for quorum in needs)
         return chosen if enough else list(gang.bound.values())
 
-    def gone_by(self, plan: Preemption, now: float) -> float:
+    def gone_by(self, plan: GangPreemption, now: float) -> float:
         """Return when a gang's victims, and the pods that are leaving already, should be gone."""
         uids = {uid for pods in plan.victims.values() for uid in pods}
         bound = (pod for key in plan.victims for pod in self._roster.gangs[key].bound.values())
@@ -88,7 +88,7 @@ class Victims:
         going = [self._roster.leaving[uid] for uid in self._roster.going(now)]
         return max([*going, now + max(graces, default=0.0)]) + LATE_SECONDS
 
-    def protected_until(self, ask: Ask, now: float) -> float | None:
+    def protected_until(self, ask: GangTurn, now: float) -> float | None:
         """Return when the first weaker gang loses its protection; None if none is protected."""
         strong = compute_strength(ask.turn.pods)
         if strong is None:
@@ -111,7 +111,8 @@ class Victims:
 
     def _make_candidate(self, key: str, gang: Gang, now: float) -> Candidate | None:
         pods = sorted(
-            gang.bound.values(), key=lambda pod: (-priority(pod), read_creation_time(pod.metadata), pod.metadata.name)
+            gang.bound.values(),
+            key=lambda pod: (-get_priority(pod), read_creation_time(pod.metadata), pod.metadata.name),
         )
         resists = compute_resistance(pods)
         if resists is None:
@@ -123,7 +124,7 @@ class Victims:
 
     def _find_budgets(
         self, budgets: Iterable[PodDisruptionBudget], candidates: Iterable[Candidate]
-    ) -> Iterator[Budget]:
+    ) -> Iterator[DisruptionBudget]:
         """Yield the budgets that count pods of the candidates."""
         pods: dict[str, list[Pod]] = {}
         for candidate in candidates:
@@ -131,7 +132,7 @@ class Victims:
                 pods.setdefault(pod.metadata.namespace, []).append(pod)
         for budget in budgets:
             if covered := _find_covered(budget, pods.get(budget.metadata.namespace, ())):
-                yield Budget(key_of(budget), budget.status.disruptions_allowed, covered)
+                yield DisruptionBudget(key_of(budget), budget.status.disruptions_allowed, covered)
 
 
 def _find_grace(pod: Pod) -> float:

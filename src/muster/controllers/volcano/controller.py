@@ -67,7 +67,7 @@ class VolcanoJobController(Reconciler):
         self._groups = manager.informer(POD_GROUP)
         self._writer = Writer(manager, recorder)
         self._controller.watch(self._jobs)
-        self._controller.watch(self._groups, _owner, when=_has_gone)
+        self._controller.watch(self._groups, _index_by_owner, when=_has_gone)
         self._pods.on_change(self._pod_changed)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -158,7 +158,7 @@ def _has_gone(old: PodGroup | None, new: PodGroup | None) -> bool:
     return old is not None and new is None
 
 
-def _owner(group: PodGroup) -> tuple[str, ...]:
+def _index_by_owner(group: PodGroup) -> tuple[str, ...]:
     """Return the key of the Job that the group belongs to."""
     owner = controller_of(group.metadata)
     return (f"{group.metadata.namespace}/{owner.name}",) if owner is not None and VOLCANO_JOB.is_of(owner) else ()

@@ -19,7 +19,7 @@ TRIALS = "cancel-trials"
 """The choice that ends some trials of a sweep, which only the Job controller of Muster does."""
 
 
-class Choice(Struct, frozen=True):
+class JobChoice(Struct, frozen=True):
     """A change that a viewer can make. name: the last part of its address. ends: whether the job ends by it."""
 
     name: str
@@ -27,29 +27,29 @@ class Choice(Struct, frozen=True):
     ends: bool = False
 
 
-def list_choices(readings: JobReadings, now: datetime) -> list[Choice]:
+def list_choices(readings: JobReadings, now: datetime) -> list[JobChoice]:
     """Return the changes that apply to a job in its state, those that end it last."""
     job, word = readings.job, readings.state.word
     if readings.state.finished:
         can_retry = (
             job is not None and job.array is not None and job.end is not None and bool(list_unfinished_ranks(job))
         )
-        return [Choice("retry", "Retry the unfinished trials")] if can_retry else []
+        return [JobChoice("retry", "Retry the unfinished trials")] if can_retry else []
     if word in ("Cancelling", "Deleting"):
         return []
     choices = []
     is_held, is_deferred = word in _HELD, bool(describe_deferral(job))
     if is_held or is_deferred:
-        choices.append(Choice("release", "Release"))
+        choices.append(JobChoice("release", "Release"))
     if not is_held:
-        choices.append(Choice("hold", "Hold"))
+        choices.append(JobChoice("hold", "Hold"))
     if job is not None and list_parts(job):
-        choices.append(Choice("scale", "Scale"))
+        choices.append(JobChoice("scale", "Scale"))
     if job is not None and not find_obstacle(job, Alteration(priority="any"), now):
-        choices.append(Choice("priority", "Change the priority"))
+        choices.append(JobChoice("priority", "Change the priority"))
     if job is not None and job.array is not None and not job.manager and job.remote_counts is None:
-        choices.append(Choice(TRIALS, "Cancel trials", ends=True))
-    return [*choices, Choice("cancel", "Cancel", ends=True)]
+        choices.append(JobChoice(TRIALS, "Cancel trials", ends=True))
+    return [*choices, JobChoice("cancel", "Cancel", ends=True)]
 
 
 def list_parts(job: JobRecord) -> dict[str, Part]:

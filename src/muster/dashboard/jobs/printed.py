@@ -27,7 +27,7 @@ class PrintedLine(Struct, frozen=True, array_like=True):
     text: str
 
 
-class Batch(Struct, frozen=True):
+class OutputBatch(Struct, frozen=True):
     """What came since the last batch. unfinished: the present state of lines without an end.
 
     left_out: how many lines came before these, and were too many.
@@ -69,10 +69,10 @@ class Tray:
         self._begun.clear()
         self._over.clear()
 
-    def take(self) -> Batch:
+    def take(self) -> OutputBatch:
         """Return what came since the last time."""
         unfinished = [_make_line(key, last_state(rest), self._over.get(key, 0)) for key, rest in self._begun.items()]
-        batch = Batch([*self._lines], [line for line in unfinished if line.text.strip()], self._left_out)
+        batch = OutputBatch([*self._lines], [line for line in unfinished if line.text.strip()], self._left_out)
         self._lines.clear()
         self._left_out = 0
         return batch

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from muster.dashboard.states import color_of
-from muster.dashboard.visits import Download, Page, Visit, address
+from muster.dashboard.visits import Download, Page, Visit, make_address
 from muster.insight.history.csvfile import format_csv
 from muster.insight.history.runs import OUTCOMES, Run, RunQuery, make_row
 from muster.insight.history.totals import GROUPINGS, By, add_up
@@ -43,7 +43,7 @@ async def view_history(visit: Visit) -> Mapping[str, Any]:
         "has_gpus": any("gpu" in name for run in runs for one in run.pod_requests for name in one.requests),
         "unseen": unseen,
         "color_of": color_of,
-        "csv": address("history.csv", days=days, **only),
+        "csv": make_address("history.csv", days=days, **only),
     }
 
 

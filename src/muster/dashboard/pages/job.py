@@ -21,7 +21,7 @@ from muster.api.values.yaml_encode import dump_yaml
 from muster.charts.markup import Markup
 from muster.charts.scales import list_time_ticks
 from muster.charts.timeline import Span, draw_timeline
-from muster.dashboard.jobs.choices import TRIALS, Choice, list_choices, list_commands
+from muster.dashboard.jobs.choices import TRIALS, JobChoice, list_choices, list_commands
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.rights import find_refusal, list_job_rights
 from muster.dashboard.states import color_of
@@ -43,7 +43,7 @@ from muster.insight.reader.podgroups import events_of, pod_groups
 from muster.insight.reader.queues import get_or_none, is_embedded, list_or_none
 from muster.insight.text import COLUMN_GAP, format_duration, make_sentence
 from muster.insight.usage import CurrentUsage, Name, format_gpus, knows_gpus, make_worker_rows, usage_by_pod
-from muster.insight.why import JobReadings, Level
+from muster.insight.why import JobLevel, JobReadings
 from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions, describe_notices
 
 _COLOR_BY_PHASE = {
@@ -122,7 +122,7 @@ def _list_facts(readings: JobReadings, now: datetime) -> dict[str, Any]:
     return about | {"owner": "", "submitted": submitted, "started": None, "ended": ended, "runSeconds": None}
 
 
-async def _find_choices(visit: Visit, readings: JobReadings) -> list[Choice]:
+async def _find_choices(visit: Visit, readings: JobReadings) -> list[JobChoice]:
     """Return the changes that apply: to a priority where there is one to choose, of trials where Muster runs them."""
     choices = {one.name: one for one in list_choices(readings, visit.now)}
     if "priority" in choices and not await list_or_none(visit.copy, WORKLOAD_PRIORITY_CLASS):
@@ -133,8 +133,8 @@ async def _find_choices(visit: Visit, readings: JobReadings) -> list[Choice]:
 
 
 async def _divide_by_right(
-    visit: Visit, readings: JobReadings, choices: Sequence[Choice]
-) -> tuple[list[Choice], list[str]]:
+    visit: Visit, readings: JobReadings, choices: Sequence[JobChoice]
+) -> tuple[list[JobChoice], list[str]]:
     """Return the changes that the viewer may make, and why not the others, each reason once."""
     kind = readings.job.kind if readings.job is not None else None
     rights = [list_job_rights(one.name, kind) for one in choices]
@@ -153,7 +153,7 @@ def _find_owner_kind(readings: JobReadings) -> str:
     return owners[0].kind if len(owners) == 1 else "Workload"
 
 
-def group_details(level: Level) -> list[tuple[bool, str]]:
+def group_details(level: JobLevel) -> list[tuple[bool, str]]:
     """Return the details of a level: sentences one by one, and lines in columns as one text with True."""
     groups = groupby(level.details, lambda line: COLUMN_GAP in line)
     return [part for in_columns, lines in groups for part in _join_lines(lines, in_columns=in_columns)]

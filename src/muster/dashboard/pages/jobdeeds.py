@@ -23,7 +23,7 @@ from muster.dashboard.jobs.outcomes import (
 from muster.dashboard.pages.job import read_names
 from muster.dashboard.pages.jobplan import plan_document
 from muster.dashboard.pages.jobscaling import ask_scale, change_size
-from muster.dashboard.visits import Deed, PageError, Visit, address
+from muster.dashboard.visits import Deed, PageError, Visit, make_address
 from muster.insight.reader.job import investigate
 from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.why import JobReadings
@@ -36,7 +36,7 @@ Will = tuple[list[str], list[dict[str, Any]]]
 
 
 def _find_job_page(visit: Visit, _: Mapping[str, str] | None = None) -> str:
-    return address("jobs", *read_names(visit))
+    return make_address("jobs", *read_names(visit))
 
 
 def _make_deed(
@@ -153,7 +153,7 @@ async def _retry(visit: Visit, session: Session, name: str, form: Mapping[str, s
 
 def _find_new_sweep(visit: Visit, form: Mapping[str, str]) -> str:
     """Return the address of the sweep that retries, so that the viewer sees how it goes."""
-    return address("jobs", visit.names["namespace"], form["name"].strip())
+    return make_address("jobs", visit.names["namespace"], form["name"].strip())
 
 
 # Priority.

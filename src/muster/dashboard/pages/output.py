@@ -10,7 +10,7 @@ from muster.api.values.patterns import PatternError, line_pattern
 from muster.cluster.apiserver.answers import Stream
 from muster.dashboard.jobs.output import follow_lines, read_last_lines, read_whole
 from muster.dashboard.pages.job import read_names
-from muster.dashboard.visits import Download, Page, PageError, Visit, address
+from muster.dashboard.visits import Download, Page, PageError, Visit, make_address
 from muster.insight.jobs.state import parse_ranks
 from muster.insight.jobs.trials import rank_of_trial
 from muster.insight.record import JobRecord
@@ -38,9 +38,9 @@ async def view_output(visit: Visit) -> Mapping[str, Any]:
         "is_sweep": job.array is not None,
         "has_ranks": job.max_ranks > 1,
         "note": note,
-        "stream": "" if plain else address(*base, "stream", **only),
-        "download": address(*base, "download", rank=only["rank"], index=only["index"]),
-        "plain": address(*base, plain="1", **only),
+        "stream": "" if plain else make_address(*base, "stream", **only),
+        "download": make_address(*base, "download", rank=only["rank"], index=only["index"]),
+        "plain": make_address(*base, plain="1", **only),
         "lines": await read_last_lines(visit.copy, job, excerpt) if plain else (),
     }
 

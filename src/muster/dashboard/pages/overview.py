@@ -13,7 +13,7 @@ from muster.api.nodes import is_ready
 from muster.api.ours.gpus import is_gpu
 from muster.dashboard.meters import draw_share
 from muster.dashboard.states import color_of
-from muster.dashboard.visits import Page, Visit, address
+from muster.dashboard.visits import Page, Visit, make_address
 from muster.insight.attention import Scene, Trouble, find_troubles
 from muster.insight.gpus import GpuCount, count_gpus
 from muster.insight.nodes import NodeAmount, sum_cluster
@@ -82,14 +82,14 @@ def list_tiles(
     longest = f"the longest for {format_age(since, now)}" if since is not None else ""
     there = f"{ended['Completed']} completed, {ended['Failed']} failed are still listed" if ended else ""
     tiles = [
-        Tile("Jobs that run", str(len(running)), there, address("jobs", state="Running")),
-        Tile("Jobs that wait", str(len(waiting)), longest, address("jobs", state="Queued")),
+        Tile("Jobs that run", str(len(running)), there, make_address("jobs", state="Running")),
+        Tile("Jobs that wait", str(len(waiting)), longest, make_address("jobs", state="Queued")),
     ]
     return [*tiles, *(_list_node_tiles(scene.nodes, pods) if scene.nodes is not None else ())]
 
 
 def _list_node_tiles(nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Iterable[Tile]:
-    link = address("nodes")
+    link = make_address("nodes")
     cordoned = sum(node.spec.unschedulable for node in nodes)
     ready = sum(map(is_ready, nodes))
     yield Tile("Nodes ready", f"{ready} of {len(nodes)}", f"{cordoned} cordoned" if cordoned else "", link)
@@ -127,17 +127,17 @@ def find_link(trouble: Trouble) -> str:
     """Return the address of the page about what a trouble is about; "" if there is none."""
     match trouble.topic:
         case "nodes" | "gpus":
-            return address("nodes", trouble.name) if trouble.name else address("nodes")
+            return make_address("nodes", trouble.name) if trouble.name else make_address("nodes")
         case "clusterqueue":
-            return address("queues", "cluster", trouble.name) if trouble.name else address("queues")
+            return make_address("queues", "cluster", trouble.name) if trouble.name else make_address("queues")
         case "localqueue":
-            return address("queues", trouble.namespace, trouble.name) if trouble.name else address("queues")
+            return make_address("queues", trouble.namespace, trouble.name) if trouble.name else make_address("queues")
         case "flavor":
-            return address("queues")
+            return make_address("queues")
         case "job":
-            return address("jobs", trouble.namespace, trouble.name) if trouble.name else address("jobs")
+            return make_address("jobs", trouble.namespace, trouble.name) if trouble.name else make_address("jobs")
         case "cluster":
-            return address("clusters")
+            return make_address("clusters")
         case _:
             return ""
 

@@ -32,7 +32,7 @@ class ProxyFilesError(Exception):
     """A folder without what proves the proxy; says which file is the matter."""
 
 
-class Entry(Struct, frozen=True):
+class SignInSettings(Struct, frozen=True):
     """How viewers come in. context: the TLS that the dashboard serves with; None for none."""
 
     host: Host
@@ -41,7 +41,7 @@ class Entry(Struct, frozen=True):
     sign_out_path: str
 
 
-def plan_entry(config: ConnectionConfig, clock: Clock, settings: Dashboard, folder: Path) -> Entry:
+def plan_entry(config: ConnectionConfig, clock: Clock, settings: Dashboard, folder: Path) -> SignInSettings:
     """Return how viewers come in, by the settings. folder: what proves the proxy. Raises `ProxyFilesError`."""
 
     def connect(user: UserConfig) -> Client:
@@ -51,7 +51,7 @@ def plan_entry(config: ConnectionConfig, clock: Clock, settings: Dashboard, fold
     if identity is None:
         front = TokenFront(settings.token_header) if settings.token_header else None
         host = TokenHost(lambda token: connect(UserConfig(token=token)), clock, config.namespace)
-        return Entry(host, front, None, settings.sign_out_path)
+        return SignInSettings(host, front, None, settings.sign_out_path)
 
     def connect_as(viewer: Identity) -> Client:
         return connect(replace(config.user, impersonation=Impersonation(viewer.user, "", viewer.groups, viewer.extra)))
@@ -59,7 +59,7 @@ def plan_entry(config: ConnectionConfig, clock: Clock, settings: Dashboard, fold
     if config.user.impersonation is not None:
         raise ProxyFilesError(f"{config.source} acts as somebody else already, and cannot act as each viewer")
     _require_secret(identity, folder)
-    return Entry(
+    return SignInSettings(
         ImpersonatingHost(connect_as, clock, config.namespace),
         IdentityFront(identity, folder / SECRET),
         _make_context(identity, folder),

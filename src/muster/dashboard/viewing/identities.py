@@ -29,14 +29,14 @@ def read_identity(settings: IdentityHeaders, headers: Sequence[tuple[str, str]])
 
     Raises `ApiError` (400 for what cannot be read, 401 if no user is named, 403 for a user who may not come this way).
     """
-    user = _read_user(_values(headers, settings.user_header), settings)
-    groups = _values(headers, settings.groups_header)
+    user = _read_user(_get_values(headers, settings.user_header), settings)
+    groups = _get_values(headers, settings.groups_header)
     if settings.groups_separator:
         groups = [part.strip() for value in groups for part in value.split(settings.groups_separator) if part.strip()]
     for group in groups:
         if group.startswith(_SYSTEM) and group != _EVERYBODY:
             raise forbidden(f"{user} cannot come as a member of {group}: no proxy gives groups of the system")
-    extra = ((key, tuple(_values(headers, header))) for key, header in sorted(settings.extra_headers.items()))
+    extra = ((key, tuple(_get_values(headers, header))) for key, header in sorted(settings.extra_headers.items()))
     return Identity(
         user,
         tuple(sorted({group for group in groups if group in settings.allowed_groups})),
@@ -56,7 +56,7 @@ def _read_user(names: Sequence[str], settings: IdentityHeaders) -> str:
     return names[0]
 
 
-def _values(headers: Sequence[tuple[str, str]], name: str) -> list[str]:
+def _get_values(headers: Sequence[tuple[str, str]], name: str) -> list[str]:
     """Return the values of a header that are not empty. Raises `ApiError` (400) for one that no name can be."""
     texts = [_decode(value, name).strip() for header, value in headers if name and header.lower() == name.lower()]
     return [text for text in texts if text]

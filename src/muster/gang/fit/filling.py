@@ -9,7 +9,7 @@ from msgspec import Struct
 from muster.gang import arrays as np
 from muster.gang.arrays import Floats, Ints
 from muster.gang.fit.around import Around
-from muster.gang.fit.rules import Even, Limits, Rule, limits_of
+from muster.gang.fit.rules import Even, Rule, ShapeLimits, limits_of
 from muster.gang.fit.scoring import compute_worths, score_nodes
 from muster.gang.nodes.capacity import Capacity, Strategy
 from muster.gang.shapes import Shape
@@ -46,7 +46,14 @@ class Filled(Struct, frozen=True):
 
 
 def fill(
-    around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, taken: Ints | None, *, wishes: bool = False
+    around: Around,
+    shape: Shape,
+    fits: Ints,
+    limits: ShapeLimits,
+    wanted: int,
+    taken: Ints | None,
+    *,
+    wishes: bool = False,
 ) -> Filled:
     """Place `wanted` pods; among equal nodes, the first by name is preferred. The function changes `fits`.
 
@@ -73,7 +80,7 @@ def fill(
     most = min(int(fits.max(initial=0)), wanted)  # computed after the rule has closed nodes
     tight = capacity.strategy is Strategy.TIGHT or most * len(fits) > _WORTHS
     if rule is None and tight:
-        counts[order] = _pack(ordered, wanted, liked)
+        counts[order] = _pack_pods(ordered, wanted, liked)
         return Filled(counts)
     np.minimum(ordered, wanted, out=ordered)  # avoids integer overflow in sums
     places, quotas = np.zeros_like(fits), np.array([wanted])
@@ -87,7 +94,7 @@ def fill(
     return Filled(counts)
 
 
-def _place_by_limiting_rule(limits: Limits, fits: Ints, wanted: int) -> Ints | None:
+def _place_by_limiting_rule(limits: ShapeLimits, fits: Ints, wanted: int) -> Ints | None:
     """Return the pods placed under the first rule that alone limits their number; None if no rule does."""
     for rule in limits.rules:
         room = np.minimum(fits, wanted)
@@ -102,7 +109,7 @@ def _place_by_limiting_rule(limits: Limits, fits: Ints, wanted: int) -> Ints | N
 def _fill_one(capacity: Capacity, fits: Ints, wanted: int) -> Filled:
     """Place all pods on one node: the node that is left with the least room, of the nodes with enough room.
 
-    The result is that of `_pack`, found without sorting.
+    The result is that of `_pack_pods`, found without sorting.
     """
     left = (fits - wanted).view(np.uint64)  # as unsigned, negative numbers are the greatest
     order, counts = capacity.by_name, np.zeros_like(fits)
@@ -111,7 +118,7 @@ def _fill_one(capacity: Capacity, fits: Ints, wanted: int) -> Filled:
     return Filled(counts, one=node)
 
 
-def _pack(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
+def _pack_pods(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
     """Fill the best-scored and roomiest nodes, and place the rest on the node that is left with the least room."""
     if liked is None:
         small = int(fits.max(initial=0)) <= _SHORT  # the usual case; numpy sorts int16 in one pass

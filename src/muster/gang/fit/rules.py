@@ -143,7 +143,7 @@ class Even(Struct, frozen=True):
         return 0 if len(eligible) < self.least_places or not len(eligible) else int(eligible.min())
 
 
-class Limits(Struct, frozen=True):
+class ShapeLimits(Struct, frozen=True):
     """The limits that the surrounding pods put on a shape.
 
     closed: nodes that no pod of the gang can open, by reason, in the order in which the reasons are checked.
@@ -170,10 +170,10 @@ class Limits(Struct, frozen=True):
                 np.minimum(fits, 1, out=fits, where=rule.places >= 0)
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = ShapeLimits()
 
 
-def limits_of(around: Around, shape: Shape, *, mates: bool = False, wishes: bool = False) -> Limits:
+def limits_of(around: Around, shape: Shape, *, mates: bool = False, wishes: bool = False) -> ShapeLimits:
     """Return the limits that the surrounding pods put on a shape.
 
     mates: leave out limits that other pods of the gang may still lift.
@@ -195,7 +195,7 @@ def limits_of(around: Around, shape: Shape, *, mates: bool = False, wishes: bool
     if wishes:
         _add_spread(around, shape, [one for one in shape.terms.spread if not one.required], closed, rules)
         rules += _list_together_rules(around, shape)
-    return Limits(tuple(closed), single, tuple(rules))
+    return ShapeLimits(tuple(closed), single, tuple(rules))
 
 
 def has_own_wishes(around: Around, shape: Shape) -> bool:

@@ -18,11 +18,11 @@ from msgspec import Struct
 from muster.api.core import Node, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Taint
 from muster.api.nodes import is_ready, taints_of
 from muster.api.values.nodeaffinity import matches_any
-from muster.api.values.quantity import amount
+from muster.api.values.quantity import parse_amount
 from muster.api.values.taints import count_unwelcome, find_untolerated_taint
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
-from muster.gang.nodes.domains import Level, list_levels
+from muster.gang.nodes.domains import DomainLevel, list_levels
 from muster.gang.nodes.guests import Guests
 from muster.gang.nodes.volumes import Volumes
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
@@ -82,7 +82,7 @@ class Capacity:
         # Grows with each change that could change how many pods fit.
         self.version = 0
         self.node_version = 0  # grows with each node that comes or goes
-        self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
+        self._domains: dict[tuple[str, ...], tuple[DomainLevel, ...]] = {}  # by the labels of a topology
 
     def __len__(self) -> int:
         return len(self._index)
@@ -92,7 +92,7 @@ class Capacity:
         name = node.metadata.name
         traits = _read_traits(node)
         self._make_rows(node.status.allocatable)
-        amounts = {self._row[r]: min(amount(r, q), MOST) for r, q in node.status.allocatable.items()}
+        amounts = {self._row[r]: min(parse_amount(r, q), MOST) for r, q in node.status.allocatable.items()}
         new = name not in self._index
         index = self._add(name) if new else self._index[name]
         column = np.zeros(len(self._row), np.int64)
@@ -291,7 +291,7 @@ class Capacity:
         ordered: Ints = nodes[np.argsort(self._rank[nodes])]
         return ordered
 
-    def domains(self, labels: tuple[str, ...]) -> tuple[Level, ...]:
+    def domains(self, labels: tuple[str, ...]) -> tuple[DomainLevel, ...]:
         """Return, by node, how many PreferNoSchedule taints the shape does not tolerate."""
         cached = self._domains.get(labels)
         if cached is None:

@@ -16,7 +16,7 @@ from muster.gang.arrays import Ints
 NOWHERE = -1
 
 
-class Level(Struct, frozen=True, eq=False):
+class DomainLevel(Struct, frozen=True, eq=False):
     """The domains of one level.
 
     label: the node label whose values make the domains.
@@ -35,12 +35,12 @@ class Level(Struct, frozen=True, eq=False):
         return sum_by_number(self.of_node, amounts, len(self.names))
 
 
-def list_levels(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]) -> tuple[Level, ...]:
+def list_levels(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]) -> tuple[DomainLevel, ...]:
     """Return the levels of a topology, from the widest to the narrowest.
 
     nodes: the labels of each node, by index; None where there is no node.
     """
-    levels: list[Level] = []
+    levels: list[DomainLevel] = []
     paths: list[tuple[str, ...] | None] = [None if node is None else () for node in nodes]
     above: dict[tuple[str, ...], int] = {(): 0}
     for label in labels:
@@ -49,7 +49,7 @@ def list_levels(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]
         number = {name: i for i, name in enumerate(names)}
         of_node = np.array([NOWHERE if path is None else number[path] for path in paths], np.int64)
         parents = np.array([above[name[:-1]] for name in names], np.int64)
-        levels.append(Level(label, names, of_node, parents))
+        levels.append(DomainLevel(label, names, of_node, parents))
         above = number
     return tuple(levels)
 

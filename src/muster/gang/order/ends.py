@@ -21,7 +21,7 @@ _LONGEST_NUMBER = 10
 _CENTURY = 100 * 365 * 24 * 3600.0
 
 
-class End(Struct, frozen=True, cache_hash=True):
+class EndTime(Struct, frozen=True, cache_hash=True):
     """The time at which something ends, in seconds of the clock by which it started.
 
     at: infinity if it does not end by itself.
@@ -32,10 +32,10 @@ class End(Struct, frozen=True, cache_hash=True):
     is_enforced: bool = False
 
 
-NEVER = End(inf, is_enforced=True)
+NEVER = EndTime(inf, is_enforced=True)
 
 
-def expected_end(pod: Pod, started: float, carried: End | None = None) -> End | None:
+def expected_end(pod: Pod, started: float, carried: EndTime | None = None) -> EndTime | None:
     """Return when a pod that started at `started` ends; None if that is unknown.
 
     carried: the end that the pod's Job or group defines; None if it defines none.
@@ -47,7 +47,7 @@ def expected_end(pod: Pod, started: float, carried: End | None = None) -> End | 
     return end
 
 
-def end_of(meta: ObjectMeta, deadline: int | None, started: float) -> End | None:
+def end_of(meta: ObjectMeta, deadline: int | None, started: float) -> EndTime | None:
     """Return when an object that started at `started` ends. deadline: its `activeDeadlineSeconds`.
 
     The user's expectation counts if it is sooner than the enforced limits. An invalid or absurdly long expectation is
@@ -56,14 +56,14 @@ def end_of(meta: ObjectMeta, deadline: int | None, started: float) -> End | None
     limits = [limit for limit in (deadline, _read_time_limit(meta)) if limit is not None and limit < _CENTURY]
     expected = _read_expected_duration(meta)
     if limits and (expected is None or min(limits) <= expected):
-        return End(started + min(limits), is_enforced=True)
-    return End(started + expected) if expected is not None else None
+        return EndTime(started + min(limits), is_enforced=True)
+    return EndTime(started + expected) if expected is not None else None
 
 
 def _read_expected_duration(meta: ObjectMeta) -> float | None:
     text = meta.annotations.get(EXPECTED_DURATION_ANNOTATION)
     try:
-        seconds = durations.seconds(text) if text is not None else 0.0
+        seconds = durations.parse_seconds(text) if text is not None else 0.0
     except durations.DurationError:
         return None
     return seconds if 0 < seconds < _CENTURY else None

@@ -14,7 +14,7 @@ from muster.gang import arrays as np
 from muster.gang.arrays import Floats, Ints, Mask
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.shapes import Amounts
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ _ENDS = 1
 _GONE = 1000
 
 
-class Running(Struct, frozen=True):
+class RunningGang(Struct, frozen=True):
     """A running gang, or a running pod without a gang.
 
     pods: the UIDs of its pods.
@@ -38,10 +38,10 @@ class Running(Struct, frozen=True):
 
     pods: Sequence[str]
     started: float
-    end: End | None = None
+    end: EndTime | None = None
 
 
-class Terms(Struct, frozen=True, eq=False):
+class GangEnds(Struct, frozen=True, eq=False):
     """The number, start and end (NaN: unknown) of each gang, as arrays, and whether its end is sure."""
 
     numbers: Ints
@@ -50,7 +50,7 @@ class Terms(Struct, frozen=True, eq=False):
     enforced: Mask
 
 
-class Ledger:
+class GangLedger:
     """The running gangs, by key, with the node use of each at the time of its last `set`."""
 
     def __init__(self) -> None:
@@ -67,14 +67,14 @@ class Ledger:
         self._gone = 0
 
     @classmethod
-    def of(cls, capacity: Capacity, running: Iterable[Running]) -> Self:
+    def of(cls, capacity: Capacity, running: Iterable[RunningGang]) -> Self:
         """Return a ledger of these running gangs."""
         ledger = cls()
         for number, one in enumerate(running):
             ledger.set(str(number), one, capacity)
         return ledger
 
-    def set(self, key: str, running: Running, capacity: Capacity) -> None:
+    def set(self, key: str, running: RunningGang, capacity: Capacity) -> None:
         """Add or replace a running gang; its pods use what the capacity has assigned to them."""
         self.drop(key)
         nodes, amounts, end = self._nodes, self._amounts, running.end
@@ -105,12 +105,12 @@ class Ledger:
         if self._gone > _GONE and self._gone * 2 > self._end:
             self._compact()
 
-    def terms(self) -> Terms:
+    def terms(self) -> GangEnds:
         """Return when gangs started and end, without the gangs that never end."""
         numbers = np.array([number for number, _, _ in self._gangs.values()], np.int64)
         numbers = numbers[self._terms[_ENDS, numbers] != inf]
         started, ends, sure = self._terms[:, numbers]
-        return Terms(numbers, started, ends, sure > 0)
+        return GangEnds(numbers, started, ends, sure > 0)
 
     def holdings(self, capacity: Capacity, numbers: Ints) -> Holdings:
         """Return the node use of the gangs with these numbers, in this order. Pods on removed nodes use nothing."""

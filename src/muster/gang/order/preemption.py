@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from msgspec import Struct
 
 from muster.api.core import Pod
-from muster.api.pods import priority
+from muster.api.pods import get_priority
 from muster.api.values import durations
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
@@ -50,7 +50,7 @@ class Candidate(Struct, frozen=True):
     protected: float = 0.0
 
 
-class Budget(Struct, frozen=True):
+class DisruptionBudget(Struct, frozen=True):
     """A PodDisruptionBudget with the UIDs of its pods, and the number of them that may be evicted now."""
 
     name: str
@@ -62,7 +62,7 @@ class Budget(Struct, frozen=True):
 Displacing = Callable[[Ints, frozenset[str]], Placement | Refusal]
 
 
-class Preemption(Struct, frozen=True):
+class GangPreemption(Struct, frozen=True):
     """The victims of a preemption, by gang, and the placement of the preempting gang without them.
 
     Without victims, the gang only has to wait until pods that are being deleted are gone.
@@ -88,8 +88,8 @@ def preempt(
     *,
     taken: Ints,
     leaving: frozenset[str] = frozenset(),
-    budgets: Sequence[Budget] = (),
-) -> Preemption | Protected | Refusal:
+    budgets: Sequence[DisruptionBudget] = (),
+) -> GangPreemption | Protected | Refusal:
     """Return the victims that let a gang start, with its placement; or why no preemption helps.
 
     pods: how many pods of each shape the gang places.
@@ -101,7 +101,7 @@ def preempt(
     """
     outcome = placing(taken, leaving)
     if isinstance(outcome, Placement):
-        return Preemption({}, outcome)
+        return GangPreemption({}, outcome)
     weaker = [one for one in candidates if one.resistance < strength and one.protected <= now]
     allowed = _Budgets(budgets)
     bundles = _order_bundles(_make_bundles(weaker), allowed)
@@ -119,7 +119,7 @@ def preempt(
     pods_by_gang: dict[str, tuple[str, ...]] = {}
     for bundle in victims:
         pods_by_gang[bundle.gang.key] = (*pods_by_gang.get(bundle.gang.key, ()), *bundle.pods)
-    return Preemption(pods_by_gang, reprieve.placement)
+    return GangPreemption(pods_by_gang, reprieve.placement)
 
 
 def compute_strength(pods: Iterable[Pod]) -> int | None:
@@ -130,7 +130,7 @@ def compute_strength(pods: Iterable[Pod]) -> int | None:
     pods = list(pods)
     if any(pod.spec.preemption_policy == "Never" for pod in pods):
         return None
-    return min(map(priority, pods))
+    return min(map(get_priority, pods))
 
 
 def compute_resistance(pods: Iterable[Pod]) -> int | None:
@@ -140,7 +140,7 @@ def compute_resistance(pods: Iterable[Pod]) -> int | None:
         "false" in (pod.metadata.labels.get(PREEMPTABLE), pod.metadata.annotations.get(PREEMPTABLE)) for pod in pods
     ):
         return None
-    return max(map(priority, pods))
+    return max(map(get_priority, pods))
 
 
 def protected_until(pod: Pod, started: float, least: float) -> float:
@@ -151,7 +151,7 @@ def protected_until(pod: Pod, started: float, least: float) -> float:
     """
     text = pod.metadata.annotations.get(COOLDOWN_ANNOTATION, "0s")
     try:
-        return started + max(least, durations.seconds(text))
+        return started + max(least, durations.parse_seconds(text))
     except durations.DurationError:
         return started + least
 
@@ -201,7 +201,7 @@ def _find_surplus(gang: Candidate) -> set[str]:
 class _Budgets:
     """An index from pods to the budgets that count them."""
 
-    def __init__(self, budgets: Sequence[Budget]) -> None:
+    def __init__(self, budgets: Sequence[DisruptionBudget]) -> None:
         self._budgets = budgets
         self._of: defaultdict[str, list[int]] = defaultdict(list)
         for number, budget in enumerate(budgets):

@@ -24,8 +24,8 @@ from muster.gang import arrays as np
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
-from muster.gang.order.ends import End
-from muster.gang.order.ledger import Ledger
+from muster.gang.order.ends import EndTime
+from muster.gang.order.ledger import GangLedger
 from muster.gang.placement import Placing, Refusal
 
 # How many gangs without a known end may pass, or ends be late, before a hold begins.
@@ -80,7 +80,7 @@ def reserve(
     capacity: Capacity,
     key: str,
     placing: Placing,
-    running: Ledger,
+    running: GangLedger,
     now: float,
     previous: Reservation | None = None,
     most: int = MOST_OVERTAKINGS,
@@ -109,7 +109,7 @@ def reserve(
     return Reservation(key, room, shadow, before.spent + slipped, held_since, most)
 
 
-def may_pass(reservation: Reservation, placing: Placing, taken: Ints, end: End | None) -> Passing | None:
+def may_pass(reservation: Reservation, placing: Placing, taken: Ints, end: EndTime | None) -> Passing | None:
     """Return why a gang behind the head may start now; None if it may not.
 
     placing: places the head.
@@ -123,7 +123,7 @@ def may_pass(reservation: Reservation, placing: Placing, taken: Ints, end: End |
     return None if isinstance(placing(reservation.room + taken), Refusal) else Passing.HARMLESS
 
 
-def ends_in_time(reservation: Reservation, end: End | None) -> bool:
+def ends_in_time(reservation: Reservation, end: EndTime | None) -> bool:
     """Return whether a gang with this end is gone once the head is expected to start."""
     shadow = reservation.shadow
     return shadow is not None and end is not None and end.at <= shadow and (end.is_enforced or not reservation.held)
@@ -157,7 +157,7 @@ class _Releases(Struct, frozen=True, eq=False):
     waited: int
 
     @classmethod
-    def of(cls, capacity: Capacity, running: Ledger, held_since: float | None, now: float) -> Self:
+    def of(cls, capacity: Capacity, running: GangLedger, held_since: float | None, now: float) -> Self:
         """Sort the running gangs of a ledger.
 
         held_since: when the hold began. In a hold the head waits only for gangs that started before it, and for gangs

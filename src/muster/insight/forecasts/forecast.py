@@ -37,7 +37,7 @@ from muster.queueing.quota.division import decide_quotas, limit_quotas, list_div
 from muster.queueing.quota.tree import Node as QuotaNode
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import runtimes
-from muster.queueing.scheduling.estimate import Certainty, Estimate, RunTime, estimate, estimate_all
+from muster.queueing.scheduling.estimate import Certainty, RunTime, StartEstimate, estimate, estimate_all
 from muster.queueing.topology.occupants import read_occupied
 from muster.queueing.variants.family import without_doubles
 from muster.queueing.workload.place import Holds, Waits, place_of
@@ -112,8 +112,8 @@ class Outlook:
     def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str) -> None:
         self.names = name_workloads(snapshot.workloads, namespace)
         snapshot = replace(snapshot, workloads=without_doubles(snapshot.workloads))
-        self.flavors = _flavors(snapshot)
-        self.tree = _tree(snapshot, cluster_queue)
+        self.flavors = _make_flavors(snapshot)
+        self.tree = _make_tree(snapshot, cluster_queue)
         self.queues = Queues()
         self._workloads: dict[str, Workload] = {}  # those in the tree, by key
         self._fill(snapshot)
@@ -129,14 +129,14 @@ class Outlook:
         """Return whether the ClusterQueue is strict, so that no workload passes its head."""
         return self.tree.queues[cluster_queue].policy.strict
 
-    def estimate(self, key: str, now: datetime) -> Estimate:
+    def estimate(self, key: str, now: datetime) -> StartEstimate:
         """Return when the Workload with that key gets quota."""
         if key in self._unplaced and not self.tree.ledger.in_use:
             because = "it waits for a place in its topology, and you may not see the nodes"
-            return Estimate(None, Certainty.NONE, because)
+            return StartEstimate(None, Certainty.NONE, because)
         return estimate(self.tree, self.queues, self.flavors, key, self.runs, now, names=self.names)
 
-    def estimate_all(self, keys: Iterable[str], now: datetime) -> dict[str, Estimate]:
+    def estimate_all(self, keys: Iterable[str], now: datetime) -> dict[str, StartEstimate]:
         """Return when each of the Workloads with these keys gets quota, in one run."""
         certain = [key for key in keys if self.tree.ledger.in_use or key not in self._unplaced]
         return estimate_all(self.tree, self.queues, self.flavors, certain, self.runs, now, names=self.names)
@@ -154,7 +154,7 @@ class Outlook:
             requests[PODS] = requests.get(PODS, 0) + podset.count
         node = self.tree.queues[cluster_queue]
         return [
-            _need(node, FlavorResource(flavor, resource), requests[resource])
+            _find_need(node, FlavorResource(flavor, resource), requests[resource])
             for group in node.policy.groups
             for flavor in group.flavors
             for resource in group.resources
@@ -259,7 +259,7 @@ def name_workloads(workloads: Iterable[Workload], namespace: str) -> dict[str, s
     return {key_of(one): display_name(meta_of(one), namespace) for one in workloads}
 
 
-def _need(node: QuotaNode, fr: FlavorResource, asked: int) -> Need:
+def _find_need(node: QuotaNode, fr: FlavorResource, asked: int) -> Need:
     return Need(
         flavor=fr.flavor,
         resource=fr.resource,
@@ -271,7 +271,7 @@ def _need(node: QuotaNode, fr: FlavorResource, asked: int) -> Need:
     )
 
 
-def _flavors(snapshot: Snapshot) -> dict[str, FlavorSpec]:
+def _make_flavors(snapshot: Snapshot) -> dict[str, FlavorSpec]:
     """Return the flavors by name, with their topology levels if the nodes are known."""
     topologies = {one.metadata.name: one for one in snapshot.topologies}
     return {
@@ -298,7 +298,7 @@ def build_quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[C
     return tree
 
 
-def _tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
+def _make_tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
     """Return the tree of the ClusterQueues that share quota with one of them: by a cohort, or as parts of the nodes."""
     tree = build_quota_tree(snapshot.cluster_queues, snapshot.cohorts)
     mine = tree.queues.get(cluster_queue)
@@ -328,7 +328,7 @@ def find_run_times(snapshot: Snapshot, workloads: Iterable[Workload]) -> dict[st
     """Return the run times of some Workloads of the snapshot that have not finished, by their keys."""
 
     def find_limit(workload: Workload) -> timedelta | None:
-        return _limit(workload, snapshot.deadlines)
+        return _find_limit(workload, snapshot.deadlines)
 
     past, runs = runtimes.read_past_runs(snapshot.workloads, find_limit), {}
     for workload in workloads:
@@ -339,8 +339,8 @@ def find_run_times(snapshot: Snapshot, workloads: Iterable[Workload]) -> dict[st
     return runs
 
 
-def _limit(workload: Workload, deadlines: Mapping[str, timedelta]) -> timedelta | None:
+def _find_limit(workload: Workload, deadlines: Mapping[str, timedelta]) -> timedelta | None:
     limits = [deadlines[uid] for uid in owner_uids(workload) if uid in deadlines]
-    if (most := runtimes.limit(workload)) is not None:
+    if (most := runtimes.find_time_limit(workload)) is not None:
         limits.append(most)
     return min(limits, default=None)

@@ -1,7 +1,7 @@
 """Decide whether a job can never start, because no node is large enough or no quota covers it.
 
-`judge_job` takes a job, `judge_ask` a demand, both with the nodes and quotas of the cluster; they return a `Verdict`. A
-verdict is negative only if it is proven:
+`judge_job` takes a job, `judge_ask` a demand, both with the nodes and quotas of the cluster; they return a
+`NeverVerdict`. A verdict is negative only if it is proven:
 
 - Nodes count as empty and at their best, that is ready, uncordoned and with healthy devices.
 - A queue counts with all quota that it may borrow. A queue whose quota follows the nodes counts with the capacity of
@@ -31,10 +31,10 @@ from muster.gang.nodes.devices import named_claim
 from muster.gang.placement import NoPacking, Refusal, place
 from muster.gang.shapes import DeviceAsk, Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
-from muster.insight.forecasts.nodestate import Lack, find_lack, heal_devices, node_at_best, recover_node
+from muster.insight.forecasts.nodestate import NodeFault, find_lack, heal_devices, node_at_best, recover_node
 from muster.insight.jobs.failures import NAMED
 from muster.insight.jobs.obstacles import with_obstacle
-from muster.insight.jobs.state import OPEN, JobState, Verdict
+from muster.insight.jobs.state import OPEN, JobState, NeverVerdict
 from muster.insight.record import JobRecord
 from muster.insight.text import format_quantity
 from muster.jobs.jobset.gang import at_once
@@ -51,7 +51,7 @@ _NOTHING_ADDED = Completion()
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class LeastDemand:
     """The least demand of a job: each podset with the number of pods that must start.
 
     together: the podsets whose pods need nodes at the same time.
@@ -79,7 +79,7 @@ class Extent:
         return total
 
 
-class Room:
+class VisibleCapacity:
     """The nodes and quotas of a cluster that the user may see.
 
     fixed: whether the cluster never adds nodes by itself.
@@ -115,7 +115,7 @@ class Room:
         return Extent(self.nodes, self.queues, self._cohorts)
 
     @cached_property
-    def find_unwell_nodes(self) -> list[Lack]:
+    def find_unwell_nodes(self) -> list[NodeFault]:
         """The faults of the nodes that are not at their best."""
         return [lack for node in self.nodes if (lack := find_lack(node)) is not None]
 
@@ -149,33 +149,33 @@ class Room:
         return any(one.name in self._followers for one in quota.root.queues())
 
 
-def find_ask(subject: JobRecord | Workload) -> Ask:
+def find_ask(subject: JobRecord | Workload) -> LeastDemand:
     """Return the least demand of a job, or of a Workload of a kind whose placement Muster does not know."""
     if isinstance(subject, Workload):
-        return Ask(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets))
+        return LeastDemand(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets))
     return replace(_ask_of_job(subject), here=subject.remote_counts is None)
 
 
-def _ask_of_job(subject: JobRecord) -> Ask:
+def _ask_of_job(subject: JobRecord) -> LeastDemand:
     if isinstance(subject.source, JobSet):
         return _ask_of_set(subject.source, begun=bool(subject.succeeded))
     podsets, bounds = JobIntegration().podsets(subject.source), bounds_of(subject.metadata.annotations)
     least = bounds.least if bounds is not None else None
     counts = (min(one.count, least or one.min_count or one.count) for one in podsets)
     together = frozenset(one.name for one in podsets if starts_together(subject.metadata))
-    return Ask(tuple(zip(podsets, counts, strict=True)), together)
+    return LeastDemand(tuple(zip(podsets, counts, strict=True)), together)
 
 
-def _ask_of_set(source: JobSet, *, begun: bool) -> Ask:
+def _ask_of_set(source: JobSet, *, begun: bool) -> LeastDemand:
     """Return the demand of all roles of a JobSet.
 
     begun: whether pods have already succeeded, which the JobSet does not create again.
     """
     podsets = JobSetIntegration().podsets(source)
-    return Ask(tuple((podset, podset.count) for podset in podsets), frozenset() if begun else at_once(source))
+    return LeastDemand(tuple((podset, podset.count) for podset in podsets), frozenset() if begun else at_once(source))
 
 
-def judge_job(subject: JobRecord | Workload, state: JobState, room: Room) -> Verdict:
+def judge_job(subject: JobRecord | Workload, state: JobState, room: VisibleCapacity) -> NeverVerdict:
     """Return the verdict about a job that waits."""
     if not state.waits or (isinstance(subject, JobRecord) and subject.manager):
         return OPEN
@@ -184,7 +184,7 @@ def judge_job(subject: JobRecord | Workload, state: JobState, room: Room) -> Ver
     return judge_ask(find_ask(subject), room, subject.metadata.namespace, queue)
 
 
-def with_verdict(subject: JobRecord | Workload, state: JobState, room: Room) -> JobState:
+def with_verdict(subject: JobRecord | Workload, state: JobState, room: VisibleCapacity) -> JobState:
     """Return the state with the reason why the job can never start or which nodes it waits for, if one applies.
 
     Otherwise, if the job's ClusterQueue admits nothing, the reason says why.
@@ -195,7 +195,7 @@ def with_verdict(subject: JobRecord | Workload, state: JobState, room: Room) -> 
     return state.with_reason("; ".join(filter(None, (sentence, state.progress))))
 
 
-def judge_ask(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Verdict:
+def judge_ask(ask: LeastDemand, room: VisibleCapacity, namespace: str = "", queue: str = "") -> NeverVerdict:
     """Return the verdict about a demand.
 
     queue: the LocalQueue whose quota the pods need; "" if they need none.
@@ -213,16 +213,16 @@ def judge_ask(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Ver
     try:
         by_nodes, by_quota = lacks(room.best)
         if not by_nodes and not by_quota:
-            return Verdict(awaits=_find_awaited_nodes(ask, room, lambda extent: not any(lacks(extent))))
+            return NeverVerdict(awaits=_find_awaited_nodes(ask, room, lambda extent: not any(lacks(extent))))
     except ValueError:  # an invalid quantity, which the validation of the job reports
         return OPEN
     # If the nodes are too small, the quota usually is too, so the verdict names only the nodes.
     shown = {resource: text for resource, text in by_quota.items() if not by_nodes or text.endswith(_AT_ALL)}
     certain = (bool(by_quota) and not room.may_grow(namespace, queue)) or (room.fixed and bool(by_nodes))
-    return Verdict("; ".join((shown | by_nodes).values()), certain)
+    return NeverVerdict("; ".join((shown | by_nodes).values()), certain)
 
 
-def _find_awaited_nodes(ask: Ask, room: Room, suffices: Callable[[Extent], bool]) -> str:
+def _find_awaited_nodes(ask: LeastDemand, room: VisibleCapacity, suffices: Callable[[Extent], bool]) -> str:
     """Return which nodes have to recover so that the pods fit, or "" if the pods fit on the nodes as they are."""
     if not room.find_unwell_nodes or suffices(room.now):
         return ""
@@ -245,7 +245,7 @@ def _find_awaited_nodes(ask: Ask, room: Room, suffices: Callable[[Extent], bool]
 # Nodes.
 
 
-def _find_lacks_of_nodes(ask: Ask, capacity: Capacity, *, fixed: bool) -> dict[str, str]:
+def _find_lacks_of_nodes(ask: LeastDemand, capacity: Capacity, *, fixed: bool) -> dict[str, str]:
     together = ask.together if fixed else ()  # in other clusters another scheduler may place the pods
     counts: dict[Shape, int] = {}
     requests_by_shape: dict[Shape, Mapping[str, int]] = {}  # the requests of one pod; shapes cap them
@@ -316,7 +316,7 @@ def _join_words(words: Sequence[str]) -> str:
 # Quota.
 
 
-def _find_lacks_of_quota(ask: Ask, node: QuotaNode, name: str) -> dict[str, str]:
+def _find_lacks_of_quota(ask: LeastDemand, node: QuotaNode, name: str) -> dict[str, str]:
     lacks: dict[str, str] = {}
     total: dict[str, int] = {}
     for podset, count in ask.podsets:

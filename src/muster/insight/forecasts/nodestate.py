@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from muster.api.core import Node, NodeCondition
 from muster.api.nodes import DISK_PRESSURE, is_ready, taints_of
 from muster.api.validation.resources import is_extended
-from muster.api.values.quantity import amount, format_amount
+from muster.api.values.quantity import format_amount, parse_amount
 
 # The prefix of taints that follow the state of a node.
 _PASSING = "node.kubernetes.io/"
@@ -21,7 +21,7 @@ _WORDS = {"not-ready": "not ready", "unreachable": "not ready", "unschedulable":
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class NodeFault:
     """The faults of a node, as phrases.
 
     states: why the node takes no pods; empty if it takes them.
@@ -68,7 +68,7 @@ def count_ill_devices(node: Node) -> dict[str, int]:
     """
     has, gives = node.status.capacity, node.status.allocatable
     lacking = {
-        resource: amount(resource, has[resource]) - amount(resource, gives.get(resource, 0))
+        resource: parse_amount(resource, has[resource]) - parse_amount(resource, gives.get(resource, 0))
         for resource in sorted(has)
         if has[resource] != gives.get(resource) and is_extended(resource)
     }
@@ -86,10 +86,10 @@ def find_lapses(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lapses))
 
 
-def find_lack(node: Node) -> Lack | None:
+def find_lack(node: Node) -> NodeFault | None:
     """Return the faults of a node; None if it has none."""
     name, states, devices = node.metadata.name, find_lapses(node), count_ill_devices(node)
     if not states and not devices:
         return None
     ill = {resource: f"{format_amount(resource, n)} {resource} of {name} (ill)" for resource, n in devices.items()}
-    return Lack(name, f"{name} ({', '.join(states)})" if states else "", ill)
+    return NodeFault(name, f"{name} ({', '.join(states)})" if states else "", ill)

@@ -17,7 +17,7 @@ from muster.controllers.integrations.injection import merge_tolerations
 from muster.insight.forecasts.quotaplan import QuotaPlan
 from muster.insight.forecasts.rehearsal import ClusterReadings, GangPlan, Verdict, merge_plans, rehearse
 from muster.insight.jobs.state import OPEN
-from muster.insight.jobs.state import Verdict as Prospect
+from muster.insight.jobs.state import NeverVerdict as Prospect
 from muster.queueing.model import Places
 from muster.runtime.objects import key_of
 
@@ -124,22 +124,22 @@ def plan_subjects(
     by_name = {one.metadata.name: one for one in flavors}
     going = frozenset(uid for quota in quotas.values() for uid in quota.displaced)
     ready = {
-        one.meta.uid: _injected(one, quotas.get(one.meta.uid), by_name)
+        one.meta.uid: _inject_flavors(one, quotas.get(one.meta.uid), by_name)
         for one in subjects
         if not one.problem and (one.meta.uid not in quotas or quotas[one.meta.uid].verdict != "waits")
     }
-    staying = [pod for pod in readings.pods if not going & {pod.metadata.uid, *_owners(pod)}]
+    staying = [pod for pod in readings.pods if not going & {pod.metadata.uid, *_list_owners(pod)}]
     gangs = rehearse(replace(readings, pods=staying), sources, [pod for pods in ready.values() for pod in pods])
     return [
         ObjectPlan(
             one.kind,
             one.meta.namespace,
             one.meta.name,
-            _quota(quotas.get(one.meta.uid), prospects.get(one.meta.uid, OPEN)),
-            _together(one, [gangs[pod.metadata.uid] for pod in pods]) if (pods := ready.get(one.meta.uid)) else None,
+            _plan_quota(quotas.get(one.meta.uid), prospects.get(one.meta.uid, OPEN)),
+            _join_plans(one, [gangs[pod.metadata.uid] for pod in pods]) if (pods := ready.get(one.meta.uid)) else None,
             one.problem,
             f"It is elastic: it starts with fewer pods, {one.least} or more, if so many fit." if one.least else "",
-            _never(one, quotas.get(one.meta.uid), prospects.get(one.meta.uid, OPEN)),
+            _explain_never(one, quotas.get(one.meta.uid), prospects.get(one.meta.uid, OPEN)),
             prospects.get(one.meta.uid, OPEN).awaits,
             DEVICES if any(pod.spec.resource_claims for pod in one.pods) else "",
         )
@@ -147,7 +147,7 @@ def plan_subjects(
     ]
 
 
-def _quota(quota: QuotaPlan | None, prospect: Prospect) -> QuotaPlan | None:
+def _plan_quota(quota: QuotaPlan | None, prospect: Prospect) -> QuotaPlan | None:
     """Return the quota plan, without an estimate if the object waits for nodes to recover.
 
     No forecast knows when nodes recover.
@@ -155,7 +155,7 @@ def _quota(quota: QuotaPlan | None, prospect: Prospect) -> QuotaPlan | None:
     return replace(quota, estimate=None) if quota is not None and prospect.awaits else quota
 
 
-def _never(subject: Subject, quota: QuotaPlan | None, prospect: Prospect) -> str:
+def _explain_never(subject: Subject, quota: QuotaPlan | None, prospect: Prospect) -> str:
     """Return why an object never starts, if its gang's plan cannot say so.
 
     That is the case if the object waits for quota, or has several gangs.
@@ -164,45 +164,47 @@ def _never(subject: Subject, quota: QuotaPlan | None, prospect: Prospect) -> str
     return prospect.text if doubtful and prospect.certain else ""
 
 
-def _together(subject: Subject, gangs: Sequence[GangPlan]) -> GangPlan:
+def _join_plans(subject: Subject, gangs: Sequence[GangPlan]) -> GangPlan:
     """Return one plan for all gangs of an object."""
     several = list({one.name: one for one in gangs}.values())
     merged = reduce(merge_plans, several)
     return merged if len(several) == 1 else replace(merged, name=key_of(subject))
 
 
-def _owners(pod: Pod) -> Iterable[str]:
+def _list_owners(pod: Pod) -> Iterable[str]:
     return (owner.uid for owner in pod.metadata.owner_references)
 
 
-def _injected(subject: Subject, quota: QuotaPlan | None, flavors: Mapping[str, ResourceFlavor]) -> tuple[Pod, ...]:
+def _inject_flavors(
+    subject: Subject, quota: QuotaPlan | None, flavors: Mapping[str, ResourceFlavor]
+) -> tuple[Pod, ...]:
     """Return the pods that would start: as many as get quota, with the node selectors of their flavors and domains."""
     if quota is None:
         return subject.pods
     count = min(sum(quota.counts.values()), len(subject.pods))
     alone = next(iter(quota.flavors)) if len(quota.flavors) == 1 else ""
-    domains = {podset: iter(_domains(places)) for podset, places in quota.places.items()}
+    domains = {podset: iter(_yield_domains(places)) for podset, places in quota.places.items()}
     ready = []
     for pod in subject.pods[:count]:
-        podset = alone or _podset(pod)
+        podset = alone or _get_podset(pod)
         given = sorted(set(quota.flavors.get(podset, {}).values()))
         domain = next(domains.get(podset, iter(())), {})
-        ready.append(_on(pod, [flavors[name] for name in given if name in flavors], domain))
+        ready.append(_place_pod(pod, [flavors[name] for name in given if name in flavors], domain))
     return tuple(ready)
 
 
-def _domains(places: Places) -> Iterable[dict[str, str]]:
+def _yield_domains(places: Places) -> Iterable[dict[str, str]]:
     """Yield the node labels of each pod's topology domain, in the order of the domains."""
     for values, count in places.domains:
         for _ in range(count):
             yield dict(zip(places.levels, values, strict=True))
 
 
-def _podset(pod: Pod) -> str:
+def _get_podset(pod: Pod) -> str:
     return pod.metadata.labels.get(POD_SET_LABEL) or role_of(pod)
 
 
-def _on(pod: Pod, flavors: Iterable[ResourceFlavor], domain: Mapping[str, str]) -> Pod:
+def _place_pod(pod: Pod, flavors: Iterable[ResourceFlavor], domain: Mapping[str, str]) -> Pod:
     spec = pod.spec
     selector, borne = {**spec.node_selector, **domain}, spec.tolerations
     for flavor in flavors:

@@ -11,7 +11,7 @@ from muster.insight.quota.queues import explain_closed, explain_inactive
 from muster.insight.quota.state import owner_uids, say_once
 from muster.queueing.model import Assignment, Places
 from muster.queueing.scheduling import cycle
-from muster.queueing.scheduling.estimate import Estimate
+from muster.queueing.scheduling.estimate import StartEstimate
 from muster.runtime.objects import key_of
 
 # The maximum number of cycles; more are needed only if workloads preempt each other for ever.
@@ -40,7 +40,7 @@ class QuotaPlan:
     displaced: frozenset[str] = frozenset()
     reason: str = ""
     needs: Sequence[Need] = ()
-    estimate: Estimate | None = None
+    estimate: StartEstimate | None = None
 
 
 def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: datetime) -> QuotaPlan:
@@ -56,21 +56,21 @@ def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: 
     if not outlook.known:
         return replace(plan, reason=f"there is no ClusterQueue {cluster_queue}")
     key, said = key_of(workload), ""
-    decision: cycle.Admission | cycle.Preemption | None = None
+    decision: cycle.CycleAdmission | cycle.CyclePreemption | None = None
     for _ in range(_MOST_CYCLES):
         outcome = cycle.run(outlook.tree, outlook.queues, outlook.flavors, cycle.AdmissionSettings(), now)
-        decided: list[cycle.Admission | cycle.Preemption] = [*outcome.admitted, *outcome.preemptions]
+        decided: list[cycle.CycleAdmission | cycle.CyclePreemption] = [*outcome.admitted, *outcome.preemptions]
         decision = next((one for one in decided if one.workload.key == key), None)
         said = next((one.message for one in outcome.pending if one.workload.key == key), said)
         if decision is not None or not outlook.queues.untried:
             break
-    if isinstance(decision, cycle.Admission):
-        return replace(_given(plan, decision.assignment), verdict="starts")
-    if isinstance(decision, cycle.Preemption):
+    if isinstance(decision, cycle.CycleAdmission):
+        return replace(_plan_given_quota(plan, decision.assignment), verdict="starts")
+    if isinstance(decision, cycle.CyclePreemption):
         keys = {victim.workload.key for victim in decision.victims}
         uids = frozenset(uid for one in snapshot.workloads if key_of(one) in keys for uid in owner_uids(one))
         names = sorted(outlook.names[one] for one in keys)
-        return replace(_given(plan, decision.assignment), verdict="preempts", victims=names, displaced=uids)
+        return replace(_plan_given_quota(plan, decision.assignment), verdict="preempts", victims=names, displaced=uids)
     fresh = Outlook(snapshot, cluster_queue, meta.namespace)
     needs = fresh.find_needs(workload, cluster_queue)
     reason = say_once(said) or _describe_closed(snapshot, cluster_queue)
@@ -85,7 +85,7 @@ def _describe_closed(snapshot: Snapshot, cluster_queue: str) -> str:
     return explain_closed(f"ClusterQueue {cluster_queue} is inactive", {cluster_queue: queue})
 
 
-def _given(plan: QuotaPlan, assignment: Assignment) -> QuotaPlan:
+def _plan_given_quota(plan: QuotaPlan, assignment: Assignment) -> QuotaPlan:
     flavors = {
         podset.name: {resource: choice.flavor for resource, choice in sorted(podset.flavors.items())}
         for podset in assignment.podsets

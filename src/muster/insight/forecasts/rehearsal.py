@@ -17,9 +17,9 @@ from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeC
 from muster.api.groups.policy import PodDisruptionBudget
 from muster.api.values.durations import SECOND
 from muster.controllers.gangs import GangSource, Turn, find_gang_of_done, gang_of
-from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.ask import GangTurn
 from muster.controllers.scheduler.carrier import Carrier, Carriers
-from muster.controllers.scheduler.deciding import Kept, decide_start
+from muster.controllers.scheduler.deciding import KeptRoom, decide_start
 from muster.controllers.scheduler.pending import PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.victims import Victims
@@ -27,7 +27,7 @@ from muster.gang.arrays import Ints
 from muster.gang.explain import explain
 from muster.gang.nodes.capacity import Strategy
 from muster.gang.nodes.holdings import Holdings
-from muster.gang.order.preemption import Preemption, Protected
+from muster.gang.order.preemption import GangPreemption, Protected
 from muster.gang.placement import Placement, Refusal
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import DeviceAsk, guest_of
@@ -59,7 +59,7 @@ class ClusterReadings:
 
 
 @dataclass(frozen=True, slots=True)
-class Victim:
+class LosingGang:
     """A gang that would lose all or some of its pods."""
 
     name: str
@@ -82,7 +82,7 @@ class GangPlan:
     pods: int
     verdict: Verdict
     nodes: Mapping[str, int] = field(default_factory=dict)
-    victims: Sequence[Victim] = ()
+    victims: Sequence[LosingGang] = ()
     reason: str = ""
     starts: datetime | None = None
 
@@ -181,11 +181,11 @@ class _Rehearsal:
                 plans[ask.key] = plan if before is None else merge_plans(before, plan)
         return plans
 
-    def _ask(self, key: str, turn: Turn) -> Ask:
+    def _ask(self, key: str, turn: Turn) -> GangTurn:
         gang, carrier = self.roster.gangs[key], self._carriers.get(key)
-        return Ask.of(key, gang, turn, carrier, self.roster.capacity, frozenset(), _ask_no_devices)
+        return GangTurn.of(key, gang, turn, carrier, self.roster.capacity, frozenset(), _ask_no_devices)
 
-    def _look(self, ask: Ask, *, told: bool) -> GangPlan | None:
+    def _look(self, ask: GangTurn, *, told: bool) -> GangPlan | None:
         """Place a gang in its turn, or let it wait; return its plan if `told`.
 
         told: whether the caller requested the plan of this gang.
@@ -193,24 +193,24 @@ class _Rehearsal:
         outcome = decide_start(self._pending, ask, self.roster.capacity, self._now)
         if isinstance(outcome, Refusal):
             return self._no_room(ask, outcome, told=told)
-        if isinstance(outcome, Kept):
+        if isinstance(outcome, KeptRoom):
             name = split_key(outcome.head.key)[0] if outcome.head is not None else "others"
             return self._plan(ask, "waits", reason=f"the nodes are kept for {name}, which goes first") if told else None
         self._bind(ask, outcome)
-        return self._plan(ask, "starts", nodes=_nodes(outcome.placement)) if told else None
+        return self._plan(ask, "starts", nodes=_count_pods_by_node(outcome.placement)) if told else None
 
-    def _bind(self, ask: Ask, chosen: Chosen) -> None:
+    def _bind(self, ask: GangTurn, chosen: Chosen) -> None:
         """Assign the chosen pods to their nodes, as binding would."""
         for pod, node in ask.bindings(chosen):
             self.roster.capacity.assign(pod.metadata.uid, node, guest_of(pod))
             self.roster.is_bound(pod, node)
 
-    def _no_room(self, ask: Ask, refusal: Refusal, *, told: bool) -> GangPlan | None:
+    def _no_room(self, ask: GangTurn, refusal: Refusal, *, told: bool) -> GangPlan | None:
         sentence = explain(self.roster.capacity, refusal, len(ask.turn.pods), ask.turn.demand)
         plan = self._plan(ask, "waits", reason=sentence)
         if told and not ask.turn.surplus:
             decision = self._victims.decide(ask, self._budgets, self._leaving(), self._now)
-            if isinstance(decision, Preemption) and decision.victims:
+            if isinstance(decision, GangPreemption) and decision.victims:
                 return self._preempting(ask, decision, sentence)
             if isinstance(decision, Protected):
                 reason = f"{sentence} Others would have to go that are protected by {', '.join(decision.budgets)}."
@@ -228,9 +228,9 @@ class _Rehearsal:
             return self._plan(ask, "waits", reason=plan.reason, starts=head.reservation.shadow)
         return plan
 
-    def _preempting(self, ask: Ask, preemption: Preemption, sentence: str) -> GangPlan:
+    def _preempting(self, ask: GangTurn, preemption: GangPreemption, sentence: str) -> GangPlan:
         victims = [
-            Victim(self._name(key), len(pods), whole=len(pods) == len(self.roster.gangs[key].bound))
+            LosingGang(self._name(key), len(pods), whole=len(pods) == len(self.roster.gangs[key].bound))
             for key, pods in sorted(preemption.victims.items())
         ]
         for pods in preemption.victims.values():
@@ -239,7 +239,9 @@ class _Rehearsal:
         placed = ask.place(self.roster.capacity)
         if isinstance(placed, Chosen):
             self._bind(ask, placed)
-        return self._plan(ask, "preempts", nodes=_nodes(preemption.placement), victims=victims, reason=sentence)
+        return self._plan(
+            ask, "preempts", nodes=_count_pods_by_node(preemption.placement), victims=victims, reason=sentence
+        )
 
     def _lacking(self, key: str, lacking: str) -> GangPlan:
         """Return the plan of a gang some of whose pods do not exist, or whose Job or group does not."""
@@ -248,11 +250,11 @@ class _Rehearsal:
 
     def _plan(
         self,
-        ask: Ask,
+        ask: GangTurn,
         verdict: Verdict,
         *,
         nodes: Mapping[str, int] | None = None,
-        victims: Sequence[Victim] = (),
+        victims: Sequence[LosingGang] = (),
         reason: str = "",
         starts: float | None = None,
     ) -> GangPlan:
@@ -273,7 +275,7 @@ def _ask_no_devices(pod: Pod) -> DeviceAsk:  # noqa: ARG001  (it is the type's)
     return DeviceAsk()
 
 
-def _nodes(placement: Placement) -> Counter[str]:
+def _count_pods_by_node(placement: Placement) -> Counter[str]:
     """Return how many pods each node gets."""
     counts: Counter[str] = Counter()
     for nodes in placement.nodes.values():

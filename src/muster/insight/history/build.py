@@ -106,7 +106,7 @@ def run_of(
         submitted=meta.creation_timestamp or ended,
         ended=ended,
         started=started_at(job, traces),
-        owner=_short(owner_of(meta)),
+        owner=_shorten_text(owner_of(meta)),
         queue=meta.labels.get(QUEUE_NAME_LABEL, ""),
         command=command_of(job.templates[0].spec.containers if job.templates else ()),
         workers=job.wanted,
@@ -120,7 +120,7 @@ def run_of(
             for workers, one in zip(job.workers_by_role, job.templates, strict=True)
         ),
     )
-    return _judged(_used(run, traces), job, pods)
+    return _add_outcome(_add_usage(run, traces), job, pods)
 
 
 def _sum_requested_cpus(job: JobRecord) -> float | None:
@@ -147,13 +147,13 @@ def _make_pod_requests(pods: int, spec: PodSpec) -> PodRequests:
     return PodRequests(pods, {name: format_amount(name, amounts[name]) for name in sorted(amounts)})
 
 
-def _judged(run: Run, job: JobRecord, pods: Sequence[Pod]) -> Run:
+def _add_outcome(run: Run, job: JobRecord, pods: Sequence[Pod]) -> Run:
     """Return the run with its exit code and, if it failed, the reason."""
     if run.state == "Completed":
         return replace(run, exit_code=0)
     if run.state != "Failed":
         return run
-    return replace(run, exit_code=find_ending(job, pods).code, reason=_short(find_job_state(job, pods).reason))
+    return replace(run, exit_code=find_ending(job, pods).code, reason=_shorten_text(find_job_state(job, pods).reason))
 
 
 def run_of_workload(
@@ -178,16 +178,16 @@ def run_of_workload(
         submitted=meta.creation_timestamp or ended,
         ended=ended,
         started=left.started,
-        owner=_short(next(filter(None, (owner_of(pod.metadata) for pod in pods)), "")),
+        owner=_shorten_text(next(filter(None, (owner_of(pod.metadata) for pod in pods)), "")),
         queue=workload.spec.queue_name,
         command=command_of(pods[0].spec.containers if pods else ()),
-        reason=_short(stands.reason) if failed else "",
+        reason=_shorten_text(stands.reason) if failed else "",
         workers=sum(podset.count for podset in workload.spec.pod_sets),
         priority=_find_priority(workload, pods),
         limit_seconds=workload.spec.maximum_execution_time_seconds,
         pod_requests=tuple(_make_pod_requests(one.count, one.template.spec) for one in workload.spec.pod_sets),
     )
-    return _used(run, left)
+    return _add_usage(run, left)
 
 
 def amend_run(first: Run, later: Run) -> Run:
@@ -244,10 +244,10 @@ def command_of(containers: Sequence[Container]) -> str:
     if not containers:
         return ""
     words = [word.replace("$$", "$") for word in (*containers[0].command, *containers[0].args)]
-    return _short(shlex.join(find_typed_command(words)))
+    return _shorten_text(shlex.join(find_typed_command(words)))
 
 
-def _used(run: Run, left: Trace) -> Run:
+def _add_usage(run: Run, left: Trace) -> Run:
     used_run = replace(run, nodes=tuple(sorted(left.nodes)[:MOST_NODES]))
     if left.usage is None:
         return used_run
@@ -286,7 +286,7 @@ def ended_at(job: JobRecord) -> datetime | None:
     return next(ends, None)
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
 
 
@@ -296,15 +296,15 @@ def told_by_events(events: Iterable[Event]) -> list[Run]:
     for event in events:
         if event.involved_object.kind in ("Job", "JobSet"):
             by_uid.setdefault(event.involved_object.uid, []).append(event)
-    return [run for uid, told in by_uid.items() if uid and (run := _told(uid, told)) is not None]
+    return [run for uid, told in by_uid.items() if uid and (run := _read_run(uid, told)) is not None]
 
 
-def _told(uid: str, events: Sequence[Event]) -> Run | None:
-    ends = [(at, event) for event in events if event.reason in _ENDINGS and (at := _when(event)) is not None]
+def _read_run(uid: str, events: Sequence[Event]) -> Run | None:
+    ends = [(at, event) for event in events if event.reason in _ENDINGS and (at := _get_time(event)) is not None]
     if not ends:
         return None
     ended, last = max(ends, key=lambda end: end[0])
-    first = min(filter(None, (event.first_timestamp or _when(event) for event in events)), default=ended)
+    first = min(filter(None, (event.first_timestamp or _get_time(event) for event in events)), default=ended)
     about, state = last.involved_object, _ENDINGS[last.reason]
     return Run(
         uid=uid,
@@ -314,10 +314,10 @@ def _told(uid: str, events: Sequence[Event]) -> Run | None:
         state=state,
         submitted=first,
         ended=ended,
-        reason=_short(last.message) if state == "Failed" else "",
+        reason=_shorten_text(last.message) if state == "Failed" else "",
         exit_code=0 if state == "Completed" else None,
     )
 
 
-def _when(event: Event) -> datetime | None:
+def _get_time(event: Event) -> datetime | None:
     return event.last_timestamp or event.event_time or event.first_timestamp

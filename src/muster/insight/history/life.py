@@ -203,7 +203,7 @@ def _describe_preempted(decision: Decision) -> str:
     if other.priority is not None and decision.priority is not None:
         priorities = f" (priority {other.priority}; its own is {decision.priority})"
     why = _VICTIM_RULES.get(decision.rule, decision.rule)
-    return f"preempted by {_name(other, decision.namespace)}{priorities}: {why}"
+    return f"preempted by {_name_job(other, decision.namespace)}{priorities}: {why}"
 
 
 def _describe_unplaced(decision: Decision) -> str:
@@ -259,7 +259,7 @@ def _list_short(amounts: Sequence[Amount]) -> str:
     ])  # fmt: skip
 
 
-def _name(other: Other, namespace: str) -> str:
+def _name_job(other: Other, namespace: str) -> str:
     """Return the name of another job, with its namespace if that differs."""
     if not other.job:
         return "a job of another namespace"
@@ -267,7 +267,7 @@ def _name(other: Other, namespace: str) -> str:
 
 
 def _list_others(decision: Decision) -> str:
-    return _list([_name(other, decision.namespace) for other in decision.others], decision.others_in_all)
+    return _list([_name_job(other, decision.namespace) for other in decision.others], decision.others_in_all)
 
 
 def _list(names: Sequence[str], in_all: int | None = None) -> str:

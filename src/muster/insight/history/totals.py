@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from muster.api.ours.gpus import is_gpu
-from muster.api.values.quantity import amount
+from muster.api.values.quantity import parse_amount
 from muster.insight.history.runs import Run
 
 By = Literal["user", "queue", "day", "state"]
@@ -41,7 +41,7 @@ def add_up(runs: Iterable[Run], by: By) -> list[Total]:
     groups: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         groups[_name_group(run, by)].append(run)
-    totals = [_total(name, group) for name, group in groups.items()]
+    totals = [_make_total(name, group) for name, group in groups.items()]
     if by == "day":
         return sorted(totals, key=lambda total: total.name, reverse=True)
     return sorted(totals, key=lambda total: (-total.gpu_hours, -total.cpu_hours, -total.runs, total.name))
@@ -59,7 +59,7 @@ def _name_group(run: Run, by: By) -> str:
             return run.state
 
 
-def _total(name: str, runs: Sequence[Run]) -> Total:
+def _make_total(name: str, runs: Sequence[Run]) -> Total:
     return Total(
         name,
         len(runs),
@@ -78,7 +78,7 @@ def find_hours(run: Run, *, gpus: bool) -> float:
     An interrupted run counts from its last start alone, as its record does.
     """
     count = sum(
-        one.pods * (amount(resource, quantity) if gpus else amount(resource, quantity) / 1000)
+        one.pods * (parse_amount(resource, quantity) if gpus else parse_amount(resource, quantity) / 1000)
         for one in run.pod_requests
         for resource, quantity in one.requests.items()
         if (is_gpu(resource) if gpus else resource == "cpu")

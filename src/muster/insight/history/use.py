@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from muster.api.kueue import Workload
-from muster.api.values.quantity import QuantityError, amount
+from muster.api.values.quantity import QuantityError, parse_amount
 from muster.insight.history.build import owner_of
 from muster.insight.history.runs import Run
 from muster.insight.quota.state import find_quota_state
@@ -51,7 +51,7 @@ def spans_of_runs(runs: Iterable[Run], resource: str) -> list[UseSpan]:
 def _read_use(run: Run, resource: str) -> float:
     """Return the amount that the pods of a run requested while they ran side by side, in units of people."""
     try:
-        total = sum(one.pods * amount(resource, one.requests.get(resource, 0)) for one in run.pod_requests)
+        total = sum(one.pods * parse_amount(resource, one.requests.get(resource, 0)) for one in run.pod_requests)
     except QuantityError:
         return 0.0
     if resource != "cpu":
@@ -67,7 +67,7 @@ def spans_of_holders(workloads: Iterable[Workload], resource: str) -> list[UseSp
         if state.finished or workload.status.admission is None or state.since is None:
             continue
         assigned = workload.status.admission.pod_set_assignments
-        used = sum(amount(resource, one.resource_usage.get(resource, 0)) for one in assigned)
+        used = sum(parse_amount(resource, one.resource_usage.get(resource, 0)) for one in assigned)
         if used:
             spans.append(
                 UseSpan(owner_of(workload.metadata), state.since, None, used / 1000 if resource == "cpu" else used)

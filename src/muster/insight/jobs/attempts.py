@@ -20,7 +20,7 @@ _KEPT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class WorkerAttempt:
     """One run of one container of a worker.
 
     rank: the prefix of the worker's log lines.
@@ -42,7 +42,7 @@ class Attempt:
     newest: bool
 
 
-def list_attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ours: bool) -> list[Attempt]:
+def list_attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ours: bool) -> list[WorkerAttempt]:
     """Return all attempts, by index and container.
 
     ours: whether the server is Muster's own, which keeps the logs of more runs than upstream's.
@@ -54,7 +54,7 @@ def list_attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], 
     ordered = [attempt for _, of_pod in sorted(attempts, key=lambda entry: entry[0]) for attempt in of_pod]
     place = _order_containers(job)
 
-    def position(attempt: Attempt) -> tuple[Any, ...]:
+    def position(attempt: WorkerAttempt) -> tuple[Any, ...]:
         rank = _rank_key(attempt.rank) if job.indexed else ()
         return rank, place.get(attempt.container, len(place)), attempt.container
 
@@ -81,12 +81,12 @@ def _worker_of(job: JobRecord, rank: str) -> str:
     return rank if job.indexed or job.max_ranks > 1 else ""
 
 
-def choose_attempts(attempts: Iterable[Attempt], number: int | None, *, previous: bool) -> list[Attempt]:
+def choose_attempts(attempts: Iterable[WorkerAttempt], number: int | None, *, previous: bool) -> list[WorkerAttempt]:
     """Return the attempt with this number (from 1) of each worker, or the one before the last.
 
     If the user asks for neither, return the current attempts; for a worker without a pod, its last attempt.
     """
-    by_worker: dict[tuple[str, str], list[Attempt]] = {}
+    by_worker: dict[tuple[str, str], list[WorkerAttempt]] = {}
     for attempt in attempts:
         by_worker.setdefault((attempt.worker, attempt.container), []).append(attempt)
     if number is not None:
@@ -97,10 +97,10 @@ def choose_attempts(attempts: Iterable[Attempt], number: int | None, *, previous
     return [run for worker, runs in by_worker.items() for run in there[worker] or runs[-1:]]
 
 
-def _attempts_of_kept_pod(job: JobRecord, pod: KeptPod) -> list[Attempt]:
+def _attempts_of_kept_pod(job: JobRecord, pod: KeptPod) -> list[WorkerAttempt]:
     path, rank = job.kind.path(job.metadata.namespace, job.metadata.name, "log"), job.kept_rank(pod)
     return [
-        Attempt(
+        WorkerAttempt(
             rank,
             _worker_of(job, rank),
             container,
@@ -117,7 +117,7 @@ def _attempts_of_kept_pod(job: JobRecord, pod: KeptPod) -> list[Attempt]:
     ]
 
 
-def _attempts_of_pod(job: JobRecord, pod: Pod, *, ours: bool) -> list[Attempt]:
+def _attempts_of_pod(job: JobRecord, pod: Pod, *, ours: bool) -> list[WorkerAttempt]:
     path, attempts = POD.path(pod.metadata.namespace, pod.metadata.name, "log"), []
     rank, name, uid = job.rank(pod), pod.metadata.name, pod.metadata.uid
     for status in container_statuses(pod):
@@ -129,5 +129,7 @@ def _attempts_of_pod(job: JobRecord, pod: Pod, *, ours: bool) -> list[Attempt]:
             older = {"attempt": str(number)} if ours else {"previous": "true"}
             query = {"container": status.name} | (older if number < newest else {})
             worker, is_newest = _worker_of(job, rank), number == newest
-            attempts.append(Attempt(rank, worker, status.name, name, uid, path, query, gone=False, newest=is_newest))
+            attempts.append(
+                WorkerAttempt(rank, worker, status.name, name, uid, path, query, gone=False, newest=is_newest)
+            )
     return attempts

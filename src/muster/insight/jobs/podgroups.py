@@ -14,7 +14,7 @@ from muster.insight.text import format_age
 from muster.jobs.podgroup.census import Census, count
 from muster.jobs.podgroup.groupstate import Stage, find_state
 from muster.jobs.podgroup.record import PodGroup, read
-from muster.jobs.podgroup.reference import By, Reference, reference_of
+from muster.jobs.podgroup.reference import By, GroupReference, reference_of
 
 _WORDS = {
     Stage.EMPTY: "Empty",
@@ -54,7 +54,7 @@ def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) 
     for pod in pods:
         reference = reference_of(pod, ways)
         if reference is not None and not reference.problem:
-            members[_key(pod, reference)].append(pod)
+            members[_make_key(pod, reference)].append(pod)
     views, group_of = [], dict[tuple[str, str, By], PodGroup]()
     for obj in groups:
         group = read(obj)
@@ -71,7 +71,7 @@ def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) 
     return sorted(views, key=lambda view: (view.namespace, view.name))
 
 
-def _key(pod: Pod, reference: Reference) -> tuple[str, str, By]:
+def _make_key(pod: Pod, reference: GroupReference) -> tuple[str, str, By]:
     return pod.metadata.namespace, reference.name, reference.by
 
 

@@ -107,7 +107,7 @@ class JobState:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NeverVerdict:
     """Why a job cannot start even after all others have ended; empty if that is not proven.
 
     certain: whether more nodes, as an autoscaler may add, would not help either.
@@ -132,7 +132,7 @@ class Verdict:
 
 
 # The verdict that the job may start.
-OPEN = Verdict()
+OPEN = NeverVerdict()
 
 
 def tells_never(reason: str) -> bool:

@@ -9,7 +9,7 @@ from muster.insight.record import JobRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class WorkerCounts:
     """How many of the wanted workers run, are ready (those run, too), and have finished."""
 
     wanted: int
@@ -22,20 +22,20 @@ class Tally:
         """`3 of 4 workers run, 2 are ready, 1 is done`."""
         parts = [f"{self.running} of {self.wanted} workers run"]
         if self.ready != self.running:
-            parts.append(f"{self.ready} {_be(self.ready)} ready")
+            parts.append(f"{self.ready} {_conjugate_be(self.ready)} ready")
         if self.done:
-            parts.append(f"{self.done} {_be(self.done)} done")
+            parts.append(f"{self.done} {_conjugate_be(self.done)} done")
         return ", ".join(parts)
 
 
-def _be(number: int) -> str:
+def _conjugate_be(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def count_workers(job: JobRecord, pods: Iterable[Pod]) -> Tally:
+def count_workers(job: JobRecord, pods: Iterable[Pod]) -> WorkerCounts:
     """Return the counts of a job's workers from its pods, or from the status of the cluster that runs it."""
     if (counts := job.remote_counts) is not None:
-        return Tally(job.wanted, max(counts.active, counts.ready), counts.ready, counts.succeeded)
+        return WorkerCounts(job.wanted, max(counts.active, counts.ready), counts.ready, counts.succeeded)
     live = [pod for pod in pods if not is_finished(pod)]
     running = sum(pod.status.phase == "Running" for pod in live)
-    return Tally(job.wanted, running, sum(map(is_ready, live)), job.succeeded)
+    return WorkerCounts(job.wanted, running, sum(map(is_ready, live)), job.succeeded)

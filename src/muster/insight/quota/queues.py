@@ -16,7 +16,7 @@ from muster.api.kueue import (
 from muster.api.kueue.names import ACTIVE, UNKNOWN
 from muster.api.meta import Condition
 from muster.api.ours.teams import read_limits, read_users, write_limits
-from muster.api.values.quantity import amount
+from muster.api.values.quantity import parse_amount
 from muster.insight.quota.state import closed_queue
 from muster.insight.text import format_quantity
 
@@ -50,7 +50,7 @@ def make_cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
 def make_quota_rows(queue: ClusterQueue) -> list[dict[str, Any]]:
     """Return a row for each flavor and resource of a ClusterQueue: its quota and its use."""
     taken = {
-        (flavor.name, used.name): (amount(used.name, used.total), amount(used.name, used.borrowed))
+        (flavor.name, used.name): (parse_amount(used.name, used.total), parse_amount(used.name, used.borrowed))
         for flavor in queue.status.flavors_reservation
         for used in flavor.resources
     }
@@ -59,7 +59,7 @@ def make_quota_rows(queue: ClusterQueue) -> list[dict[str, Any]]:
         for flavor in group.flavors:
             for quota in flavor.resources:
                 used, borrowed = taken.get((flavor.name, quota.name), (0, 0))
-                nominal = amount(quota.name, quota.nominal_quota)
+                nominal = parse_amount(quota.name, quota.nominal_quota)
                 rows.append(
                     {
                         "flavor": flavor.name,

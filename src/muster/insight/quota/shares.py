@@ -15,7 +15,7 @@ from muster.queueing.scheduling.fairness import UNBOUNDED
 
 
 class QuotaShare(Struct, frozen=True):
-    """The quota of one resource, in units of `quantity.amount`.
+    """The quota of one resource, in units of `quantity.parse_amount`.
 
     flavor: "" for the sum of all flavors. used: by jobs that hold quota. borrowed: the part of it beyond the nominal
     quota. lent: the part of the nominal quota that the queue could not use now, because other queues use it.
@@ -78,7 +78,7 @@ def list_quota_nodes(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) 
     return [
         _make_node(node, depth, rows.get(node.name) if node.is_queue else None, rows, fair)
         for root in sorted(roots, key=lambda one: (one.is_queue, one.name))
-        for node, depth in _walk(root, 0)
+        for node, depth in _walk_tree(root, 0)
     ]
 
 
@@ -87,10 +87,10 @@ def list_shared_resources(nodes: Iterable[QuotaNode]) -> list[str]:
     return list_resources(node.row for node in nodes if node.row is not None)
 
 
-def _walk(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
+def _walk_tree(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
     yield node, depth
     for child in node.children.values():
-        yield from _walk(child, depth + 1)
+        yield from _walk_tree(child, depth + 1)
 
 
 def _make_node(
@@ -120,7 +120,7 @@ def _list_cohort_shares(node: Node, rows: dict[str, dict[str, Any]]) -> list[Quo
     """Return the quota of a Cohort with that of all below it, and what its ClusterQueues use."""
     nominal: dict[FlavorResource, int] = {}
     used: dict[FlavorResource, int] = {}
-    for below, _ in _walk(node, 0):
+    for below, _ in _walk_tree(node, 0):
         for fr, quota in below.quotas.items():
             nominal[fr] = nominal.get(fr, 0) + quota.nominal
         for one in rows[below.name]["quotas"] if below.is_queue else ():

@@ -20,7 +20,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.checks import SECRET_LOCATION
 from muster.api.status import ApiError
-from muster.insight.clusters import ClusterState, clusters_of_queues, find_cluster_states
+from muster.insight.clusters import WorkerClusterState, clusters_of_queues, find_cluster_states
 from muster.insight.reader.queues import UNSEEN, get_or_none, list_or_none
 from muster.runtime.client import Client
 from muster.runtime.kube.kubeconfig import ConnectionConfig
@@ -28,14 +28,14 @@ from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
 
-async def clusters_of(client: Client) -> list[ClusterState] | None:
+async def clusters_of(client: Client) -> list[WorkerClusterState] | None:
     """Return the states of all worker clusters, or None if the user may not list them or the kind is not served."""
     with ignoring(*UNSEEN):
         return await all_clusters(client)
     return None
 
 
-async def all_clusters(client: Client) -> list[ClusterState]:
+async def all_clusters(client: Client) -> list[WorkerClusterState]:
     """Return the states of all worker clusters.
 
     Raises:
@@ -77,15 +77,15 @@ async def sends_away(client: Client, namespace: str, queue: str) -> bool:
 
 async def engine_namespace(client: Client) -> str:
     """Return the namespace with the kubeconfigs of the worker clusters, or the default if unknown."""
-    return await _configured(client, namespace_of, NAMESPACE)
+    return await _read_configured_name(client, namespace_of, NAMESPACE)
 
 
 async def read_origin(client: Client) -> str:
     """Return the origin label's value on the manager's objects in workers, or the default if unknown."""
-    return await _configured(client, origin_of, MultiKueue().origin)
+    return await _read_configured_name(client, origin_of, MultiKueue().origin)
 
 
-async def _configured(client: Client, of: Callable[[Any], str], usual: str) -> str:
+async def _read_configured_name(client: Client, of: Callable[[Any], str], usual: str) -> str:
     try:
         return of(msgspec.json.decode((await client.raw(Request("GET", CONFIGZ))).body))
     except (ApiError, msgspec.MsgspecError, AttributeError):

@@ -31,7 +31,7 @@ async def read_history(
         TransportError: the server does not answer.
     """
     try:
-        return await _kept(client, wanted, limit)
+        return await _read_kept_runs(client, wanted, limit)
     except ApiError as error:
         if error.code not in (403, 404):
             raise
@@ -50,7 +50,7 @@ async def read_recorded_runs(client: Client, wanted: RunQuery) -> list[Run]:
         TransportError: the server does not answer.
     """
     try:
-        return (await _kept(client, wanted, 0))[0]
+        return (await _read_kept_runs(client, wanted, 0))[0]
     except ApiError as error:
         if error.code not in (403, 404):
             raise
@@ -86,7 +86,7 @@ async def recall_job(client: Client, job: JobRecord, pods: Sequence[Pod]) -> Job
     return job_record
 
 
-async def _kept(client: Client, wanted: RunQuery, limit: int) -> tuple[list[Run], bool]:
+async def _read_kept_runs(client: Client, wanted: RunQuery, limit: int) -> tuple[list[Run], bool]:
     runs: list[Run] = []
     query = _query(wanted)
     while True:

@@ -88,7 +88,7 @@ async def job_rows(
     )
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
-    standings = await _doubted(client, namespace, await _explain_closed_queues(client, standings))
+    standings = await _add_verdicts(client, namespace, await _explain_closed_queues(client, standings))
     for subject, state, stand in standings:
         meta = subject.metadata
         if meta.uid in uids:
@@ -183,7 +183,9 @@ async def _explain_closed_queues(client: Client, standings: list[tuple[Any, Any,
     return [(one, with_obstacle(state, queues), stand) for one, state, stand in standings]
 
 
-async def _doubted(client: Client, namespace: str, standings: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
+async def _add_verdicts(
+    client: Client, namespace: str, standings: list[tuple[Any, Any, Any]]
+) -> list[tuple[Any, Any, Any]]:
     """Return the states, with a verdict for each job that may never start.
 
     Only if there is such a job, the function reads all nodes and quotas and these jobs in full.
@@ -243,17 +245,19 @@ def _is_of_group(workload: Workload) -> bool:
 
 async def explain_refused_pods(client: Client, namespace: str) -> dict[str, str]:
     """Return why pods of jobs could not be created: by the UID of the job, the message of the newest Event."""
-    return await _told(client, namespace, "reason=FailedCreate,involvedObject.kind=Job")
+    return await _read_newest_messages(client, namespace, "reason=FailedCreate,involvedObject.kind=Job")
 
 
 async def explain_missing_workloads(client: Client, namespace: str) -> dict[str, str]:
     """Return why jobs have no Workload: by the UID of the job, the message of the newest Event."""
     reasons = (ERR_WORKLOAD_COMPOSE, "WorkloadPriorityClassNotFound")
-    invalid, unranked = await await_all(*(_told(client, namespace, f"reason={reason}") for reason in reasons))
+    invalid, unranked = await await_all(
+        *(_read_newest_messages(client, namespace, f"reason={reason}") for reason in reasons)
+    )
     return unranked | invalid
 
 
-async def _told(client: Client, namespace: str, fields: str) -> dict[str, str]:
+async def _read_newest_messages(client: Client, namespace: str, fields: str) -> dict[str, str]:
     """Return the message of the newest matching Event of each object, by the object's UID.
 
     The result is empty if the user may not see Events.
@@ -264,7 +268,7 @@ async def _told(client: Client, namespace: str, fields: str) -> dict[str, str]:
 
 
 def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: str) -> dict[str, Any]:
-    row = _row(job.metadata.namespace, job.metadata.name, state, stands)
+    row = _make_row(job.metadata.namespace, job.metadata.name, state, stands)
     row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     row["reason"] = refused or state.reason if state.word == "Pending" else state.reason
     trials = {"trials": asdict(state.count)} if state.count is not None else {}
@@ -278,7 +282,7 @@ def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
     meta, since = workload.metadata, stands.since
     unknown: dict[str, Any] = {"nodes": [], "owner": "", "started": None, "runSeconds": None}
     times = {"submitted": meta.creation_timestamp, "ended": since if state.finished else None, "uid": meta.uid}
-    return _row(namespace, name, state, stands) | unknown | times
+    return _make_row(namespace, name, state, stands) | unknown | times
 
 
 def past_row(run: Run, now: datetime) -> dict[str, Any]:
@@ -296,7 +300,7 @@ def past_row(run: Run, now: datetime) -> dict[str, Any]:
     return fields | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": format_age(run.submitted, now)}
 
 
-def _row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:
+def _make_row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:
     return {
         "namespace": namespace,
         "name": name,

@@ -17,7 +17,7 @@ from muster.insight.forecasts.plan import Subject
 from muster.insight.reader.lists import Lists
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.gang import at_once, is_one_gang
 from muster.jobs.jobset.ordering import find_startable_roles
@@ -44,10 +44,10 @@ async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tup
     carriers, pods = [Carrier(JOB_SET, runs)], list[Pod]()
     nothing_yet = [ReplicatedJobStatus(name=role.name) for role in runs.spec.replicated_jobs]
     for role in find_startable_roles(runs, nothing_yet).roles:
-        jobs = list(_jobs(runs, role, start))
+        jobs = list(_make_jobs(runs, role, start))
         carriers += [Carrier(JOB, job) for job in jobs]
         try:
-            pods += await _pods(lists, role, jobs)
+            pods += await _make_pods(lists, role, jobs)
         except ApiError as error:
             return replace(subject, problem=f"pods of {role.name} would be refused: {error}"), []
     together = at_once(runs)
@@ -55,7 +55,7 @@ async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tup
     return replace(subject, pods=tuple(pods), together=together, grouped=grouped), carriers
 
 
-def _jobs(jobset: JobSet, role: ReplicatedJob, start: GroupScheduling) -> Iterator[Job]:
+def _make_jobs(jobset: JobSet, role: ReplicatedJob, start: GroupScheduling) -> Iterator[Job]:
     meta, children = jobset.metadata, Children(jobset, start)
     for index in range(role.replicas):
         job = children.job(role, index)
@@ -63,12 +63,12 @@ def _jobs(jobset: JobSet, role: ReplicatedJob, start: GroupScheduling) -> Iterat
         yield changed(job, metadata=changed(job.metadata, uid=uid, creation_timestamp=meta.creation_timestamp))
 
 
-async def _pods(lists: Lists, role: ReplicatedJob, jobs: list[Job]) -> list[Pod]:
+async def _make_pods(lists: Lists, role: ReplicatedJob, jobs: list[Job]) -> list[Pod]:
     """Return the pods of a role that run at the same time. Their podset label tells which flavors they get."""
     pods: list[Pod] = []
     first: Pod | None = None
     for job in jobs:
-        template, indexed = PodTemplate(job), Terms.of(job).indexed
+        template, indexed = PodTemplate(job), JobTerms.of(job).indexed
         for number in range(pods_of_job(role)):
             pod = template.pod(Creation(number if indexed else None))
             if first is None:

@@ -29,11 +29,11 @@ async def still_there(client: Client, wanted: RunQuery, say: Callable[[str], Non
     runs += [run_of_workload(one, [pod for uid in owner_uids(one) for pod in pods[uid]]) for one in others]
     events = await list_or_none(client, EVENT, namespace) or []
     from_events = [run for run in told_by_events(events) if run.uid not in existing_uids]
-    matching = [run for run in (*runs, *_wholes(from_events, jobs)) if run is not None and wanted.matches(run)]
+    matching = [run for run in (*runs, *_drop_parts(from_events, jobs)) if run is not None and wanted.matches(run)]
     return sorted(matching, key=lambda run: (run.ended, run.uid), reverse=True)
 
 
-def _wholes(told: Iterable[Run], jobs: Iterable[JobRecord]) -> list[Run]:
+def _drop_parts(told: Iterable[Run], jobs: Iterable[JobRecord]) -> list[Run]:
     """Return the runs without those of a JobSet's Jobs, which are recognized by the prefix of their names."""
     runs = list(told)
     sets = {(run.namespace, run.name) for run in runs if run.kind == JOB_SET.kind}

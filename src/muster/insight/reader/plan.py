@@ -33,11 +33,11 @@ from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.pods.groups import membership_of
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.carrier import Carrier
-from muster.insight.forecasts.never import Ask, judge_ask
+from muster.insight.forecasts.never import LeastDemand, judge_ask
 from muster.insight.forecasts.plan import ObjectPlan, Subject, plan_subjects
 from muster.insight.forecasts.quotaplan import QuotaPlan, plan_quota
 from muster.insight.forecasts.rehearsal import ClusterReadings
-from muster.insight.jobs.state import Verdict
+from muster.insight.jobs.state import NeverVerdict
 from muster.insight.reader.jobsetplan import of_jobset
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.listviews import NODE_LINES
@@ -45,7 +45,7 @@ from muster.insight.reader.room import survey_room
 from muster.insight.reader.waiting import ADMITTED_BY, snapshot_of
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 from muster.jobs.podgroup.record import NATIVE
 from muster.queueing.additions import Completion
 from muster.queueing.jobframework.equivalence import remove_repeated_variables
@@ -67,7 +67,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
     ours = Muster(apis=("scheduling.k8s.io/v1alpha2",) if native else ())  # the engine follows the served dialects
     sources = gang_sources(configuration=changed(EMBEDDED, muster=ours))
     carrying = {kind.resource: kind for source in sources for kind in source.kinds}
-    settings = await _settings(client)
+    settings = await _read_settings(client)
     carriers, subjects, pods = [], [], []
     for kind, document in stored:
         if kind.resource == JOB.resource:
@@ -77,7 +77,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
         elif kind.resource == JOB_SET.resource:
             subject, jobs = await of_jobset(lists, msgspec.convert(document, JobSet), settings.group_scheduling)
             carriers += jobs
-            subjects.append(replace(subject, priority=await _priority(lists, subject)))
+            subjects.append(replace(subject, priority=await _find_priority(lists, subject)))
         elif kind.resource == POD.resource:
             pods.append(msgspec.convert(document, Pod))
         elif kind.resource in carrying:
@@ -85,8 +85,8 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
             carriers.append(Carrier(known, msgspec.convert(document, known.type)))
     subjects += _of_pods(pods, sources, now)
     readings = await _survey(lists, sources, settings.scheduling, now, carriers)
-    quotas = await _quotas(lists, [one for one in subjects if one.queue and not one.problem], now)
-    prospects = await _prospects(lists, [one for one in subjects if not one.problem])
+    quotas = await _forecast_quotas(lists, [one for one in subjects if one.queue and not one.problem], now)
+    prospects = await _find_prospects(lists, [one for one in subjects if not one.problem])
     return plan_subjects(subjects, quotas, readings, sources, await lists.of(RESOURCE_FLAVOR) or (), prospects)
 
 
@@ -100,19 +100,19 @@ async def _of_job(lists: Lists, job: Job) -> Subject:
         return replace(subject, problem="it is suspended")
     if subject.podsets[0].count > MAX_PARALLELISM:
         return replace(subject, problem=f"more than {MAX_PARALLELISM} pods at a time are not planned")
-    index = 0 if Terms.of(job).indexed else None
+    index = 0 if JobTerms.of(job).indexed else None
     try:
         first = await lists.client.create(POD, PodTemplate(job).pod(Creation(index)), meta.namespace, dry_run=True)
     except ApiError as error:
         return replace(subject, problem=f"its pods would be refused: {error}")
-    pods = tuple(_like(first, number, indexed=index is not None) for number in range(subject.podsets[0].count))
+    pods = tuple(_copy_pod(first, number, indexed=index is not None) for number in range(subject.podsets[0].count))
     bounds = bounds_of(meta.annotations)
     least = bounds.least if bounds is not None and bounds.least < len(pods) else 0
     subject = replace(subject, pods=pods, least=least)
-    return replace(subject, priority=await _priority(lists, subject))
+    return replace(subject, priority=await _find_priority(lists, subject))
 
 
-def _like(pod: Pod, number: int, *, indexed: bool) -> Pod:
+def _copy_pod(pod: Pod, number: int, *, indexed: bool) -> Pod:
     meta = pod.metadata
     annotations = meta.annotations | ({COMPLETION_INDEX: str(number)} if indexed else {})
     labels = meta.labels | ({COMPLETION_INDEX: str(number)} if indexed else {})
@@ -120,7 +120,7 @@ def _like(pod: Pod, number: int, *, indexed: bool) -> Pod:
     return changed(pod, metadata=changed(meta, name=name, uid=uid, annotations=annotations, labels=labels))
 
 
-async def _priority(lists: Lists, subject: Subject) -> int:
+async def _find_priority(lists: Lists, subject: Subject) -> int:
     """Return the priority in the queue: that of the class that the job names, else the highest of its pods."""
     named = subject.meta.labels.get(PRIORITY_CLASS_LABEL, "")
     classes = await lists.of(WORKLOAD_PRIORITY_CLASS) or () if named else ()
@@ -193,7 +193,7 @@ async def _survey(
     )
 
 
-async def _settings(client: Client) -> Muster:
+async def _read_settings(client: Client) -> Muster:
     """Return the settings of the server, or the defaults if the server does not report them."""
     try:
         return settings_of(msgspec.json.decode((await client.raw(Request("GET", CONFIGZ))).body))
@@ -201,7 +201,7 @@ async def _settings(client: Client) -> Muster:
         return Muster()
 
 
-async def _prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, Verdict]:
+async def _find_prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, NeverVerdict]:
     """Return the verdict whether each subject can ever start at its least size, by UID."""
     if not subjects:
         return {}
@@ -211,12 +211,12 @@ async def _prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, Ver
         least_counts = (
             min(podset.count, subject.least or podset.min_count or podset.count) for podset in subject.podsets
         )
-        ask = Ask(tuple(zip(subject.podsets, least_counts, strict=True)), subject.together)
+        ask = LeastDemand(tuple(zip(subject.podsets, least_counts, strict=True)), subject.together)
         verdicts[subject.meta.uid] = judge_ask(ask, room, subject.meta.namespace, subject.queue)
     return verdicts
 
 
-async def _quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> dict[str, QuotaPlan]:
+async def _forecast_quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> dict[str, QuotaPlan]:
     """Return the forecast of quota for each subject, by UID, as if all subjects were created and competed."""
     if not subjects:
         return {}

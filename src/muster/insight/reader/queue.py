@@ -9,7 +9,7 @@ from msgspec import Struct
 from muster.api.kueue import ClusterQueue, LocalQueue, Workload
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.meta import ObjectMeta
-from muster.api.values.quantity import amount
+from muster.api.values.quantity import parse_amount
 from muster.gang.arrays import is_numpy_installed
 from muster.insight.history.build import owner_of
 from muster.insight.quota.queues import explain_closed
@@ -17,7 +17,7 @@ from muster.insight.quota.state import QuotaState, display_name, find_quota_stat
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.queues import Visibility
 from muster.insight.reader.waiting import ADMITTED_BY, snapshot_of
-from muster.queueing.scheduling.estimate import Certainty, Estimate
+from muster.queueing.scheduling.estimate import Certainty, StartEstimate
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of
 
@@ -66,7 +66,7 @@ class PendingRow(Struct, frozen=True):
 
 
 class HolderRow(Struct, frozen=True):
-    """A workload that holds quota. state: that of its quota. usage: by resource, in units of `quantity.amount`."""
+    """A workload that holds quota. state: that of its quota. usage: by resource, in units of `parse_amount`."""
 
     namespace: str
     name: str
@@ -147,7 +147,7 @@ def list_holders(queue: QueueName, workloads: Iterable[Workload]) -> list[Holder
         usage: dict[str, int] = {}
         for podset in admission.pod_set_assignments:
             for resource, used in podset.resource_usage.items():
-                usage[resource] = usage.get(resource, 0) + amount(resource, used)
+                usage[resource] = usage.get(resource, 0) + parse_amount(resource, used)
         meta = workload.metadata
         rows.append(
             HolderRow(
@@ -167,7 +167,7 @@ def list_holders(queue: QueueName, workloads: Iterable[Workload]) -> list[Holder
 
 async def forecast_starts(
     client: Client, cluster_queue: str, namespace: str, keys: Sequence[str], now: datetime
-) -> dict[str, Estimate]:
+) -> dict[str, StartEstimate]:
     """Return when workloads that wait for a ClusterQueue start, by their keys; why not, where nothing can be said.
 
     The result is {} if a topology decides and numpy is not installed.
@@ -179,11 +179,11 @@ async def forecast_starts(
     added = await lists.completion(namespace)
     snapshot = await snapshot_of(lists, added)
     if snapshot is None:
-        return dict.fromkeys(keys, Estimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
+        return dict.fromkeys(keys, StartEstimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
     if snapshot.topologies and not is_numpy_installed():
         return {}
 
-    def run() -> dict[str, Estimate]:
+    def run() -> dict[str, StartEstimate]:
         outlook = Outlook(snapshot, cluster_queue, namespace)
         known = {key_of(one) for one in snapshot.workloads}
         return outlook.estimate_all([key for key in keys if key in known], now) if outlook.known else {}

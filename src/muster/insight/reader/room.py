@@ -2,13 +2,13 @@
 
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
 from muster.gang.arrays import is_numpy_installed
-from muster.insight.forecasts.never import Room
+from muster.insight.forecasts.never import VisibleCapacity
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.listviews import NODE_LINES
 from muster.insight.reader.queues import is_embedded
 
 
-async def survey_room(lists: Lists, namespace: str = "") -> Room:
+async def survey_room(lists: Lists, namespace: str = "") -> VisibleCapacity:
     """Read the nodes and quotas of a cluster.
 
     The result omits what the user may not see, and a verdict then does not consider it. Without numpy the result has no
@@ -16,7 +16,7 @@ async def survey_room(lists: Lists, namespace: str = "") -> Room:
 
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     """
-    return Room(
+    return VisibleCapacity(
         (await lists.of(NODE_LINES) or ()) if is_numpy_installed() else (),
         fixed=await is_embedded(lists.client),
         cluster_queues=await lists.of(CLUSTER_QUEUE) or (),

@@ -33,7 +33,7 @@ from muster.insight.record import records_of
 from muster.insight.why import JobReadings
 from muster.queueing.additions import Completion
 from muster.queueing.quota.division import is_member
-from muster.queueing.scheduling.estimate import Certainty, Estimate
+from muster.queueing.scheduling.estimate import Certainty, StartEstimate
 from muster.runtime.objects import key_of
 
 # The kinds that every forecast needs.
@@ -48,21 +48,21 @@ async def read_wait(lists: Lists, facts: JobReadings, workload: Workload, stands
     """Return the facts about a waiting workload: who is ahead, what is missing, and when it starts."""
     namespace = workload.metadata.namespace
     if not stands.queue:
-        return replace(facts, estimate=Estimate(None, Certainty.NONE, "it names no queue"))
+        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, "it names no queue"))
     local = await get_or_none(lists.client, LOCAL_QUEUE, stands.queue, namespace)
     if local is None:
         reason = f"there is no LocalQueue {stands.queue} in namespace {namespace}"
-        return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
+        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, reason))
     queue = local.spec.cluster_queue
     if not queue:
         reason = f"LocalQueue {stands.queue} names no ClusterQueue"
-        return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
+        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, reason))
     facts = replace(facts, cluster_queue=queue, stopped=await _find_stopped(lists, local))
     visibility = Visibility(lists.client)
     pending = await visibility.cluster(queue)
     if pending is None:
         pending = await visibility.local(namespace, stands.queue)
-    return await _outlook(lists, _placed(facts, workload, pending or []), workload, queue)
+    return await _add_outlook(lists, _add_position(facts, workload, pending or []), workload, queue)
 
 
 async def _find_stopped(lists: Lists, local: LocalQueue) -> list[tuple[str, str]]:
@@ -77,7 +77,7 @@ async def _find_stopped(lists: Lists, local: LocalQueue) -> list[tuple[str, str]
     return [(kind, name) for kind, name, policy in policies if policy != STOP_NONE]
 
 
-def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkload]) -> JobReadings:
+def _add_position(facts: JobReadings, workload: Workload, pending: list[PendingWorkload]) -> JobReadings:
     """Return the facts with the position of the workload, if the list of pending workloads has it."""
     mine = workload.metadata.namespace, workload.metadata.name
     places = [(one.metadata.namespace, one.metadata.name) for one in pending]
@@ -88,31 +88,31 @@ def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkloa
     return replace(facts, quota_state=find_quota_state(workload, position), ahead=pending[:index], waiting=len(pending))
 
 
-async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str) -> JobReadings:
+async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str) -> JobReadings:
     added = await lists.completion(workload.metadata.namespace)
     snapshot = await snapshot_of(lists, added)
     if snapshot is None:
-        return replace(facts, estimate=Estimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
+        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
     if snapshot.topologies and not is_numpy_installed():
-        return replace(facts, estimate=Estimate(None, Certainty.NONE, _NO_NUMPY))
+        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, _NO_NUMPY))
     outlook = Outlook(snapshot, queue, workload.metadata.namespace)
     if not outlook.known:
-        return replace(facts, estimate=Estimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
+        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
     needs = outlook.find_needs(added.workload(workload), queue)
     names = {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads}
     owners = {(one.metadata.namespace, one.metadata.name): owner_of(one.metadata) for one in snapshot.workloads}
     holders = outlook.find_holders(needs, workload)
     facts = replace(facts, needs=needs, holders=holders, names=names, owners=owners)
-    facts = replace(facts, strict=outlook.is_strict(queue), head=_head(facts, snapshot))
+    facts = replace(facts, strict=outlook.is_strict(queue), head=_explain_head(facts, snapshot))
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in _NOT_BY_QUOTA:
-        return replace(facts, estimate=Estimate(None, Certainty.NONE, told.message))
+        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, told.message))
     if facts.verdict.decides:
         return facts
     return replace(facts, estimate=outlook.estimate(key_of(workload), facts.now))
 
 
-def _head(facts: JobReadings, snapshot: Snapshot) -> str:
+def _explain_head(facts: JobReadings, snapshot: Snapshot) -> str:
     """Return why the workload at the head of the queue waits, or "" if none is ahead."""
     if not facts.ahead:
         return ""

@@ -323,7 +323,7 @@ class JobRecord(Struct, frozen=True):
         failures = Counter(
             owner.uid for pod in pods if pod.status.phase == "Failed" for owner in pod.metadata.owner_references
         )
-        return any(_ends(job, failures[job.metadata.uid]) for job in self.jobs)
+        return any(_is_ended_by(job, failures[job.metadata.uid]) for job in self.jobs)
 
     def is_excused(self, pod: Pod) -> bool:
         """Return whether the end of a pod is not a failure: the platform ended the pod, or its whole Job."""
@@ -387,7 +387,7 @@ def _is_job_interrupted(job: Job) -> bool:
     return any(end is not None and end.reason == INTERRUPTED for end in ends)
 
 
-def _ends(job: Job, failures: int) -> bool:
+def _is_ended_by(job: Job, failures: int) -> bool:
     """Return whether a Job with this number of failed pods has ended or must end."""
     if any(find_true(job.status.conditions, kind) for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET)):
         return True

@@ -1,6 +1,6 @@
 """Explain why a job does not run, by the six levels that it passes and its state on each."""
 
 from muster.insight.why.levels import describe_levels, join_levels
-from muster.insight.why.readings import JobReadings, Level
+from muster.insight.why.readings import JobLevel, JobReadings
 
-__all__ = ["JobReadings", "Level", "describe_levels", "join_levels"]
+__all__ = ["JobLevel", "JobReadings", "describe_levels", "join_levels"]

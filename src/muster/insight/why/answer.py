@@ -6,13 +6,13 @@ from typing import Any
 
 from muster.api.values.quantity import format_amount
 from muster.insight.jobs.state import JobState
-from muster.insight.why.readings import JobReadings, Level
+from muster.insight.why.readings import JobLevel, JobReadings
 from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions, describe_notices
 
 _MARKS = {"done": "ok", "here": ">>", "later": "", "none": "-"}
 
 
-def render_lines(readings: JobReadings, levels: Sequence[Level]) -> list[str]:
+def render_lines(readings: JobReadings, levels: Sequence[JobLevel]) -> list[str]:
     """Return the job's state, each level, the failures, and when the job will start, line by line."""
     state = readings.state
     progress = str(state.count) if state.count is not None else f"{state.ready} of {state.wanted} ready"
@@ -45,7 +45,7 @@ def _render_failures(failures: list[str], state: JobState) -> list[str]:
     return [f"   {'failed' if number == 0 else '':<10} {text}" for number, text in enumerate(failures)]
 
 
-def make_document(readings: JobReadings, levels: Sequence[Level]) -> dict[str, Any]:
+def make_document(readings: JobReadings, levels: Sequence[JobLevel]) -> dict[str, Any]:
     """Return the whole answer as values for JSON."""
     estimate, quota_state = readings.estimate, readings.quota_state
     starts = (

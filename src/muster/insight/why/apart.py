@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from muster.api.core import Pod
 from muster.api.pods import is_finished, job_of
 from muster.api.values.selectors import SelectorError
-from muster.gang.terms import NO_TERMS, Terms, terms_of
+from muster.gang.terms import NO_TERMS, PodTerms, terms_of
 
 
 def find_jobs_apart(waiting: Pod, others: Iterable[Pod]) -> tuple[str, ...]:
@@ -29,13 +29,13 @@ def find_jobs_apart(waiting: Pod, others: Iterable[Pod]) -> tuple[str, ...]:
     return tuple(sorted(jobs))
 
 
-def _read_rules(pod: Pod) -> Terms:
+def _read_rules(pod: Pod) -> PodTerms:
     try:
         return terms_of(pod.spec, pod.metadata.namespace, pod.metadata.labels)
     except SelectorError:  # the scheduler ignores such a rule as well
         return NO_TERMS
 
 
-def _repels(rules: Terms, pod: Pod) -> bool:
+def _repels(rules: PodTerms, pod: Pod) -> bool:
     meta = pod.metadata
     return any(term.matches(meta.namespace, meta.labels, {}) for term in rules.anti_affinity)

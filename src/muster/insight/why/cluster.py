@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from muster.insight.quota.state import find_nominated_clusters
 from muster.insight.text import format_age
-from muster.insight.why.readings import JobReadings, Level
+from muster.insight.why.readings import JobLevel, JobReadings
 
 
-def describe_cluster(readings: JobReadings) -> Level:
+def describe_cluster(readings: JobReadings) -> JobLevel:
     """Return which cluster runs the job, or which clusters are nominated."""
     status = readings.workload.status if readings.workload is not None else None
     if status is not None and status.cluster_name:
@@ -16,24 +16,24 @@ def describe_cluster(readings: JobReadings) -> Level:
         names, barred = find_nominated_clusters(status)
         first = ("the first that has quota for all of it runs it",) if len(names) > 1 else ()
         text = f"it is tried in {', '.join(names)}" if names else "no cluster can take it"
-        return Level(
+        return JobLevel(
             "cluster", "here", text, (*first, *_describe_unreachable(readings, names), *filter(None, (barred,)))
         )
     if readings.job is not None and readings.job.remote_counts is not None:
         names = tuple(one.name for one in readings.clusters)
         if readings.quota_state is not None and readings.quota_state.word == "Checking":
-            return Level("cluster", "here", "no cluster is asked yet", tuple(_describe_unreachable(readings, names)))
-        return Level("cluster", "later", f"another one, of {', '.join(names)}" if names else "another one")
-    return Level("cluster", "none", "this one")
+            return JobLevel("cluster", "here", "no cluster is asked yet", tuple(_describe_unreachable(readings, names)))
+        return JobLevel("cluster", "later", f"another one, of {', '.join(names)}" if names else "another one")
+    return JobLevel("cluster", "none", "this one")
 
 
-def _describe_home(readings: JobReadings, name: str) -> Level:
+def _describe_home(readings: JobReadings, name: str) -> JobLevel:
     """Return whether the cluster that runs the job is connected."""
     home = next((one for one in readings.clusters if one.name == name), None)
     if home is None or home.word != "Lost":
-        return Level("cluster", "done", f"it runs in {name}")
+        return JobLevel("cluster", "done", f"it runs in {name}")
     text = f"it runs in {name}, which has been out of reach for {format_age(home.since, readings.now)}"
-    return Level("cluster", "here", text, (home.reason, "if that lasts, it starts anew in another cluster"))
+    return JobLevel("cluster", "here", text, (home.reason, "if that lasts, it starts anew in another cluster"))
 
 
 def _describe_unreachable(readings: JobReadings, names: Sequence[str]) -> list[str]:

@@ -33,9 +33,9 @@ class Gate(Struct, frozen=True):
 def find_gates(pods: Iterable[Pod]) -> tuple[Gate, ...]:
     """Return the gates of pods, by name."""
     counts = Counter(gate.name for pod in pods for gate in pod.spec.scheduling_gates)
-    return tuple(Gate(name, count, _opener(name)) for name, count in sorted(counts.items()))
+    return tuple(Gate(name, count, _name_opener(name)) for name, count in sorted(counts.items()))
 
 
-def _opener(gate: str) -> str:
+def _name_opener(gate: str) -> str:
     when = _WHEN.get(gate)
     return f"Muster takes it off {when}" if when else "the program that set it takes it off, Muster does not"

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from muster.insight.why.cluster import describe_cluster
 from muster.insight.why.placement import describe_placement
 from muster.insight.why.quota import describe_quota
-from muster.insight.why.readings import JobReadings, Level
+from muster.insight.why.readings import JobLevel, JobReadings
 from muster.insight.why.size import describe_size
 from muster.insight.why.start import describe_readiness, describe_start
 
-_LEVELS: dict[str, Callable[[JobReadings], Level]] = {
+_LEVELS: dict[str, Callable[[JobReadings], JobLevel]] = {
     "quota": describe_quota,
     "cluster": describe_cluster,
     "placement": describe_placement,
@@ -19,21 +19,21 @@ _LEVELS: dict[str, Callable[[JobReadings], Level]] = {
 }
 
 
-def describe_levels(readings: JobReadings) -> list[Level]:
+def describe_levels(readings: JobReadings) -> list[JobLevel]:
     """Return all levels; those after the first level that holds the job are "later"."""
-    levels: list[Level] = []
+    levels: list[JobLevel] = []
     held = False
     for name, describe in _LEVELS.items():
         level = describe(readings)
         if held and name not in ("cluster", "size"):
             gathers = name == "start" and readings.job is not None and readings.job.gathering is not None
-            level = Level(name, "later", level.text if gathers else "")
+            level = JobLevel(name, "later", level.text if gathers else "")
         held = held or level.state == "here"
         levels.append(level)
     return levels
 
 
-def join_levels(here: Sequence[Level], there: Sequence[Level]) -> list[Level]:
+def join_levels(here: Sequence[JobLevel], there: Sequence[JobLevel]) -> list[JobLevel]:
     """Return the levels of a job that runs in another cluster, with that cluster's levels about pods."""
     of_pods = {level.name: level for level in there if level.name in ("placement", "readiness", "start")}
     return [of_pods.get(level.name, level) for level in here]

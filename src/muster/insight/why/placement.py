@@ -12,21 +12,21 @@ from muster.insight.jobs.state import explain_no_verdict
 from muster.insight.record import JobRecord, is_indexed
 from muster.insight.text import format_age, format_ranges
 from muster.insight.why.gates import find_gates
-from muster.insight.why.readings import JobReadings, Level
+from muster.insight.why.readings import JobLevel, JobReadings
 
 # The maximum number of nodes that are named; more are counted.
 NODES_NAMED = 16
 
 
-def describe_placement(readings: JobReadings) -> Level:
+def describe_placement(readings: JobReadings) -> JobLevel:
     """Return the nodes of the job's pods, or why pods have no node."""
     if readings.state.finished:
-        return Level("placement", "done", "")
+        return JobLevel("placement", "done", "")
     if readings.state.word == "Suspended" and (readings.job is None or not readings.job.manager):
-        return Level("placement", "here", "the job is suspended; let it go on with: muster release " + readings.name)
+        return JobLevel("placement", "here", "the job is suspended; let it go on with: muster release " + readings.name)
     if readings.workload is not None and needs_replacements(readings.workload):
         text = f"{len(readings.live)} of {count_of(readings.state.wanted, 'pod')} left"
-        return Level("placement", "here", text, (readings.state.reason,))
+        return JobLevel("placement", "here", text, (readings.state.reason,))
     if not readings.live:
         return _describe_elsewhere(readings) or _describe_missing_pods(readings)
     unplaced = [pod for pod in readings.live if not pod.spec.node_name]
@@ -34,7 +34,7 @@ def describe_placement(readings: JobReadings) -> Level:
         why = why_unplaced(unplaced) or explain_no_verdict(readings.job)
         text = f"{len(unplaced)} of {len(readings.live)} pods have no node{_name_roles(readings, unplaced)}"
         gates = map(str, find_gates(unplaced))
-        return Level(
+        return JobLevel(
             "placement", "here", text, (why, *_name_jobs_apart(readings), *gates, *_list_later_roles(readings))
         )
     nodes: dict[str, list[Pod]] = {}
@@ -43,7 +43,7 @@ def describe_placement(readings: JobReadings) -> Level:
     began = min(filter(None, (pod.status.start_time for pod in readings.live)), default=None)
     since = f", for {format_age(began, readings.now)}" if began is not None else ""
     text = f"{count_of(len(readings.live), 'pod')} on {count_of(len(nodes), 'node')}{since}"
-    return Level("placement", "done", text, (*_list_nodes(readings.job, nodes), *_list_later_roles(readings)))
+    return JobLevel("placement", "done", text, (*_list_nodes(readings.job, nodes), *_list_later_roles(readings)))
 
 
 def _name_jobs_apart(readings: JobReadings) -> list[str]:
@@ -70,24 +70,24 @@ def _list_later_roles(readings: JobReadings) -> list[str]:
     )
 
 
-def _describe_elsewhere(readings: JobReadings) -> Level | None:
+def _describe_elsewhere(readings: JobReadings) -> JobLevel | None:
     """Return the level of a job whose pods run in another cluster; None if the pods are in this one."""
     cluster = readings.quota_state.cluster if readings.quota_state is not None else ""
     if not cluster or readings.job is None or readings.job.remote_counts is None:
         return None
     state = readings.state
     text = f"in cluster {cluster}: {state.ready} of {state.wanted} pods ready"
-    return Level("placement", "done" if state.word == "Running" else "here", text)
+    return JobLevel("placement", "done" if state.word == "Running" else "here", text)
 
 
-def _describe_missing_pods(readings: JobReadings) -> Level:
+def _describe_missing_pods(readings: JobReadings) -> JobLevel:
     if readings.job is None:  # a Workload of a kind whose pods Muster does not know
-        return Level("placement", "none", "")
+        return JobLevel("placement", "none", "")
     if readings.state.count is not None and readings.state.word == "Running":
-        return Level("placement", "here", "waiting for the pods of its next trials")
+        return JobLevel("placement", "here", "waiting for the pods of its next trials")
     if readings.state.word == "Finishing":
-        return Level("placement", "done", "its pods have ended")
-    return Level("placement", "here", readings.state.reason or "waiting for its pods to be created")
+        return JobLevel("placement", "done", "its pods have ended")
+    return JobLevel("placement", "here", readings.state.reason or "waiting for its pods to be created")
 
 
 def _list_nodes(job: JobRecord | None, nodes: Mapping[str, list[Pod]]) -> list[str]:

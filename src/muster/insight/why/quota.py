@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from muster.api.conditions import find_true
 from muster.api.kueue import CLUSTER_QUEUE, Workload
 from muster.api.kueue.names import EVICTED, QUEUE_NAME_LABEL
-from muster.api.values.quantity import amount
+from muster.api.values.quantity import parse_amount
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.jobs.failures import NAMED
 from muster.insight.jobs.replacements import needs_replacements
@@ -15,21 +15,21 @@ from muster.insight.jobs.state import describe_evictions
 from muster.insight.quota.queues import describe_resume
 from muster.insight.quota.state import UNTIL_RELEASED, QuotaState, display_name
 from muster.insight.text import format_age, format_owner, format_quantity, format_table, group_alike
-from muster.insight.why.readings import JobReadings, Level, State
+from muster.insight.why.readings import JobLevel, JobReadings, State
 
 if TYPE_CHECKING:
     from muster.insight.forecasts.forecast import Holder
 
 
-def describe_quota(readings: JobReadings) -> Level:
+def describe_quota(readings: JobReadings) -> JobLevel:
     """Return the job's state in its queue."""
     quota_state, workload = readings.quota_state, readings.workload
     if (deferral := describe_deferral(readings.job)) and (quota_state is None or quota_state.waits):
-        return Level("quota", "here", f"held: {deferral}; start it now with: muster release {readings.name}")
+        return JobLevel("quota", "here", f"held: {deferral}; start it now with: muster release {readings.name}")
     if quota_state is None or workload is None:
         return _describe_without_workload(readings)
     if quota_state.finished:
-        return Level(
+        return JobLevel(
             "quota", "done", f"given back to ClusterQueue {quota_state.cluster_queue or readings.cluster_queue}"
         )
     since = f", for {format_age(quota_state.since, readings.now)}"
@@ -37,44 +37,46 @@ def describe_quota(readings: JobReadings) -> Level:
         return _describe_waiting(readings, quota_state, workload, since)
     if quota_state.word == "Held":
         reason = (quota_state.reason,) if quota_state.reason != UNTIL_RELEASED else ()
-        return Level("quota", "here", f"held{since}; let it go on with: muster release {readings.name}", reason)
+        return JobLevel("quota", "here", f"held{since}; let it go on with: muster release {readings.name}", reason)
     if quota_state.word == "Evicting":
-        return Level("quota", "here", f"giving its quota back{since}", (quota_state.reason,))
+        return JobLevel("quota", "here", f"giving its quota back{since}", (quota_state.reason,))
     nominated = workload.status.nominated_cluster_names
     if quota_state.word == "Checking" and nominated:  # the level of the cluster is more precise
-        return Level("quota", "done", f"reserved in ClusterQueue {quota_state.cluster_queue}{since}")
+        return JobLevel("quota", "done", f"reserved in ClusterQueue {quota_state.cluster_queue}{since}")
     if quota_state.word == "Checking":
-        return Level(
+        return JobLevel(
             "quota", "here", f"reserved in ClusterQueue {quota_state.cluster_queue}{since}", (quota_state.reason,)
         )
     text = f"admitted by ClusterQueue {quota_state.cluster_queue} through queue {quota_state.queue}{since}"
     evictions = readings.name_others(describe_evictions(quota_state, readings.job))
-    return Level("quota", "done", text, (*_describe_assignments(workload), *filter(None, (evictions,))))
+    return JobLevel("quota", "done", text, (*_describe_assignments(workload), *filter(None, (evictions,))))
 
 
-def _describe_without_workload(readings: JobReadings) -> Level:
+def _describe_without_workload(readings: JobReadings) -> JobLevel:
     queue = readings.job.metadata.labels.get(QUEUE_NAME_LABEL, "") if readings.job is not None else ""
     if not queue:
-        return Level("quota", "none", "it is in no queue and needs no quota")
+        return JobLevel("quota", "none", "it is in no queue and needs no quota")
     if readings.job is not None and readings.job.manager:
-        return Level("quota", "none", f"{readings.job.manager} runs it, and queue {queue} does not hold it")
+        return JobLevel("quota", "none", f"{readings.job.manager} runs it, and queue {queue} does not hold it")
     if readings.unseen:
         state: State = "here" if readings.job is not None and readings.job.suspended else "none"
-        return Level("quota", state, f"it is for queue {queue}; how it does there cannot be seen", (readings.unseen,))
+        return JobLevel(
+            "quota", state, f"it is for queue {queue}; how it does there cannot be seen", (readings.unseen,)
+        )
     if readings.job is not None and readings.job.suspended:
         why = (readings.state.reason,) if readings.state.outside and readings.state.blocked else ()
-        return Level("quota", "here", f"waiting to be taken in by queue {queue}: it has no Workload yet", why)
-    return Level("quota", "done", f"it is in queue {queue}")
+        return JobLevel("quota", "here", f"waiting to be taken in by queue {queue}: it has no Workload yet", why)
+    return JobLevel("quota", "done", f"it is in queue {queue}")
 
 
-def _describe_waiting(readings: JobReadings, quota_state: QuotaState, workload: Workload, since: str) -> Level:
+def _describe_waiting(readings: JobReadings, quota_state: QuotaState, workload: Workload, since: str) -> JobLevel:
     if not quota_state.queue:
         advice = f"name one with the label {QUEUE_NAME_LABEL} of the job"
-        return Level("quota", "here", f"it names no queue, and waits{since}", (advice,))
+        return JobLevel("quota", "here", f"it names no queue, and waits{since}", (advice,))
     place = f"{_describe_position(readings, quota_state)}{since}"
     if needs_replacements(workload):
         details = (readings.state.reason, *_describe_eviction(readings))
-        return Level("quota", "here", f"kept out of queue {place}: its pods have ended", details)
+        return JobLevel("quota", "here", f"kept out of queue {place}: its pods have ended", details)
     reasons = [quota_state.reason] if quota_state.reason else []
     details = (
         *reasons,
@@ -84,7 +86,7 @@ def _describe_waiting(readings: JobReadings, quota_state: QuotaState, workload: 
         *_describe_holders(readings),
         *_describe_eviction(readings),
     )
-    return Level("quota", "here", f"waiting in queue {place}", details)
+    return JobLevel("quota", "here", f"waiting in queue {place}", details)
 
 
 def _describe_position(readings: JobReadings, quota_state: QuotaState) -> str:
@@ -123,7 +125,9 @@ def _describe_assignments(workload: Workload) -> list[str]:
 
 
 def _describe_usage(flavors: Mapping[str, str], resource: str, total: Any) -> str:
-    return f"{resource} {format_quantity(resource, amount(resource, total))} ({flavors.get(resource, 'no flavor')})"
+    return (
+        f"{resource} {format_quantity(resource, parse_amount(resource, total))} ({flavors.get(resource, 'no flavor')})"
+    )
 
 
 def _tabulate_needs(readings: JobReadings) -> list[str]:

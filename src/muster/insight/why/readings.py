@@ -10,14 +10,14 @@ from muster.api.core import Pod
 from muster.api.kueue import Workload
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.pods import is_finished
-from muster.insight.clusters import ClusterState
-from muster.insight.jobs.state import OPEN, JobState, Verdict
+from muster.insight.clusters import WorkerClusterState
+from muster.insight.jobs.state import OPEN, JobState, NeverVerdict
 from muster.insight.quota.state import QuotaState
 from muster.insight.record import JobRecord
 
 if TYPE_CHECKING:
     from muster.insight.forecasts.forecast import Holder, Need
-    from muster.queueing.scheduling.estimate import Estimate
+    from muster.queueing.scheduling.estimate import StartEstimate
 
 # The way in which messages name another workload.
 _ANOTHER = re.compile(r"a workload \(UID: ([^,)]+), JobUID: [^)]*\)")
@@ -60,11 +60,11 @@ class JobReadings:
     stopped: Sequence[tuple[str, str]] = ()
     needs: "Sequence[Need]" = ()
     holders: "Sequence[Holder]" = ()
-    estimate: "Estimate | None" = None
-    verdict: Verdict = OPEN
+    estimate: "StartEstimate | None" = None
+    verdict: NeverVerdict = OPEN
     names: Mapping[str, str] = field(default_factory=dict)
     owners: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    clusters: Sequence[ClusterState] = ()
+    clusters: Sequence[WorkerClusterState] = ()
     unseen: str = ""
 
     @property
@@ -78,7 +78,7 @@ class JobReadings:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class JobLevel:
     """One of the six levels that a job passes.
 
     state: done; here, if this level holds the job; later, if the job has not come so far; none, if the level does not

@@ -10,7 +10,7 @@ from muster.insight.why.readings import JobReadings
 from muster.jobs.interruption import INTERRUPTED, interruption_of
 
 if TYPE_CHECKING:
-    from muster.queueing.scheduling.estimate import Estimate
+    from muster.queueing.scheduling.estimate import StartEstimate
 
 _DAY = timedelta(days=1)
 
@@ -49,7 +49,7 @@ def describe_notices(readings: JobReadings) -> str:
     return last_telling_line(annotations.get(NOTIFY_FAILURE_ANNOTATION, ""))
 
 
-def describe_estimate(estimate: "Estimate", now: datetime, *, with_clock: bool = True) -> str:
+def describe_estimate(estimate: "StartEstimate", now: datetime, *, with_clock: bool = True) -> str:
     """Return an estimate as a sentence. with_clock: whether it also has the time of day on this machine."""
     if estimate.at is None:
         return f"{estimate.certainty}: {estimate.because}"

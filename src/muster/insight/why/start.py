@@ -10,27 +10,27 @@ from muster.insight.jobs.failures import NAMED, describe_absent, explain_unheard
 from muster.insight.jobs.state import count_gathered
 from muster.insight.record import JobRecord
 from muster.insight.text import format_age
-from muster.insight.why.readings import JobReadings, Level
+from muster.insight.why.readings import JobLevel, JobReadings
 
 
-def describe_readiness(readings: JobReadings) -> Level:
+def describe_readiness(readings: JobReadings) -> JobLevel:
     """Return how many pods are ready, and what the others wait for."""
     if readings.state.finished:
-        return Level("readiness", "done", "")
+        return JobLevel("readiness", "done", "")
     if not readings.live:
-        return Level("readiness", "none", "")
+        return JobLevel("readiness", "none", "")
     if readings.job is not None and readings.job.gathering is not None:
-        return Level("readiness", "none", "once they have started")
+        return JobLevel("readiness", "none", "once they have started")
     ready = [pod for pod in readings.live if is_ready(pod)]
     pods_ready = find(readings.workload.status.conditions, PODS_READY) if readings.workload is not None else None
     text = f"{len(ready)} of {len(readings.live)} pods ready"
     if len(ready) == len(readings.live):
         since = max(filter(None, map(_find_ready_since, ready)), default=None)
-        return Level(
+        return JobLevel(
             "readiness", "done", text + (f", for {format_age(since, readings.now)}" if since is not None else "")
         )
     late = [pods_ready.message] if pods_ready is not None and pods_ready.status != "True" else []
-    return Level("readiness", "here", text, (*_explain_unready(readings), *filter(None, late)))
+    return JobLevel("readiness", "here", text, (*_explain_unready(readings), *filter(None, late)))
 
 
 def _explain_unready(readings: JobReadings) -> list[str]:
@@ -48,23 +48,23 @@ def _find_ready_since(pod: Pod) -> datetime | None:
     return condition.last_transition_time if condition is not None else None
 
 
-def describe_start(readings: JobReadings) -> Level:
+def describe_start(readings: JobReadings) -> JobLevel:
     """Return how many workers have started, and whether they wait for one another."""
     if readings.state.finished or not readings.live:
-        return Level("start", "done" if readings.state.finished else "none", "")
+        return JobLevel("start", "done" if readings.state.finished else "none", "")
     if readings.job is not None and readings.job.gathering is not None:
         return _describe_gathering(readings, readings.job)
     started = sum(pod.status.phase == "Running" for pod in readings.live)
-    return Level(
+    return JobLevel(
         "start", "done" if started == len(readings.live) else "here", f"{started} of {len(readings.live)} started"
     )
 
 
-def _describe_gathering(readings: JobReadings, job: JobRecord) -> Level:
+def _describe_gathering(readings: JobReadings, job: JobRecord) -> JobLevel:
     """Return how many workers of the group have started and wait for the others."""
     assert job.gathering is not None, "the group waits"
     until = f", or fail in {format_age(readings.now, job.start_by)}" if job.start_by is not None else ""
     missing = describe_absent(job, readings.live)
     started = count_gathered(job, readings.live)
     text = f"{started} of {job.gathering[1]} workers have started; they go on once all have{until}"
-    return Level("start", "here", text, (f"not yet: {missing}",) if missing else ())
+    return JobLevel("start", "here", text, (f"not yet: {missing}",) if missing else ())

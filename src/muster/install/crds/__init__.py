@@ -4,6 +4,6 @@ The schemas are made from the types of `muster.api`, names from the table of the
 has the validation that a schema cannot express, `columns` the columns of `kubectl get`.
 """
 
-from muster.install.crds.definitions import FAMILIES, definitions, served_definitions
+from muster.install.crds.definitions import FAMILIES, make_definitions, served_definitions
 
-__all__ = ["FAMILIES", "definitions", "served_definitions"]
+__all__ = ["FAMILIES", "make_definitions", "served_definitions"]

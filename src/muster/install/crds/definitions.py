@@ -12,8 +12,8 @@ from muster.cluster.apiserver.registry.jobset import JOB_SETS
 from muster.cluster.apiserver.registry.kueue import KUEUE
 from muster.cluster.apiserver.registry.podgroups import POD_GROUPS
 from muster.cluster.apiserver.registry.resources import Resource
-from muster.install.crds.columns import columns
-from muster.install.crds.structure import schema
+from muster.install.crds.columns import make_columns
+from muster.install.crds.structure import make_schema
 
 Document = dict[str, Any]
 
@@ -30,7 +30,7 @@ FAMILIES: Final[Mapping[str, Sequence[Resource]]] = {
 }
 
 
-def definitions(
+def make_definitions(
     conversion: WebhookClientConfig | None = None, families: Collection[str] = tuple(FAMILIES)
 ) -> list[Document]:
     """Return the definitions, by name.
@@ -39,25 +39,25 @@ def definitions(
     apiVersion alone changes loses the fields that have other names there.
     """
     selected = [resource for family, resources in FAMILIES.items() if family in families for resource in resources]
-    return [_definition(versions, conversion) for versions in _by_kind(selected)]
+    return [_make_definition(versions, conversion) for versions in _by_kind(selected)]
 
 
 def served_definitions() -> list[Document]:
     """Return the definitions of the kinds that a server serves itself: all versions, converted without a webhook."""
     resources = [resource for family in FAMILIES.values() for resource in family]
-    return [_definition(versions, None, converts=True) for versions in _by_kind(resources)]
+    return [_make_definition(versions, None, converts=True) for versions in _by_kind(resources)]
 
 
 def _by_kind(resources: Iterable[Resource]) -> Iterator[Sequence[Resource]]:
-    for _, versions in groupby(sorted(resources, key=_name), key=_name):
+    for _, versions in groupby(sorted(resources, key=_make_name), key=_make_name):
         yield list(versions)
 
 
-def _name(resource: Resource) -> str:
+def _make_name(resource: Resource) -> str:
     return resource.kind.resource
 
 
-def _definition(
+def _make_definition(
     versions: Sequence[Resource], conversion: WebhookClientConfig | None, *, converts: bool = False
 ) -> Document:
     """Return the definition of a kind from its versions, the stored one first.
@@ -76,15 +76,15 @@ def _definition(
         "metadata": metadata,
         "spec": {
             "group": kind.group,
-            "names": _names(first),
+            "names": _make_names(first),
             "scope": NAMESPACED if kind.namespaced else CLUSTER,
-            "conversion": _conversion(webhook) if webhook is not None else {"strategy": NO_CONVERSION},
-            "versions": [_version(version, served=version is first or converts) for version in versions],
+            "conversion": _make_conversion(webhook) if webhook is not None else {"strategy": NO_CONVERSION},
+            "versions": [_make_version(version, served=version is first or converts) for version in versions],
         },
     }
 
 
-def _names(resource: Resource) -> Document:
+def _make_names(resource: Resource) -> Document:
     names: Document = {
         "kind": resource.kind.kind,
         "listKind": resource.kind_of_lists,
@@ -94,21 +94,21 @@ def _names(resource: Resource) -> Document:
     return names | _drop_empty(shortNames=resource.short_names, categories=resource.categories)
 
 
-def _version(resource: Resource, *, served: bool) -> Document:
+def _make_version(resource: Resource, *, served: bool) -> Document:
     stored = resource.kind == resource.stored
     has_status = any(each.name == "status" for each in resource.subresources)
     result: Document = {"name": resource.kind.version, "served": served, "storage": stored}
     if resource.deprecation:
         result |= {"deprecated": True, "deprecationWarning": resource.deprecation}
-    result["schema"] = {"openAPIV3Schema": schema(resource.kind)}
+    result["schema"] = {"openAPIV3Schema": make_schema(resource.kind)}
     result["subresources"] = {"status": {}} if has_status else {}
     return result | _drop_empty(
-        additionalPrinterColumns=columns(resource.kind),
+        additionalPrinterColumns=make_columns(resource.kind),
         selectableFields=[{"jsonPath": f".{name}"} for name in resource.fields.fields],
     )
 
 
-def _conversion(webhook: WebhookClientConfig | None) -> Document:
+def _make_conversion(webhook: WebhookClientConfig | None) -> Document:
     called = {"clientConfig": msgspec.to_builtins(webhook), "conversionReviewVersions": ["v1"]}
     return {"strategy": WEBHOOK_CONVERSION, "webhook": called}
 

@@ -62,7 +62,7 @@ _KEEP_UNKNOWN: Final = (kubebatch.POD_GROUP, sigs.POD_GROUP)
 _PATCHES: Final = "x-kubernetes-patch-"
 
 
-def schema(kind: Kind[Any]) -> Schema:
+def make_schema(kind: Kind[Any]) -> Schema:
     """Return a new schema of a version of a kind, which shares no part with other schemas."""
     return _Structure(kind).of(make_structural_schema(kind))
 

@@ -23,13 +23,13 @@ from muster.jobs.interruption import SUSPENDED, interruption_of
 from muster.jobs.job.backoff import finish_time
 from muster.jobs.job.census import Census, Member, failures_of_index
 from muster.jobs.job.pod_failure_policy import FAIL_INDEX, judge
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 
 # The maximum number of pods that one decision counts (upstream's number), to keep the status small and one pass short.
 MAX_UNCOUNTED = 500
 
 
-class Tally(Struct, frozen=True):
+class EndedPods(Struct, frozen=True):
     """The number of ended pods of a Job, including those that the stored status does not count yet.
 
     succeeded: how many pods succeeded; for an Indexed Job how many indexes did.
@@ -50,7 +50,7 @@ class Tally(Struct, frozen=True):
     awaiting: Mapping[int, Member]
 
 
-class Entry(Struct, frozen=True):
+class CountChanges(Struct, frozen=True):
     """The changes that one decision makes to the counts in a Job's status.
 
     release: the pods whose finalizer is removed once the status is stored.
@@ -81,7 +81,7 @@ def settle_counted(status: JobStatus, census: Census) -> JobStatus:
     )
 
 
-def tally(status: JobStatus, terms: Terms, census: Census) -> Tally:
+def count_ended_pods(status: JobStatus, terms: JobTerms, census: Census) -> EndedPods:
     """Count the pods that have ended. `status` must be the result of `settle_counted`."""
     uncounted = _read_uncounted(status)
     counted_uids = {*uncounted.succeeded, *uncounted.failed}
@@ -92,7 +92,7 @@ def tally(status: JobStatus, terms: Terms, census: Census) -> Tally:
     counted = sum(judge(terms.pod_failure_policy, pod).counts for pod in failed)
     completed = _collect_completed(status, terms, ours)
     failed_indexes = _collect_failed_indexes(status, terms, ours, completed)
-    return Tally(
+    return EndedPods(
         succeeded=len(completed) if terms.indexed else status.succeeded + len(uncounted.succeeded) + len(succeeded),
         failed=status.failed + len(uncounted.failed) + counted,
         completed=completed,
@@ -107,7 +107,7 @@ def _read_uncounted(status: JobStatus) -> UncountedTerminatedPods:
     return status.uncounted_terminated_pods or UncountedTerminatedPods()
 
 
-def _collect_completed(status: JobStatus, terms: Terms, ours: list[Member]) -> Indexes:
+def _collect_completed(status: JobStatus, terms: JobTerms, ours: list[Member]) -> Indexes:
     if not terms.indexed:
         return Indexes()
     # The index is still completed if it left the range and came back between two decisions.
@@ -122,7 +122,9 @@ def _collect_completed(status: JobStatus, terms: Terms, ours: list[Member]) -> I
     )
 
 
-def _collect_failed_indexes(status: JobStatus, terms: Terms, ours: list[Member], completed: Indexes) -> Indexes | None:
+def _collect_failed_indexes(
+    status: JobStatus, terms: JobTerms, ours: list[Member], completed: Indexes
+) -> Indexes | None:
     if terms.backoff_limit_per_index is None:
         return None
     stored = Indexes.parse(status.failed_indexes or "", terms.completions or 0)
@@ -132,7 +134,7 @@ def _collect_failed_indexes(status: JobStatus, terms: Terms, ours: list[Member],
     return stored | failed | (terms.cancelled - completed)
 
 
-def _fails_index(terms: Terms, member: Member) -> bool:
+def _fails_index(terms: JobTerms, member: Member) -> bool:
     if not member.counts_failed(terms.replace_only_failed):
         return False
     judgement = judge(terms.pod_failure_policy, member.pod)
@@ -142,7 +144,7 @@ def _fails_index(terms: Terms, member: Member) -> bool:
 
 
 def _find_awaiting(
-    terms: Terms, census: Census, ours: list[Member], completed: Indexes, failed_indexes: Indexes
+    terms: JobTerms, census: Census, ours: list[Member], completed: Indexes, failed_indexes: Indexes
 ) -> dict[int, Member]:
     """Return for each index to be retried the failed pod with the highest count; of equal counts, the latest pod."""
     active = {member.index for member in census.active}
@@ -178,14 +180,14 @@ class _Books(Struct):
 
 def record(
     status: JobStatus,
-    terms: Terms,
+    terms: JobTerms,
     census: Census,
-    count: Tally,
+    count: EndedPods,
     *,
     untracked: AbstractSet[str],
     let_all_go: bool,
     count_all_failed: bool,
-) -> Entry:
+) -> CountChanges:
     """Record ended pods in the status, and choose the pods whose finalizer may be removed.
 
     untracked: UIDs of pods that lose their finalizer elsewhere (surplus ones, which never count).
@@ -215,10 +217,10 @@ def record(
     )
     if terms.indexed:
         status = msgspec.structs.replace(status, completed_indexes=str(count.completed), succeeded=len(count.completed))
-    return Entry(status, tuple(books.release), books.full, tuple(books.judged), tuple(books.interrupted))
+    return CountChanges(status, tuple(books.release), books.full, tuple(books.judged), tuple(books.interrupted))
 
 
-def _enter_pod(books: _Books, terms: Terms, member: Member, *, failed: bool) -> None:
+def _enter_pod(books: _Books, terms: JobTerms, member: Member, *, failed: bool) -> None:
     if member.succeeded:
         if not terms.indexed:
             books.succeeded.append(member.uid)

@@ -20,7 +20,7 @@ from muster.api.core import Pod
 from muster.api.notes import Note
 from muster.api.pods import restart_count
 from muster.jobs.job import conditions, success_policy
-from muster.jobs.job.accounting import Tally, record, settle_counted, tally
+from muster.jobs.job.accounting import EndedPods, count_ended_pods, record, settle_counted
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.census import Census, Member, has_run, ready_count
 from muster.jobs.job.conditions import Verdict
@@ -28,7 +28,7 @@ from muster.jobs.job.evidence import describe_interruption, last_words
 from muster.jobs.job.plan import Deletion, JobPlan, Outcome
 from muster.jobs.job.pod_failure_policy import fails_job, judge
 from muster.jobs.job.sizing import Resize, resize
-from muster.jobs.job.terms import Terms, completion_mode
+from muster.jobs.job.terms import JobTerms, completion_mode
 
 
 def decide(
@@ -59,10 +59,10 @@ class _Decision(Struct, frozen=True):
     """The counted state of a Job, from which a decision is made."""
 
     job: Job
-    terms: Terms
+    terms: JobTerms
     census: Census
     status: JobStatus  # settled, with its startTime
-    tally: Tally
+    tally: EndedPods
     backoff: Backoff
     verdict: Verdict | None
     resize: Resize
@@ -71,10 +71,10 @@ class _Decision(Struct, frozen=True):
 
     @classmethod
     def of(cls, job: Job, pods: Sequence[Pod], now: datetime, backoff: Backoff | None, *, closing: bool) -> "_Decision":
-        terms, census = Terms.of(job), Census.of(pods)
+        terms, census = JobTerms.of(job), Census.of(pods)
         moment = now.replace(microsecond=0)
         status = _set_start(settle_counted(job.status, census), terms, moment)
-        count = tally(status, terms, census)
+        count = count_ended_pods(status, terms, census)
         if closing:  # no replacement comes, and the namespace deletes the Job only after all its pods
             count = replace(count, awaiting={})
         new_backoff = _update_backoff(backoff, pods, terms, count)
@@ -244,7 +244,7 @@ class _Decision(Struct, frozen=True):
 _LONGEST_DEADLINE_SECONDS = 10**9
 
 
-def _set_start(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
+def _set_start(status: JobStatus, terms: JobTerms, now: datetime) -> JobStatus:
     """Return the status with the start time of the current active period.
 
     A suspension clears the start time, so a resume sets it again.
@@ -254,7 +254,7 @@ def _set_start(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
     return msgspec.structs.replace(status, start_time=now)
 
 
-def _update_backoff(last: Backoff | None, pods: Sequence[Pod], terms: Terms, count: Tally) -> Backoff:
+def _update_backoff(last: Backoff | None, pods: Sequence[Pod], terms: JobTerms, count: EndedPods) -> Backoff:
     """Return the failures that delay replacements of failed pods, including those since the last decision.
 
     Failures that the platform caused do not delay replacements.
@@ -276,7 +276,7 @@ def _update_backoff(last: Backoff | None, pods: Sequence[Pod], terms: Terms, cou
 
 
 def _find_verdict(
-    status: JobStatus, terms: Terms, census: Census, count: Tally, pods: Sequence[Pod], now: datetime
+    status: JobStatus, terms: JobTerms, census: Census, count: EndedPods, pods: Sequence[Pod], now: datetime
 ) -> Verdict | None:
     """Return the first reason to end the Job, other than having all its completions."""
     if message := fails_job(terms.pod_failure_policy, _list_failed(pods, terms)):
@@ -301,18 +301,18 @@ def _find_verdict(
     return conditions.success_policy_verdict(satisfied) if satisfied else None
 
 
-def _has_succeeded(terms: Terms, count: Tally) -> bool:
+def _has_succeeded(terms: JobTerms, count: EndedPods) -> bool:
     """Return whether the Job has the completions that it needs, so that its remaining pods need not succeed."""
     return count.succeeded >= (1 if terms.completions is None else terms.completions)
 
 
-def _list_failed(pods: Sequence[Pod], terms: Terms) -> list[Pod]:
+def _list_failed(pods: Sequence[Pod], terms: JobTerms) -> list[Pod]:
     if terms.pod_failure_policy is None:
         return []
     return [pod for pod in pods if Member.of(pod).counts_failed(terms.replace_only_failed)]
 
 
-def _restarted_too_often(terms: Terms, census: Census) -> bool:
+def _restarted_too_often(terms: JobTerms, census: Census) -> bool:
     """Return whether restarts in place exceed the limit.
 
     They are compared with `>=` instead of `>`: any restart exceeds a limit of 0.
@@ -324,7 +324,7 @@ def _restarted_too_often(terms: Terms, census: Census) -> bool:
     return restarts >= max(terms.backoff_limit, 1)
 
 
-def _compute_deadline(status: JobStatus, terms: Terms) -> datetime | None:
+def _compute_deadline(status: JobStatus, terms: JobTerms) -> datetime | None:
     if terms.active_deadline_seconds is None or status.start_time is None or terms.suspended:
         return None
     return status.start_time + timedelta(seconds=min(terms.active_deadline_seconds, _LONGEST_DEADLINE_SECONDS))

@@ -14,7 +14,7 @@ from muster.api.core import Container, EnvVar, EnvVarSource, ObjectFieldSelector
 from muster.api.meta import ObjectMeta
 from muster.api.ours.interruptions import ATTEMPT_ANNOTATION, INTERRUPTIONS_ANNOTATION
 from muster.jobs.job.plan import Creation
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 from muster.jobs.job.world import birth_annotations, find_current_world, has_world
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
@@ -43,7 +43,7 @@ class PodTemplate:
             owner_references=(JOB.refer_to_controller(job.metadata),),
             finalizers=tuple(dict.fromkeys((*template.metadata.finalizers, TRACKING_FINALIZER))),
         )
-        self._spec = _add_index_variable(template.spec) if Terms.of(job).indexed else template.spec
+        self._spec = _add_index_variable(template.spec) if JobTerms.of(job).indexed else template.spec
 
     def pod(self, creation: Creation) -> Pod:
         """Return a pod to send to the API server, which completes its name."""

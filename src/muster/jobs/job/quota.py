@@ -13,7 +13,7 @@ from muster.api.kueue.names import ELASTIC_JOB
 from muster.api.pods import is_active
 from muster.jobs.job.census import NO_INDEX, completion_index
 from muster.jobs.job.sizing import wanted_active
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 
 GATE = ELASTIC_JOB
 
@@ -33,7 +33,7 @@ def add_gate(spec: dict[str, Any]) -> None:
         gates.append({"name": GATE})
 
 
-def must_wait(pod: Pod, terms: Terms, granted: int) -> bool:
+def must_wait(pod: Pod, terms: JobTerms, granted: int) -> bool:
     """Return whether a new pod of a Job is created with a scheduling gate, because it exceeds the granted quota.
 
     granted: how many pods of the Job have quota.
@@ -43,7 +43,7 @@ def must_wait(pod: Pod, terms: Terms, granted: int) -> bool:
     return granted < wanted_active(terms, active=0, succeeded=0)
 
 
-def may_go(pods: Iterable[Pod], terms: Terms, granted: int) -> list[Pod]:
+def may_go(pods: Iterable[Pod], terms: JobTerms, granted: int) -> list[Pod]:
     """Return the gated pods of a Job, oldest first, whose gate is to be removed because they have quota.
 
     granted: how many pods of the Job have quota.

@@ -13,12 +13,12 @@ from msgspec import Struct
 from muster.api.pods import find_condition, is_ready
 from muster.api.values.indexes import Indexes
 from muster.jobs.interruption import is_leaving
-from muster.jobs.job.accounting import Tally
+from muster.jobs.job.accounting import EndedPods
 from muster.jobs.job.backoff import Backoff, index_until
 from muster.jobs.job.census import Census, Member, failures_of_index, interruptions_of_index
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pod_failure_policy import judge
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 
 # The maximum number of pods that one decision creates or deletes (upstream's number), so that other Jobs do not wait
 # long.
@@ -38,7 +38,7 @@ class Resize(Struct, frozen=True):
     wake_at: datetime | None = None
 
 
-def resize(terms: Terms, census: Census, tally: Tally, backoff: Backoff, now: datetime) -> Resize:
+def resize(terms: JobTerms, census: Census, tally: EndedPods, backoff: Backoff, now: datetime) -> Resize:
     """Return which pods to create or delete for a Job that has not ended."""
     if terms.suspended:
         return Resize(delete=census.active)
@@ -57,7 +57,7 @@ def resize(terms: Terms, census: Census, tally: Tally, backoff: Backoff, now: da
     return _plan_new_indexes(terms, census, tally, missing, now)
 
 
-def wanted_active(terms: Terms, active: int, succeeded: int) -> int:
+def wanted_active(terms: JobTerms, active: int, succeeded: int) -> int:
     """Return how many pods should be active.
 
     A work queue (a Job without completions) in which a pod has succeeded starts no more pods, and stops none.
@@ -67,7 +67,7 @@ def wanted_active(terms: Terms, active: int, succeeded: int) -> int:
     return max(0, min(terms.parallelism, terms.completions - succeeded))
 
 
-def _find_surplus(terms: Terms, active: tuple[Member, ...], tally: Tally, at_least: int) -> list[Member]:
+def _find_surplus(terms: JobTerms, active: tuple[Member, ...], tally: EndedPods, at_least: int) -> list[Member]:
     """Return `at_least` or more active pods to delete: all invalid pods, then the pods whose deletion loses least.
 
     A pod is invalid if its index is missing or out of range, or if an earlier pod of its index has succeeded.
@@ -118,7 +118,7 @@ def _to_micros(moment: datetime | None) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1) if moment else 2**62
 
 
-def _plan_new_indexes(terms: Terms, census: Census, tally: Tally, missing: int, now: datetime) -> Resize:
+def _plan_new_indexes(terms: JobTerms, census: Census, tally: EndedPods, missing: int, now: datetime) -> Resize:
     """Return new pods for the lowest indexes that have none; an index in back-off keeps its place in the order."""
     taken = Indexes.of(member.index for member in census.active) | tally.completed
     if tally.failed_indexes is not None:
@@ -138,7 +138,7 @@ def _plan_new_indexes(terms: Terms, census: Census, tally: Tally, missing: int, 
     return Resize(create=tuple(create), more=missing > MAX_PODS and bool(create), wake_at=wake_at)
 
 
-def _make_creation(terms: Terms, index: int, last_failed: Member | None) -> Creation:
+def _make_creation(terms: JobTerms, index: int, last_failed: Member | None) -> Creation:
     if terms.backoff_limit_per_index is None:
         return Creation(index)
     if last_failed is None:

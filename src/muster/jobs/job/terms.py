@@ -21,7 +21,7 @@ DEFAULT_BACKOFF_LIMIT = 6
 NO_BACKOFF_LIMIT = 2**31 - 1
 
 
-class Terms(Struct, frozen=True):
+class JobTerms(Struct, frozen=True):
     """The fields of a JobSpec that the algorithm reads.
 
     completions: how many successes are needed; None for a work queue, which needs one success and the end of all pods.

@@ -16,7 +16,7 @@ from muster.jobs.jobset.start.decide import StartPlan
 _EXCLUSIVE = {names.STARTUP_IN_PROGRESS: names.STARTUP_COMPLETED, names.STARTUP_COMPLETED: names.STARTUP_IN_PROGRESS}
 
 
-class Record(Struct, frozen=True):
+class StatusRecord(Struct, frozen=True):
     """A status under construction, and the events to record once it is stored.
 
     now: whole seconds, as the API keeps it.

@@ -22,7 +22,7 @@ from muster.jobs.jobset import failure
 from muster.jobs.jobset.census import Census, Member
 from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.claims import headless_service, volume_claims
-from muster.jobs.jobset.conditions import Record
+from muster.jobs.jobset.conditions import StatusRecord
 from muster.jobs.jobset.inplace import NO_PODS, RestartCounts, in_place
 from muster.jobs.jobset.ordering import find_startable_roles
 from muster.jobs.jobset.plan import JobSetPlan
@@ -77,7 +77,7 @@ class _Decision(Struct, frozen=True):
 
     jobset: JobSet
     census: Census
-    record: Record
+    record: StatusRecord
     now: datetime
     group: StartedPods
     start: GroupScheduling
@@ -97,7 +97,7 @@ class _Decision(Struct, frozen=True):
     ) -> "_Decision":
         census = Census.of(jobset, jobs)
         status = replace(jobset.status, replicated_jobs_status=roles_status(jobset, census))
-        return cls(jobset, census, Record(status, now.replace(microsecond=0)), now, group, start, pods, refused)
+        return cls(jobset, census, StatusRecord(status, now.replace(microsecond=0)), now, group, start, pods, refused)
 
     def plan(self, disturbed: Sequence[Pod]) -> JobSetPlan:
         jobset, census, record = self.jobset, self.census, self.record
@@ -130,7 +130,7 @@ class _Decision(Struct, frozen=True):
         )
         return self._delete_members(plan, (*census.active, *census.previous, *census.surplus))
 
-    def _plan_running(self, plan: JobSetPlan, record: Record) -> JobSetPlan:
+    def _plan_running(self, plan: JobSetPlan, record: StatusRecord) -> JobSetPlan:
         jobset, owner = self.jobset, JOB_SET.refer_to_controller(self.jobset.metadata)
         if is_suspended(jobset) and is_used(jobset):
             return replace(plan, status=replace(record.status, group_scheduling=begin_next_epoch(jobset)))
@@ -163,7 +163,7 @@ class _Decision(Struct, frozen=True):
             start=group,
         )
 
-    def _record_suspension(self, record: Record) -> Record:
+    def _record_suspension(self, record: StatusRecord) -> StatusRecord:
         """Return the record with the suspension, which is an interruption if pods ran."""
         jobset = self.jobset
         if not is_true(jobset.status.conditions, names.SUSPENDED) and self._has_run():
@@ -196,5 +196,5 @@ class _Decision(Struct, frozen=True):
         return replace(plan, delete=delete, more=rest.has_new)
 
 
-def _apply_record(plan: JobSetPlan, record: Record) -> JobSetPlan:
+def _apply_record(plan: JobSetPlan, record: StatusRecord) -> JobSetPlan:
     return replace(plan, status=record.status, notes=record.notes)

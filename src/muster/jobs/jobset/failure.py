@@ -23,16 +23,16 @@ from muster.api.values.patterns import PatternError, compile_pattern
 from muster.jobs.interruption import INTERRUPTED, is_interrupted, last_interruption
 from muster.jobs.job.conditions import FAILED, FAILURE_TARGET, POD_FAILURE_POLICY
 from muster.jobs.job.evidence import describe_interruption
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 from muster.jobs.jobset.census import Census, Member
-from muster.jobs.jobset.conditions import Record
+from muster.jobs.jobset.conditions import StatusRecord
 from muster.jobs.jobset.start.decide import waiting_again
 from muster.jobs.jobset.start.group import begin_next_epoch
 
 _LAST = datetime.max.replace(tzinfo=UTC)
 
 
-def apply(jobset: JobSet, record: Record, failed: Sequence[Member]) -> Record:
+def apply(jobset: JobSet, record: StatusRecord, failed: Sequence[Member]) -> StatusRecord:
     """Return the record after the failure policy has handled some failed Jobs."""
     policy = jobset.spec.failure_policy
     if policy is None:
@@ -93,7 +93,7 @@ def _describe_loss(member: Member, pod: Pod, *, or_fails: bool) -> str:
 
     or_fails: also describe a pod whose podFailurePolicy rule fails the Job.
     """
-    terms = Terms.of(member.job)
+    terms = JobTerms.of(member.job)
     return describe_interruption((pod,), terms.pod_failure_policy, or_fails=or_fails) if terms.restarts_whole else ""
 
 
@@ -110,7 +110,7 @@ def is_excused(jobset: JobSet) -> bool:
     )
 
 
-def restart_interrupted(jobset: JobSet, record: Record, member: Member, message: str) -> Record:
+def restart_interrupted(jobset: JobSet, record: StatusRecord, member: Member, message: str) -> StatusRecord:
     """Restart all Jobs uncounted, or the interrupted one alone if a rule restarts it alone."""
     policy, record = jobset.spec.failure_policy, record.interrupted(message)
     rule = next((rule for rule in policy.rules if _is_for_role(rule, member)), None) if policy is not None else None
@@ -156,7 +156,7 @@ def find_first(failed: Sequence[Member]) -> Member:
     return min(failed, key=_find_failure_time)
 
 
-def restarts_so_far(jobset: JobSet, record: Record) -> int:
+def restarts_so_far(jobset: JobSet, record: StatusRecord) -> int:
     """Return how many restarts count towards `maxRestarts`: restarts of all Jobs, and restarts of single Jobs."""
     own = sum(sum(role.job_restarts_count_towards_max) for role in record.status.replicated_jobs_status)
     return jobset.status.restarts_count_towards_max + own
@@ -182,7 +182,7 @@ def _name_job(message: str, member: Member) -> str:
     return f"{message} (first failed job: {member.job.metadata.name})"
 
 
-def _restart_all(jobset: JobSet, record: Record, *, counts: bool) -> Record:
+def _restart_all(jobset: JobSet, record: StatusRecord, *, counts: bool) -> StatusRecord:
     status = record.status
     counted = status.restarts_count_towards_max + counts
     return record.with_status(
@@ -195,7 +195,7 @@ def _restart_all(jobset: JobSet, record: Record, *, counts: bool) -> Record:
     )
 
 
-def _restart_job(jobset: JobSet, record: Record, member: Member, *, counts: bool) -> Record:
+def _restart_job(jobset: JobSet, record: StatusRecord, member: Member, *, counts: bool) -> StatusRecord:
     replicas = next(role.replicas for role in jobset.spec.replicated_jobs if role.name == member.role)
 
     def restarted(role: ReplicatedJobStatus) -> ReplicatedJobStatus:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from muster.api.core import Pod
 from muster.api.jobset import FailurePolicy, JobSet, names
-from muster.jobs.jobset.conditions import Record
+from muster.jobs.jobset.conditions import StatusRecord
 
 _MOST = 2**31 - 1
 
@@ -75,7 +75,7 @@ def next_attempts(jobset: JobSet, standing: RestartCounts) -> tuple[int | None, 
     return over, going
 
 
-def in_place(jobset: JobSet, record: Record, standing: RestartCounts) -> Record:
+def in_place(jobset: JobSet, record: StatusRecord, standing: RestartCounts) -> StatusRecord:
     """Return the record with these two attempts in the status, from which the agents read them."""
     attempts = next_attempts(jobset, standing)
     if attempts is None:

@@ -16,7 +16,7 @@ from muster.api.notes import Note
 from muster.jobs.jobset.start.decide import StartPlan
 
 
-class Change(Struct, frozen=True):
+class JobChange(Struct, frozen=True):
     """An existing Job, and its desired state."""
 
     job: Job
@@ -42,7 +42,7 @@ class JobSetPlan(Struct, frozen=True):
     delete: tuple[Job, ...] = ()
     service: Service | None = None
     claims: tuple[PersistentVolumeClaim, ...] = ()
-    change: tuple[Change, ...] = ()
+    change: tuple[JobChange, ...] = ()
     create: tuple[Job, ...] = ()
     notes: tuple[Note, ...] = ()
     wake_at: datetime | None = None

@@ -25,7 +25,7 @@ from muster.jobs.job.conditions import SUSPENDED
 from muster.jobs.jobset.census import Member
 from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.elastic import adjust_spec
-from muster.jobs.jobset.plan import Change, JobSetPlan
+from muster.jobs.jobset.plan import JobChange, JobSetPlan
 from muster.jobs.jobset.start.group import is_of_earlier_start
 from muster.jobs.jobset.terms import is_suspended
 
@@ -35,7 +35,7 @@ _SERVERS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, L
 
 def list_suspension_changes(
     jobset: JobSet, children: Children, active: Collection[Member], may_run: Collection[str]
-) -> Iterator[Change]:
+) -> Iterator[JobChange]:
     """Yield the changes to Jobs that have not ended. may_run: the roles that may run."""
     roles = {role.name: role for role in jobset.spec.replicated_jobs}
     for member in active:
@@ -48,7 +48,7 @@ def list_suspension_changes(
         elif spec.suspend and member.role in may_run:
             metadata, spec = _resume_job(job, spec, children.template(role, member.index))
         if spec != job.spec:
-            yield Change(job, replace(job, metadata=metadata, spec=spec))
+            yield JobChange(job, replace(job, metadata=metadata, spec=spec))
 
 
 def without_suspension(plan: JobSetPlan, jobset: JobSet) -> JobSetPlan:

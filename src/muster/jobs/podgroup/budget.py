@@ -18,7 +18,7 @@ from muster.api.podgroups.names import (
 )
 from muster.api.validation import names
 from muster.jobs.podgroup.record import PodGroup
-from muster.jobs.podgroup.reference import By, Reference, reference_of
+from muster.jobs.podgroup.reference import By, GroupReference, reference_of
 
 _LABELS: Final[Mapping[By, str]] = {
     By.ANNOTATION: GROUP_LABEL,
@@ -33,7 +33,7 @@ def labels_of(pod: Pod) -> dict[str, str]:
     return _make_label(reference) if reference is not None and not reference.problem else {}
 
 
-def _make_label(group: Reference | PodGroup) -> dict[str, str]:
+def _make_label(group: GroupReference | PodGroup) -> dict[str, str]:
     # A group's name may be longer than a label's value, and an annotation may hold any text.
     return {} if names.label_value(group.name) else {_LABELS[group.by]: group.name}
 

@@ -27,7 +27,7 @@ from muster.jobs.podgroup.record import read
 LONGEST_BACKOFF: Final = timedelta(minutes=10)
 
 
-class Step(Struct, frozen=True):
+class GroupStep(Struct, frozen=True):
     """The next step for a group: store `status` if it differs from the stored one, else delete the pods in `end`.
 
     blameless: whether the pods are deleted to be recreated, so that their Job must not count that as a failure.
@@ -42,26 +42,26 @@ class Step(Struct, frozen=True):
     note: Note | None = None
 
 
-def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> Step:
+def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> GroupStep:
     """Return the next step for a group that has these pods."""
     status, moment = group.status, now.replace(microsecond=0)
     of_old = [pod for pod in pods if _is_of_earlier_start(pod, status.restarted_until)]
     if status.completion_time is not None:
         failed = is_true(status.conditions, FAILED)
-        return Step(status, tuple(pod for pod in of_old if is_active(pod)) if failed else ())
+        return GroupStep(status, tuple(pod for pod in of_old if is_active(pod)) if failed else ())
     if running := [pod for pod in of_old if not is_deleting(pod)]:
-        return Step(status, tuple(running), blameless=True)
+        return GroupStep(status, tuple(running), blameless=True)
     uids_of_old = {pod.metadata.uid for pod in of_old}
     members = [pod for pod in pods if pod.metadata.uid not in uids_of_old]
     census = count(members)
     least, enough = read(group).min_members, census.running + census.succeeded
     if census.succeeded >= max(least, 1) and not census.admitted and not census.pending:
-        return Step(replace(status, completion_time=moment, below_min_time=None))
+        return GroupStep(replace(status, completion_time=moment, below_min_time=None))
     if enough >= least and enough:
-        return Step(replace(status, start_time=status.start_time or moment, below_min_time=None))
+        return GroupStep(replace(status, start_time=status.start_time or moment, below_min_time=None))
     policy = group.spec.policy
     if status.start_time is None or policy is None or policy.on_below_min == kep.NONE:
-        return Step(status)
+        return GroupStep(status)
     return _act_below_minimum(group, policy, pods, census, moment, interrupted=any(map(is_interrupted, members)))
 
 
@@ -79,7 +79,7 @@ def _act_below_minimum(
     now: datetime,
     *,
     interrupted: bool,
-) -> Step:
+) -> GroupStep:
     """Restart or fail a group with fewer running pods than its minimum.
 
     interrupted: the platform ended one of its pods.
@@ -93,13 +93,13 @@ def _act_below_minimum(
     since = status.below_min_time or now
     remaining = since + compute_backoff(policy, status.restarts) - now
     if remaining > timedelta() and not interrupted:
-        return Step(replace(status, below_min_time=since), again=remaining)
+        return GroupStep(replace(status, below_min_time=since), again=remaining)
     if lost := _find_uncontrolled(pods):
         return _fail_group(group, pods, now, "NoController", f"{why}, and pod {lost} has no controller to recreate it")
     number = status.restarts + (not interrupted)
     status = replace(status, restarts=number, restarted_until=_find_newest(pods), start_time=None, below_min_time=None)
     about = "Restart after an interruption" if interrupted else f"Restart {number}"
-    return Step(status, note=Note("Warning", "Restarting", f"{about}: {why}"))
+    return GroupStep(status, note=Note("Warning", "Restarting", f"{about}: {why}"))
 
 
 def compute_backoff(policy: kep.PodGroupPolicy, restarts: int) -> timedelta:
@@ -109,7 +109,7 @@ def compute_backoff(policy: kep.PodGroupPolicy, restarts: int) -> timedelta:
     return max(first, min(first * (1 << doublings), LONGEST_BACKOFF))
 
 
-def _fail_group(group: kep.PodGroup, pods: Sequence[Pod], now: datetime, reason: str, why: str) -> Step:
+def _fail_group(group: kep.PodGroup, pods: Sequence[Pod], now: datetime, reason: str, why: str) -> GroupStep:
     condition = Condition(
         type=FAILED,
         status="True",
@@ -126,7 +126,7 @@ def _fail_group(group: kep.PodGroup, pods: Sequence[Pod], now: datetime, reason:
         below_min_time=None,
         conditions=(*others, condition),
     )
-    return Step(status, note=Note("Warning", FAILED, why))
+    return GroupStep(status, note=Note("Warning", FAILED, why))
 
 
 def _find_newest(pods: Iterable[Pod]) -> datetime | None:

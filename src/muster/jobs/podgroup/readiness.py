@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Tally(Struct, frozen=True):
+class PodCounts(Struct, frozen=True):
     """The number of pods of a group, or of one of its tasks, by state.
 
     allocated: pods with a node that have not ended.
@@ -16,7 +16,7 @@ class Tally(Struct, frozen=True):
     succeeded: int = 0
 
 
-def still_needed(minimum: int, tally: Tally) -> int | None:
+def still_needed(minimum: int, tally: PodCounts) -> int | None:
     """Return how many of the pending pods need a node so that the minimum is reached; None if there are too few pods.
 
     Succeeded pods count only if there are not enough pods without them.

@@ -21,7 +21,7 @@ class By(StrEnum):
     ANNOTATION = "group-name"  # for scheduler KEP-34's PodGroup and its successors
 
 
-class Reference(Struct, frozen=True):
+class GroupReference(Struct, frozen=True):
     """The group that a pod names.
 
     problem: why the reference is invalid, such as an empty name or two different groups; "" if it is valid.
@@ -35,7 +35,7 @@ class Reference(Struct, frozen=True):
 _ANNOTATIONS = (VOLCANO_GROUP_NAME_ANNOTATION, GROUP_NAME_ANNOTATION)
 
 
-def reference_of(pod: Pod, ways: Collection[By] = tuple(By)) -> Reference | None:
+def reference_of(pod: Pod, ways: Collection[By] = tuple(By)) -> GroupReference | None:
     """Return the group that a pod names, None if it names none.
 
     A pod may name groups in several ways; the first way in the order of `By` decides. If the ways name different
@@ -51,12 +51,14 @@ def reference_of(pod: Pod, ways: Collection[By] = tuple(By)) -> Reference | None
     named = [(by, word, name) for by, word, name in references if name]
     if not named:
         by, word, _ = references[0]
-        return Reference(by, "", f"{word} is empty: name a PodGroup in it and submit the pod again")
+        return GroupReference(by, "", f"{word} is empty: name a PodGroup in it and submit the pod again")
     first, word, name = named[0]
     for _, other_word, other in named[1:]:
         if other != name:
-            return Reference(first, name, f'the pod names two PodGroups: "{name}" in {word}, "{other}" in {other_word}')
-    return Reference(first, name)
+            return GroupReference(
+                first, name, f'the pod names two PodGroups: "{name}" in {word}, "{other}" in {other_word}'
+            )
+    return GroupReference(first, name)
 
 
 def _names_no_group(pod: Pod) -> bool:

@@ -36,7 +36,7 @@ from muster.jobs.volcano.children import make_children, minimum_of
 from muster.jobs.volcano.members import Member, is_stale, list_members
 from muster.jobs.volcano.plan import VolcanoJobPlan
 from muster.jobs.volcano.pods import make_pods
-from muster.jobs.volcano.policies import Occurrence, Verdict, judge, list_occurrences
+from muster.jobs.volcano.policies import JobEvent, RequestedAction, judge, list_occurrences
 from muster.jobs.volcano.status import FINISHED, in_phase, next_phase, with_counts
 from muster.jobs.volcano.ttl import find_expiry
 
@@ -115,7 +115,7 @@ def _plan_running(
 
 
 def _act(
-    job: Job, counted: JobStatus, present: Sequence[Member], action: str, occurrence: Occurrence, now: datetime
+    job: Job, counted: JobStatus, present: Sequence[Member], action: str, occurrence: JobEvent, now: datetime
 ) -> VolcanoJobPlan:
     """Return the plan that carries out the action of a policy.
 
@@ -145,7 +145,7 @@ def _act(
     return _change_phase(in_phase(job, replace(status, retry_count=retry), RESTARTING, now, occurrence.event, why))
 
 
-def _is_target(member: Member, action: str, occurrence: Occurrence) -> bool:
+def _is_target(member: Member, action: str, occurrence: JobEvent) -> bool:
     if action == RESTART_POD:
         return member.pod.metadata.name == occurrence.pod
     return member.task == occurrence.task
@@ -156,7 +156,7 @@ def _sync(
     counted: JobStatus,
     there: Sequence[Member],
     present: Sequence[Member],
-    verdict: Verdict,
+    verdict: RequestedAction,
     now: datetime,
 ) -> VolcanoJobPlan:
     """Return the plan of a Job for which no policy requests an action: create missing pods, and update the phase.

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from muster.api.pods import restart_count
-from muster.api.values.durations import seconds
+from muster.api.values.durations import parse_seconds
 from muster.api.volcano import (
     ANY_EVENT,
     JOB_UNKNOWN,
@@ -29,7 +29,7 @@ from muster.jobs.interruption import is_interrupted
 from muster.jobs.volcano.members import Member
 
 
-class Occurrence(Struct, frozen=True):
+class JobEvent(Struct, frozen=True):
     """An event that happened to a Job.
 
     task: the task that it happened to; "" for the whole Job.
@@ -48,7 +48,7 @@ class Occurrence(Struct, frozen=True):
     interrupted: bool = False
 
 
-class Verdict(Struct, frozen=True):
+class RequestedAction(Struct, frozen=True):
     """The action that the policies request.
 
     action: "" for no action now.
@@ -56,11 +56,11 @@ class Verdict(Struct, frozen=True):
     """
 
     action: str = ""
-    occurrence: Occurrence | None = None
+    occurrence: JobEvent | None = None
     wake_at: datetime | None = None
 
 
-def list_occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]) -> Iterator[Occurrence]:
+def list_occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]) -> Iterator[JobEvent]:
     """Yield the events of the existing pods, and an event for each pod that was deleted at once.
 
     present: the pods that no restart replaces yet.
@@ -74,7 +74,7 @@ def list_occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]
     yield from _list_job_occurrences(job, present)
 
 
-def judge(job: Job, happened: Iterable[Occurrence], now: datetime) -> Verdict:
+def judge(job: Job, happened: Iterable[JobEvent], now: datetime) -> RequestedAction:
     """Return the action for the first of these events that a policy covers and whose timeout is over."""
     tasks = {task.name: task.policies for task in job.spec.tasks}
     wake_at: datetime | None = None
@@ -85,9 +85,9 @@ def judge(job: Job, happened: Iterable[Occurrence], now: datetime) -> Verdict:
             continue
         due = _find_due_time(policy, occurrence)
         if due is None or due <= now:
-            return Verdict(policy.action, occurrence)
+            return RequestedAction(policy.action, occurrence)
         wake_at = due if wake_at is None else min(wake_at, due)
-    return Verdict(wake_at=wake_at)
+    return RequestedAction(wake_at=wake_at)
 
 
 def events_of(policy: LifecyclePolicy) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def events_of(policy: LifecyclePolicy) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*policy.events, *((policy.event,) if policy.event else ()))))
 
 
-def _covers(policy: LifecyclePolicy, occurrence: Occurrence) -> bool:
+def _covers(policy: LifecyclePolicy, occurrence: JobEvent) -> bool:
     if occurrence.interrupted and policy.action == RESTART_POD:  # the pod is recreated anyway
         return False
     if (policy.action == RESTART_POD and not occurrence.pod) or (policy.action == RESTART_TASK and not occurrence.task):
@@ -108,13 +108,13 @@ def _covers(policy: LifecyclePolicy, occurrence: Occurrence) -> bool:
     return occurrence.event in events or ANY_EVENT in events
 
 
-def _find_due_time(policy: LifecyclePolicy, occurrence: Occurrence) -> datetime | None:
+def _find_due_time(policy: LifecyclePolicy, occurrence: JobEvent) -> datetime | None:
     if not policy.timeout or occurrence.since is None:
         return None
-    return occurrence.since + timedelta(seconds=seconds(policy.timeout))
+    return occurrence.since + timedelta(seconds=parse_seconds(policy.timeout))
 
 
-def _list_pod_occurrences(member: Member) -> Iterator[Occurrence]:
+def _list_pod_occurrences(member: Member) -> Iterator[JobEvent]:
     name, phase = member.pod.metadata.name, member.pod.status.phase
     if member.was_stopped:  # stopped with the whole cluster: the pod is recreated, and no policy applies
         return
@@ -126,16 +126,16 @@ def _list_pod_occurrences(member: Member) -> Iterator[Occurrence]:
     if phase == "Failed":
         code = _read_exit_code(member)
         ended = f" with exit code {code}" if code else ""
-        yield Occurrence(POD_FAILED, f"pod {name} failed{ended}", member.task, name, code)
+        yield JobEvent(POD_FAILED, f"pod {name} failed{ended}", member.task, name, code)
     elif phase == "Pending" and not member.is_going:
         since = member.pod.metadata.creation_timestamp
-        yield Occurrence(POD_PENDING, f"pod {name} was pending for too long", member.task, name, since=since)
+        yield JobEvent(POD_PENDING, f"pod {name} was pending for too long", member.task, name, since=since)
 
 
-def _make_eviction(member: Member) -> Occurrence:
+def _make_eviction(member: Member) -> JobEvent:
     name = member.pod.metadata.name
     interrupted = is_interrupted(member.pod)
-    return Occurrence(POD_EVICTED, f"pod {name} was evicted", member.task, name, interrupted=interrupted)
+    return JobEvent(POD_EVICTED, f"pod {name} was evicted", member.task, name, interrupted=interrupted)
 
 
 def _read_exit_code(member: Member) -> int:
@@ -144,21 +144,21 @@ def _read_exit_code(member: Member) -> int:
     return ended.exit_code if ended is not None else 0
 
 
-def _list_task_occurrences(task: TaskSpec, there: Sequence[Member]) -> Iterator[Occurrence]:
+def _list_task_occurrences(task: TaskSpec, there: Sequence[Member]) -> Iterator[JobEvent]:
     succeeded = sum(member.pod.status.phase == "Succeeded" for member in there)
     if task.replicas and succeeded >= task.replicas:
-        yield Occurrence(TASK_COMPLETED, f"task {task.name} completed", task.name)
+        yield JobEvent(TASK_COMPLETED, f"task {task.name} completed", task.name)
     restarts = sum(restart_count(member.pod) for member in there if not member.is_finished)
     if task.max_retry and restarts >= task.max_retry:
         message = f"containers of task {task.name} restarted {restarts} times"
-        yield Occurrence(TASK_FAILED, message, task.name)
+        yield JobEvent(TASK_FAILED, message, task.name)
 
 
-def _list_job_occurrences(job: Job, present: Sequence[Member]) -> Iterator[Occurrence]:
+def _list_job_occurrences(job: Job, present: Sequence[Member]) -> Iterator[JobEvent]:
     """Yield an event if some pods run while other pods that the Job needs find no node."""
     placed = [member for member in present if member.pod.spec.node_name and member.pod.status.phase != "Failed"]
     runs = any(member.pod.status.phase == "Running" for member in placed)
     waiting = sum(member.is_unschedulable for member in present)
     if runs and waiting and len(placed) < job.spec.min_available:
         message = f"{waiting} pods find no node, and {len(placed)} of {job.spec.min_available} have one"
-        yield Occurrence(JOB_UNKNOWN, message)
+        yield JobEvent(JOB_UNKNOWN, message)

@@ -60,7 +60,7 @@ def is_another(workload: Workload, there: Workload) -> bool:
         return True
     if is_elastic(workload.metadata.annotations) or not is_true(there.status.conditions, QUOTA_RESERVED):
         return False
-    return any(mine > its for mine, its in _counts(here.pod_sets, there.spec.pod_sets))
+    return any(mine > its for mine, its in _pair_counts(here.pod_sets, there.spec.pod_sets))
 
 
 def has_changed(workload: Workload, there: Workload) -> bool:
@@ -82,14 +82,14 @@ def make_resize_patch(workload: Workload, there: Workload) -> list[dict[str, Any
     """Return the JSON patch that gives a clone the size for which the workload has quota."""
     return [
         {"op": "add", "path": f"/spec/podSets/{i}/count", "value": mine}
-        for i, (mine, its) in enumerate(_counts(list_granted_podsets(workload), there.spec.pod_sets))
+        for i, (mine, its) in enumerate(_pair_counts(list_granted_podsets(workload), there.spec.pod_sets))
         if mine != its
     ]
 
 
 def needs_growth(workload: Workload, there: Workload) -> bool:
     """Return whether a clone with quota should get more quota."""
-    larger = any(mine > its for mine, its in _counts(list_granted_podsets(workload), there.spec.pod_sets))
+    larger = any(mine > its for mine, its in _pair_counts(list_granted_podsets(workload), there.spec.pod_sets))
     return larger and is_true(there.status.conditions, QUOTA_RESERVED)
 
 
@@ -97,10 +97,12 @@ def count_lacking(workload: Workload, there: Workload) -> int:
     """Return how many pods of an elastic workload have quota in the manager and not yet in the worker."""
     if not is_elastic(workload.metadata.annotations):
         return 0
-    return sum(max(0, mine - its) for mine, its in _counts(list_granted_podsets(workload), list_granted_podsets(there)))
+    return sum(
+        max(0, mine - its) for mine, its in _pair_counts(list_granted_podsets(workload), list_granted_podsets(there))
+    )
 
 
-def _counts(here: Sequence[PodSet], there: Sequence[PodSet]) -> list[tuple[int, int]]:
+def _pair_counts(here: Sequence[PodSet], there: Sequence[PodSet]) -> list[tuple[int, int]]:
     return [(mine.count, its.count) for mine, its in zip(here, there, strict=True)]
 
 

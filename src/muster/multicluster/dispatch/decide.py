@@ -34,7 +34,7 @@ from muster.multicluster.dispatch.clone import count_lacking, has_changed, is_an
 from muster.multicluster.dispatch.lead import draw_lot, find_end_of_head_start, find_lead
 from muster.multicluster.dispatch.nominate import nominate_clusters
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote
-from muster.multicluster.links.sanitizing import one_line, reason
+from muster.multicluster.links.sanitizing import one_line, sanitize_reason
 from muster.queueing.conditions import MAX_MESSAGE, find_last_change, put
 from muster.queueing.elastic.growth import limit_granted_pods
 
@@ -265,7 +265,7 @@ def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Co
     """Return the plan for a job that has ended at home: the workload ends once the manager's job shows that."""
     if not view.mirrored:
         return replace(plan, mirror=home.cluster)
-    why, message = reason(finished.reason), one_line(finished.message, MAX_MESSAGE)
+    why, message = sanitize_reason(finished.reason), one_line(finished.message, MAX_MESSAGE)
     conditions = put(plan.status.conditions, FINISHED, True, why, message, now)
     return replace(plan, status=replace(plan.status, conditions=conditions))
 
@@ -395,12 +395,12 @@ def _set_check(plan: DispatchPlan, view: DispatchView, state: str, message: str,
         if check.name == view.check and (check.state, check.message) != (state, message):
             since_then = check.last_transition_time if check.state == state else moment
             check = replace(check, state=state, message=message, last_transition_time=since_then)
-            plan = replace(plan, notes=(*plan.notes, *_notes(state, message)))
+            plan = replace(plan, notes=(*plan.notes, *_make_notes(state, message)))
         checks.append(check)
     return replace(plan, status=replace(plan.status, admission_checks=tuple(checks)))
 
 
-def _notes(state: str, message: str) -> tuple[Note, ...]:
+def _make_notes(state: str, message: str) -> tuple[Note, ...]:
     return (Note("Normal" if state == CHECK_READY else "Warning", EVENT, message),) if message else ()
 
 

@@ -15,8 +15,8 @@ from msgspec import Struct
 from muster.api.conditions import find
 from muster.api.kueue import STOP_NONE, ClusterQueue, Workload
 from muster.api.kueue.names import ACTIVE
-from muster.api.pods import amounts
-from muster.api.values.quantity import QuantityError, amount
+from muster.api.pods import parse_amounts
+from muster.api.values.quantity import QuantityError, parse_amount
 from muster.queueing.model import PODS
 
 Amounts = Mapping[str, int]
@@ -58,12 +58,12 @@ class Load(Struct, frozen=True):
         )
 
 
-def size(workload: Workload) -> dict[str, int]:
+def sum_requests(workload: Workload) -> dict[str, int]:
     """Return the requests of a workload in a worker: the quota that it got in the manager. Raises `QuantityError`."""
     admission = workload.status.admission
     total: dict[str, int] = {}
     for assignment in admission.pod_set_assignments if admission is not None else ():
-        total = _sum(total, amounts(assignment.resource_usage))
+        total = _sum(total, parse_amounts(assignment.resource_usage))
     return {name: n for name, n in total.items() if n > 0}
 
 
@@ -76,7 +76,7 @@ def seconds_until_start(asked: Amounts, queue: ClusterQueue, load: Load, usual: 
     """
     if _is_closed(queue):
         return inf
-    nominal, used = _nominal(queue), _used(queue)
+    nominal, used = _sum_nominal_quota(queue), _sum_used_quota(queue)
     others = max(0, (queue.status.pending_workloads or 0) - load.waits)
     fits, seconds = _fits(asked, queue, nominal, used), 0.0
     for name, n in asked.items():
@@ -115,24 +115,25 @@ def _fits(asked: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts], u
     )
 
 
-def _nominal(queue: ClusterQueue) -> dict[str, dict[str, int]]:
+def _sum_nominal_quota(queue: ClusterQueue) -> dict[str, dict[str, int]]:
     """Return the quota by flavor and resource. Raises `QuantityError`, also for a negative one.
 
     The quota may come from any server, so it may be invalid.
     """
     flavors = [flavor for group in queue.spec.resource_groups for flavor in group.flavors]
     nominal = {
-        one.name: {quota.name: amount(quota.name, quota.nominal_quota) for quota in one.resources} for one in flavors
+        one.name: {quota.name: parse_amount(quota.name, quota.nominal_quota) for quota in one.resources}
+        for one in flavors
     }
     if any(n < 0 for quotas in nominal.values() for n in quotas.values()):
         raise QuantityError(f"ClusterQueue {queue.metadata.name}: a quota is negative")
     return nominal
 
 
-def _used(queue: ClusterQueue) -> dict[str, dict[str, int]]:
+def _sum_used_quota(queue: ClusterQueue) -> dict[str, dict[str, int]]:
     """Return the reserved amounts, by flavor and resource."""
     return {
-        flavor.name: {usage.name: amount(usage.name, usage.total) for usage in flavor.resources}
+        flavor.name: {usage.name: parse_amount(usage.name, usage.total) for usage in flavor.resources}
         for flavor in queue.status.flavors_reservation
     }
 

@@ -229,7 +229,7 @@ class ClusterController(Reconciler):
         """Return the connection settings of a cluster, or the activity that says why there are none."""
         source = cluster.spec.cluster_source.kube_config
         if source is None:
-            return self._find_profile_connection(_profile(cluster))
+            return self._find_profile_connection(_get_profile(cluster))
         try:
             data, where = await self._read_kubeconfig(source)
         except kubeconfigs.UnreachableKubeconfigError as error:
@@ -278,11 +278,13 @@ class ClusterController(Reconciler):
 
     def _users_of_secret(self, secret: Object) -> list[str]:
         """Return the clusters whose kubeconfig is in a Secret."""
-        return [cluster.metadata.name for cluster in self._clusters.all() if _secret(cluster) == secret.metadata.name]
+        return [
+            cluster.metadata.name for cluster in self._clusters.all() if _get_secret(cluster) == secret.metadata.name
+        ]
 
     def _users_of_profile(self, profile: ClusterProfile) -> list[str]:
         name = profile.metadata.name
-        return [cluster.metadata.name for cluster in self._clusters.all() if _profile(cluster) == name]
+        return [cluster.metadata.name for cluster in self._clusters.all() if _get_profile(cluster) == name]
 
     async def _write_status(self, cluster: MultiKueueCluster, activity: Activity) -> None:
         old = find(cluster.status.conditions, ACTIVE)
@@ -292,12 +294,12 @@ class ClusterController(Reconciler):
             self._recorder.event(about, "Normal" if activity.active else "Warning", activity.reason, activity.message)
 
 
-def _secret(cluster: MultiKueueCluster) -> str:
+def _get_secret(cluster: MultiKueueCluster) -> str:
     source = cluster.spec.cluster_source.kube_config
     return source.location if source is not None and source.location_type != PATH_LOCATION else ""
 
 
-def _profile(cluster: MultiKueueCluster) -> str:
+def _get_profile(cluster: MultiKueueCluster) -> str:
     named = cluster.spec.cluster_source.cluster_profile_ref
     return named.name if named is not None else ""
 

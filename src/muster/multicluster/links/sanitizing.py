@@ -34,7 +34,7 @@ def in_one_line(error: Exception) -> Exception:
     return type(error)(one_line(str(error)))
 
 
-def reason(text: str) -> str:
+def sanitize_reason(text: str) -> str:
     """Return the reason of a condition, if it is a valid one."""
     return text if _REASON.fullmatch(text) else UNKNOWN
 
@@ -60,14 +60,14 @@ def _add_zones(said: Any) -> Any:
     return replace(said, **changed) if changed else said
 
 
-def conditions(said: Iterable[Condition]) -> tuple[Condition, ...]:
+def sanitize_conditions(said: Iterable[Condition]) -> tuple[Condition, ...]:
     """Return the valid conditions, the first of each type."""
     condition_by_type = {one.type: one for one in reversed(tuple(said)) if _is_valid(one)}
     return tuple(
         replace(
             one,
             observed_generation=max(0, one.observed_generation),
-            reason=reason(one.reason),
+            reason=sanitize_reason(one.reason),
             message=one_line(one.message, MAX_MESSAGE),
         )
         for one in reversed(condition_by_type.values())

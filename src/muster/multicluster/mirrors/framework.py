@@ -66,10 +66,10 @@ class Mirror(ABC, Generic[T]):
 
         The copy waits for its worker's admission, and is kept after its end until the manager's job shows the end.
         """
-        document: dict[str, Any] = _json(job)
+        document: dict[str, Any] = _to_json(job)
         for part in ("status", "apiVersion", "kind"):
             document.pop(part, None)
-        document["metadata"] = _metadata(document.get("metadata") or {}, workload, origin)
+        document["metadata"] = _make_metadata(document.get("metadata") or {}, workload, origin)
         document["spec"] = spec = document.get("spec") or {}
         spec.pop("managedBy", None)
         spec.pop("ttlSecondsAfterFinished", None)
@@ -137,8 +137,8 @@ class Mirror(ABC, Generic[T]):
 
 def restore(template: dict[str, Any], original: PodTemplateSpec, keep: Collection[str] = ()) -> None:
     """Remove from a pod template the fields that an admission injected; the labels in `keep` stay."""
-    before = _json(original)
-    kept = {key: text for key, text in _labels(template).items() if key in keep}
+    before = _to_json(original)
+    kept = {key: text for key, text in _get_labels(template).items() if key in keep}
     for part, fields in _INJECTED.items():
         now, was = template.setdefault(part, {}), before.get(part, {})
         for field in fields:
@@ -146,19 +146,19 @@ def restore(template: dict[str, Any], original: PodTemplateSpec, keep: Collectio
             if field in was:
                 now[field] = was[field]
     if kept:
-        template["metadata"]["labels"] = _labels(template) | kept
+        template["metadata"]["labels"] = _get_labels(template) | kept
 
 
-def _json(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Return a value as decoded JSON."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _labels(template: Mapping[str, Any]) -> dict[str, str]:
+def _get_labels(template: Mapping[str, Any]) -> dict[str, str]:
     return (template.get("metadata") or {}).get("labels") or {}
 
 
-def _metadata(meta: Mapping[str, Any], workload: str, origin: str) -> dict[str, Any]:
+def _make_metadata(meta: Mapping[str, Any], workload: str, origin: str) -> dict[str, Any]:
     """Return the metadata of a copy: name, namespace, labels and annotations; the server sets other fields."""
     labels = {**(meta.get("labels") or {}), MULTI_KUEUE_ORIGIN_LABEL: origin}
     annotations = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in _BOOKKEEPING}

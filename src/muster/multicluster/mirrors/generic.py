@@ -24,15 +24,15 @@ class GenericMirror(Mirror[Json]):
 
     def is_handed_over(self, job: Json) -> bool:
         """Return whether `spec.managedBy` names MultiKueue."""
-        return bool(_part(job, "spec").get("managedBy") == MULTI_KUEUE_CONTROLLER)
+        return bool(_get_part(job, "spec").get("managedBy") == MULTI_KUEUE_CONTROLLER)
 
     def status(self, local: Json, remote: Json) -> Json:
         """Return the patch with the whole status, even of a suspended job, because no rule forbids that."""
-        return _changes(_part(local, "status"), _part(remote, "status"))
+        return _make_merge_patch(_get_part(local, "status"), _get_part(remote, "status"))
 
     def stopped(self, local: Json, now: datetime) -> Json:  # noqa: ARG002  (nothing is left that says when)
         """Return the patch that clears the status, as if the job had never run."""
-        return dict.fromkeys(_part(local, "status"))
+        return dict.fromkeys(_get_part(local, "status"))
 
     def has_ended(self, local: Json) -> bool:  # noqa: ARG002  (its workload says so)
         """Return False, because the end of such a job is not known; its workload tells it."""
@@ -40,7 +40,7 @@ class GenericMirror(Mirror[Json]):
 
     def has_started(self, remote: Json) -> bool:
         """Return whether the copy is not suspended."""
-        return _part(remote, "spec").get("suspend") is not True
+        return _get_part(remote, "spec").get("suspend") is not True
 
     def is_active(self, remote: Json) -> bool:  # noqa: ARG002  (its workload says so)
         """Return False, because the pods of such a job are not known; its workload tells it."""
@@ -50,36 +50,36 @@ class GenericMirror(Mirror[Json]):
         spec, originals = document["spec"], {podset.name: podset.template for podset in podsets}
         if "suspend" in spec:
             spec["suspend"] = True
-        for template in _marked(spec):
+        for template in _list_marked_templates(spec):
             if (original := originals.get(template["metadata"]["labels"][POD_SET_LABEL])) is not None:
                 restore(template, original)
 
 
-def _marked(value: Any) -> Iterator[Json]:
+def _list_marked_templates(value: Any) -> Iterator[Json]:
     """Return the pod templates into which an admission has injected fields."""
     if isinstance(value, list):
         for item in value:
-            yield from _marked(item)
+            yield from _list_marked_templates(item)
     elif isinstance(value, dict):
-        if POD_SET_LABEL in _part(_part(value, "metadata"), "labels"):
+        if POD_SET_LABEL in _get_part(_get_part(value, "metadata"), "labels"):
             yield value
         else:
             for item in value.values():
-                yield from _marked(item)
+                yield from _list_marked_templates(item)
 
 
-def _part(job: Json, name: str) -> Json:
+def _get_part(job: Json, name: str) -> Json:
     part = job.get(name)
     return part if isinstance(part, dict) else {}
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
+def _make_merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
     """Return the merge patch from one value to the other; null and absent are equal for it."""
     patch: Json = {key: None for key, value in old.items() if value is not None and new.get(key) is None}
     for key, value in new.items():
         before = old.get(key)
         if isinstance(value, dict) and isinstance(before, dict):
-            if inside := _changes(before, value):
+            if inside := _make_merge_patch(before, value):
                 patch[key] = inside
         elif value is not None and value != before:
             patch[key] = value

@@ -10,10 +10,10 @@ from muster.api.jobset import JOB_SET, JobSet, JobSetStatus
 from muster.api.kueue import PodSet
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.ours.elastic import is_elastic
-from muster.jobs.jobset.conditions import Record
+from muster.jobs.jobset.conditions import StatusRecord
 from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.terms import finish, is_suspended, managed_by
-from muster.multicluster.links.sanitizing import conditions
+from muster.multicluster.links.sanitizing import sanitize_conditions
 from muster.multicluster.mirrors.framework import Mirror, restore
 from muster.multicluster.mirrors.job import make_resize_operations
 from muster.runtime.objects import merge_patch
@@ -37,13 +37,13 @@ class JobSetMirror(Mirror[JobSet]):
             return {}
         if is_suspended(local) and not is_suspended(remote) and finish(remote) is None:
             return None
-        return merge_patch(_fitting(local, remote.status), local.status)
+        return merge_patch(_fit_status(local, remote.status), local.status)
 
     def stopped(self, local: JobSet, now: datetime) -> dict[str, Any]:
         """Return the merge patch that gives the local JobSet the status of a suspended JobSet; {} if it has ended."""
         if self.has_ended(local):
             return {}
-        status = Record(local.status, now.replace(microsecond=0)).suspended().status
+        status = StatusRecord(local.status, now.replace(microsecond=0)).suspended().status
         roles = tuple(replace(role, active=0, ready=0) for role in status.replicated_jobs_status)
         return merge_patch(replace(status, replicated_jobs_status=roles), local.status)
 
@@ -86,12 +86,12 @@ class JobSetMirror(Mirror[JobSet]):
                 restore(role["template"]["spec"]["template"], podset.template)
 
 
-def _fitting(local: JobSet, remote: JobSetStatus) -> JobSetStatus:
+def _fit_status(local: JobSet, remote: JobSetStatus) -> JobSetStatus:
     """Return the status with the first entry of each existing role, and the first condition of each type."""
     by_name = {one.name: one for one in reversed(remote.replicated_jobs_status)}
     roles = (by_name.get(role.name) for role in local.spec.replicated_jobs)
     return replace(
         remote,
-        conditions=conditions(remote.conditions),
+        conditions=sanitize_conditions(remote.conditions),
         replicated_jobs_status=tuple(role for role in roles if role is not None),
     )

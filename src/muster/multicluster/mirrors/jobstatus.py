@@ -36,7 +36,7 @@ _MOST = 2**31 - 1  # the maximum of the API's counters
 def mirror_status(local: Job, remote: Job) -> JobStatus:
     """Return the local status updated from the remote one; unchanged if the server would refuse it."""
     end = finish(remote)
-    status = _running(local, remote.status) if end is None else _ended(local, remote.status, end)
+    status = _mirror_running(local, remote.status) if end is None else _mirror_ended(local, remote.status, end)
     desired = replace(local, status=status)
     return local.status if validate_status_update(desired, local) else status
 
@@ -56,7 +56,7 @@ def at_rest(local: Job, now: datetime) -> JobStatus:
     )
 
 
-def _running(local: Job, remote: JobStatus) -> JobStatus:
+def _mirror_running(local: Job, remote: JobStatus) -> JobStatus:
     kept = tuple(one for one in local.status.conditions if one.status == "True" and one.type in _FINAL)
     active = _count(remote.active)
     return replace(
@@ -65,13 +65,13 @@ def _running(local: Job, remote: JobStatus) -> JobStatus:
         active=active,
         ready=None if remote.ready is None else min(_count(remote.ready), active),
         terminating=None if remote.terminating is None else _count(remote.terminating),
-        uncounted_terminated_pods=_distinct(remote.uncounted_terminated_pods),
+        uncounted_terminated_pods=_drop_duplicates(remote.uncounted_terminated_pods),
         start_time=_start(local, remote.start_time),
         completion_time=None,
     )
 
 
-def _ended(local: Job, remote: JobStatus, end: JobCondition) -> JobStatus:
+def _mirror_ended(local: Job, remote: JobStatus, end: JobCondition) -> JobStatus:
     announced = _ANNOUNCED_BY[end.type]
     condition = find_true(remote.conditions, announced) or replace(end, type=announced)
     start_time = remote.start_time or local.status.start_time or remote.completion_time
@@ -126,7 +126,7 @@ def _count(number: int) -> int:
     return min(max(0, number), _MOST)
 
 
-def _distinct(pods: UncountedTerminatedPods | None) -> UncountedTerminatedPods | None:
+def _drop_duplicates(pods: UncountedTerminatedPods | None) -> UncountedTerminatedPods | None:
     if pods is None:
         return None
     succeeded = dict.fromkeys(filter(None, pods.succeeded))

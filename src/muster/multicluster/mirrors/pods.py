@@ -45,7 +45,7 @@ class PodMirror(Mirror[Pod]):
             return {}
         if _was_told(remote) and remote.status.phase != "Succeeded":
             return _as_made(local) if is_finished(remote) else {}
-        return _patch(local, _shown(local, remote.status))
+        return _patch(local, _mirror_shown(local, remote.status))
 
     def stopped(self, local: Pod, now: datetime) -> dict[str, Any]:  # noqa: ARG002  (it is as if it had never run)
         """Return the patch to the status of a new pod."""
@@ -83,9 +83,9 @@ class PodMirror(Mirror[Pod]):
         spec["schedulingGates"] = [*others, {"name": ADMISSION_GATE}]
 
 
-def _shown(local: Pod, remote: PodStatus) -> PodStatus:
+def _mirror_shown(local: Pod, remote: PodStatus) -> PodStatus:
     before = local.status
-    conditions = (*_kept(local), *(one for one in remote.conditions if one.type not in (_SCHEDULED, _TOLD)))
+    conditions = (*_keep_conditions(local), *(one for one in remote.conditions if one.type not in (_SCHEDULED, _TOLD)))
     status = replace(remote, qos_class=before.qos_class, observed_generation=before.observed_generation)
     return replace(status, conditions=conditions)
 
@@ -95,7 +95,7 @@ def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
 
     A status that the server would refuse for any pod is left out.
     """
-    made = replace(local, status=_made(local))
+    made = replace(local, status=_make_initial_status(local))
     if not validate_status_update(replace(local, status=status), local):
         return merge_patch(status, local.status)
     return {} if validate_status_update(replace(made, status=status), made) else _as_made(local)
@@ -103,11 +103,11 @@ def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
 
 def _as_made(local: Pod) -> dict[str, Any]:
     """Return the merge patch to the status of a new pod."""
-    return merge_patch(_made(local), local.status)
+    return merge_patch(_make_initial_status(local), local.status)
 
 
-def _made(local: Pod) -> PodStatus:
-    before, status = local.status, PodStatus(phase="Pending", conditions=_kept(local))
+def _make_initial_status(local: Pod) -> PodStatus:
+    before, status = local.status, PodStatus(phase="Pending", conditions=_keep_conditions(local))
     return replace(status, qos_class=before.qos_class, observed_generation=before.observed_generation)
 
 
@@ -116,6 +116,6 @@ def _was_told(pod: Pod) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def _kept(local: Pod) -> tuple[PodCondition, ...]:
+def _keep_conditions(local: Pod) -> tuple[PodCondition, ...]:
     condition = find_condition(local, _SCHEDULED)
     return (condition,) if condition is not None else ()

@@ -21,7 +21,7 @@ def list_mirrors(configuration: Configuration) -> tuple[Mirror[Any], ...]:
     named = (frameworks.parse(framework.name) for framework in configuration.multi_kueue.external_frameworks)
     return (
         *(one for one in MIRRORS if (one.kind.group, one.kind.version, one.kind.kind) in enabled),
-        *(GenericMirror(_kind(*name)) for name in named if name is not None),
+        *(GenericMirror(_make_kind(*name)) for name in named if name is not None),
     )
 
 
@@ -30,11 +30,11 @@ def mirror_of(api_version: str, kind: str, among: Sequence[Mirror[Any]] = MIRROR
     return next((one for one in among if (one.kind.api_version, one.kind.kind) == (api_version, kind)), None)
 
 
-def _kind(group: str, version: str, kind: str) -> Kind[dict[str, Any]]:
-    return Kind(group, version, kind, _plural(kind.lower()), dict)
+def _make_kind(group: str, version: str, kind: str) -> Kind[dict[str, Any]]:
+    return Kind(group, version, kind, _guess_plural(kind.lower()), dict)
 
 
-def _plural(singular: str) -> str:
+def _guess_plural(singular: str) -> str:
     """Return the plural that Kubernetes guesses for a kind."""
     if singular.endswith("s"):
         return f"{singular}es"

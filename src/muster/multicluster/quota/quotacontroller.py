@@ -20,7 +20,7 @@ from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, MULTI_KUEUE_MANAGER_Q
 from muster.api.status import ApiError
 from muster.multicluster.links.activity import find_reference_problem, has_changed_usability
 from muster.multicluster.links.clusters import Fleet
-from muster.multicluster.quota.quotas import WorkerQueues, plan_quota, unsupported
+from muster.multicluster.quota.quotas import WorkerQueues, make_unsupported_activity, plan_quota
 from muster.queueing.conditions import drop, put, stamp_generation
 from muster.queueing.pending.activity import Activity
 from muster.runtime.control.controller import Result
@@ -83,7 +83,7 @@ class ManagerQuotaController(Reconciler):
             except ApiError as error:
                 if not is_refusal(error, "Forbidden", "Invalid"):  # refused by other limits or missing rights
                     raise
-                automation = unsupported(str(error))
+                automation = make_unsupported_activity(str(error))
         await self._write_condition(queue, automation)
         return None
 

@@ -15,7 +15,7 @@ from muster.api.kueue.checks import AUTOMATED
 from muster.api.kueue.names import NOT_REQUESTED, QUOTA_AUTOMATED, UNSUPPORTED_CONFIGURATION
 from muster.api.kueue.quotas import ResourceGroups
 from muster.api.ours.teams import FOLLOWS_NODES
-from muster.api.values.quantity import QuantityError, amount, format_amount
+from muster.api.values.quantity import QuantityError, format_amount, parse_amount
 from muster.multicluster.links.sanitizing import one_line
 from muster.queueing.pending.activity import Activity
 
@@ -70,26 +70,26 @@ def plan_quota(
     if len(groups) != 1 or len(groups[0].flavors) != 1:
         return QuotaPlan(groups, FLAVORS)
     if queue.metadata.annotations.get(FOLLOWS_NODES) == "true":
-        return QuotaPlan(groups, unsupported(f"its quota is that of the nodes here: {FOLLOWS_NODES}"))
+        return QuotaPlan(groups, make_unsupported_activity(f"its quota is that of the nodes here: {FOLLOWS_NODES}"))
     present_workers = [worker for worker in workers if not worker.lost]
     if any(worker.queues is None and not worker.refusal for worker in present_workers):
         return None
     if problem := next(
         (f'worker cluster "{one.cluster}": {one.refusal}' for one in present_workers if one.refusal), ""
     ):
-        return QuotaPlan(groups, unsupported(problem))
+        return QuotaPlan(groups, make_unsupported_activity(problem))
     try:
         total = _sum_quota(present_workers)
         if missing := sorted(total.keys() - set(groups[0].covered_resources)):
             names = " ".join(missing)
             problem = f"manager-side coveredResources is missing resources configured on workers: [{names}]"
-            return QuotaPlan(groups, unsupported(problem))
+            return QuotaPlan(groups, make_unsupported_activity(problem))
         return QuotaPlan(_replace_amounts(groups, total), DONE)
     except QuantityError as error:
-        return QuotaPlan(groups, unsupported(str(error)))
+        return QuotaPlan(groups, make_unsupported_activity(str(error)))
 
 
-def unsupported(problem: str) -> Activity:
+def make_unsupported_activity(problem: str) -> Activity:
     """Return the activity of a queue whose quota is not written; the reason may quote a worker."""
     return Activity(False, UNSUPPORTED_CONFIGURATION, one_line(problem))
 
@@ -111,7 +111,7 @@ def _list_nominal(worker: WorkerQueues) -> Iterable[tuple[str, int]]:
             for flavor in group.flavors:
                 for quota in flavor.resources:
                     try:
-                        yield quota.name, amount(quota.name, quota.nominal_quota)
+                        yield quota.name, parse_amount(quota.name, quota.nominal_quota)
                     except QuantityError as error:
                         raise QuantityError(f'worker cluster "{worker.cluster}": {error}') from None
 
@@ -124,7 +124,7 @@ def _replace_amounts(groups: ResourceGroups, total: Mapping[str, int]) -> Resour
     group, flavor = groups[0], groups[0].flavors[0]
     quotas = tuple(
         one
-        if amount(one.name, one.nominal_quota) == total.get(one.name, 0)
+        if parse_amount(one.name, one.nominal_quota) == total.get(one.name, 0)
         else replace(one, nominal_quota=format_amount(one.name, total.get(one.name, 0)))
         for one in flavor.resources
     )

@@ -17,7 +17,7 @@ from muster.api.conditions import is_true
 from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED
 from muster.api.managed.dispatch import refusal_of
 from muster.api.ours.elastic import is_elastic
-from muster.api.pods import amounts
+from muster.api.pods import parse_amounts
 from muster.api.values.quantity import ResourceList, format_amount
 from muster.queueing import convert
 from muster.queueing.model import PodSet, WorkloadInfo
@@ -183,7 +183,7 @@ def _limit_assignment(assignment: kueue.PodSetAssignment, count: int) -> kueue.P
     if assignment.count is None or assignment.count <= count:
         return assignment
     usage, places = (
-        scale_usage(amounts(assignment.resource_usage), assignment.count, count),
+        scale_usage(parse_amounts(assignment.resource_usage), assignment.count, count),
         assignment.topology_assignment,
     )
     return msgspec.structs.replace(
@@ -197,8 +197,8 @@ def _limit_assignment(assignment: kueue.PodSetAssignment, count: int) -> kueue.P
 def _add_assignments(assignment: kueue.PodSetAssignment, more: kueue.PodSetAssignment | None) -> kueue.PodSetAssignment:
     if more is None:
         return assignment
-    usage = amounts(assignment.resource_usage)
-    for resource, amount in amounts(more.resource_usage).items():
+    usage = parse_amounts(assignment.resource_usage)
+    for resource, amount in parse_amounts(more.resource_usage).items():
         usage[resource] = usage.get(resource, 0) + amount
     count = (assignment.count or 0) + (more.count or 0)
     return msgspec.structs.replace(assignment, count=count, resource_usage=_format_usage(usage))

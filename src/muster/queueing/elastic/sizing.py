@@ -28,7 +28,7 @@ from muster.queueing.quota.trial import assume_usage
 SHORT_REASONS = frozenset((WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA))
 
 
-class Elastic(Struct, frozen=True):
+class ElasticWorkload(Struct, frozen=True):
     """An elastic workload that holds quota and may shrink.
 
     size: the number of granted pods.
@@ -49,7 +49,7 @@ class Elastic(Struct, frozen=True):
         return {fr: amount * pods for fr, amount in self.pod.items()}
 
 
-def describe_holder(holder: WorkloadInfo, size: int, least: int | None) -> Elastic | None:
+def describe_holder(holder: WorkloadInfo, size: int, least: int | None) -> ElasticWorkload | None:
     """Return a workload with quota as one that may shrink; None if it must not.
 
     size: the number of granted pods. least: the smallest number that it runs with; None if it is not elastic.
@@ -60,7 +60,7 @@ def describe_holder(holder: WorkloadInfo, size: int, least: int | None) -> Elast
     if any(amount % size for amount in usage.values()):
         return None
     pod = {fr: amount // size for fr, amount in usage.items()}
-    return Elastic(holder.key, holder.queue, holder.priority, holder.created, size, least, pod)
+    return ElasticWorkload(holder.key, holder.queue, holder.priority, holder.created, size, least, pod)
 
 
 def list_claims(tree: Tree, parked: Mapping[str, Parked]) -> list[tuple[Node, Usage]]:
@@ -72,7 +72,7 @@ def find_smaller_sizes(
     tree: Tree,
     waiting: WorkloadInfo,
     least: int | None,
-    elastic: Sequence[Elastic],
+    elastic: Sequence[ElasticWorkload],
     fits: Callable[[WorkloadInfo], bool],
 ) -> Mapping[str, int]:
     """Return new sizes of elastic workloads, by key, with which the waiting workload fits; empty if no sizes suffice.
@@ -115,7 +115,7 @@ class _ReclaimLimits(Struct, frozen=True):
     requested: frozenset[FlavorResource]
     within: bool
 
-    def least(self, node: Node, one: Elastic) -> int:
+    def least(self, node: Node, one: ElasticWorkload) -> int:
         """Return the size to which an elastic workload of the ClusterQueue `node` may shrink now.
 
         Return its present size if it may not shrink.
@@ -141,7 +141,7 @@ def _find_reclaim_limits(node: Node, waiting: WorkloadInfo) -> _ReclaimLimits:
 
 
 def _shrink(
-    tree: Tree, waiting: WorkloadInfo, candidates: Sequence[Elastic], fits: Callable[[WorkloadInfo], bool]
+    tree: Tree, waiting: WorkloadInfo, candidates: Sequence[ElasticWorkload], fits: Callable[[WorkloadInfo], bool]
 ) -> Mapping[str, int]:
     """Shrink candidates until the waiting workload fits; then grow them back as far as possible.
 
@@ -150,7 +150,7 @@ def _shrink(
     reclaim = _find_reclaim_limits(tree.queues[waiting.queue], waiting)
     sizes: dict[str, int] = {}
     least: dict[str, int] = {}
-    shrunk: list[Elastic] = []
+    shrunk: list[ElasticWorkload] = []
     try:
         for one in candidates:
             node = tree.queues[one.queue]
@@ -166,7 +166,7 @@ def _shrink(
         for one in reversed(shrunk):
             node, low = tree.queues[one.queue], least[one.key]
 
-            def is_enough(size: int, one: Elastic = one, node: Node = node, low: int = low) -> bool:
+            def is_enough(size: int, one: ElasticWorkload = one, node: Node = node, low: int = low) -> bool:
                 with assume_usage(more=[(node, one.usage(size - low))]):
                     return fits(waiting)
 

@@ -4,8 +4,8 @@ Usage decays: after one half-life it counts half. Between two samples, each admi
 LocalQueue. Otherwise a LocalQueue could have everything admitted before the next sample. Once the usage includes the
 workload, its penalty is replaced by consumption.
 
-Amounts are those of `api.quantity.amount`. They are floats here, because they only order queues and admit nothing. The
-rules are Kueue's admission fair sharing (Kueue KEP-4136).
+Amounts are those of `api.quantity.parse_amount`. They are floats here, because they only order queues and admit
+nothing. The rules are Kueue's admission fair sharing (Kueue KEP-4136).
 """
 
 import math
@@ -54,7 +54,7 @@ class Decay(Struct, frozen=True):
         return sum(self.weights.get(resource, 1.0) * value for resource, value in units.items()) / weight
 
 
-class Account(Struct, frozen=True):
+class RecentUsage(Struct, frozen=True):
     """The recent usage of one LocalQueue.
 
     consumed: the decayed usage as of `updated`.
@@ -87,30 +87,30 @@ class Accounts:
 
     def __init__(self, decay: Decay) -> None:
         self._decay = decay
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, RecentUsage] = {}
 
-    def get(self, local_queue: str) -> Account | None:
+    def get(self, local_queue: str) -> RecentUsage | None:
         """Return the account of a LocalQueue; None if it has none."""
         return self._accounts.get(local_queue)
 
     def restore(self, local_queue: str, consumed: Mapping[str, float], updated: datetime) -> None:
         """Add the consumed amounts in the status of a LocalQueue to its account, as after a restart."""
-        account = self._accounts.get(local_queue, Account(updated))
-        self._accounts[local_queue] = Account(
+        account = self._accounts.get(local_queue, RecentUsage(updated))
+        self._accounts[local_queue] = RecentUsage(
             max(account.updated, updated), _add_amounts(account.consumed, consumed), account.penalties
         )
 
     def charge(self, local_queue: str, workload: str, requests: Mapping[str, float], now: datetime) -> None:
         """Charge the penalty for a workload that got quota. The same workload again replaces its penalty."""
-        account = self._accounts.get(local_queue, Account(now))
+        account = self._accounts.get(local_queue, RecentUsage(now))
         penalties = {**account.penalties, workload: self._decay.penalty(requests)}
-        self._accounts[local_queue] = Account(account.updated, account.consumed, penalties)
+        self._accounts[local_queue] = RecentUsage(account.updated, account.consumed, penalties)
 
     def refund(self, local_queue: str, workload: str) -> None:
         """Remove the penalty, if any, of a workload that lost its quota before a sample included it."""
         account = self._accounts.get(local_queue)
         if account is not None and workload in account.penalties:
-            self._accounts[local_queue] = Account(
+            self._accounts[local_queue] = RecentUsage(
                 account.updated, account.consumed, _drop_penalty(account.penalties, workload)
             )
 
@@ -119,15 +119,15 @@ class Accounts:
         account = self._accounts.get(local_queue)
         if account is not None and (penalty := account.penalties.get(workload)) is not None:
             consumed = self._decay.decayed(account.consumed, current, now - account.updated)
-            self._accounts[local_queue] = Account(
+            self._accounts[local_queue] = RecentUsage(
                 max(account.updated, now), _add_amounts(consumed, penalty), _drop_penalty(account.penalties, workload)
             )
 
-    def sample(self, local_queue: str, current: Mapping[str, float], now: datetime) -> Account:
+    def sample(self, local_queue: str, current: Mapping[str, float], now: datetime) -> RecentUsage:
         """Add the usage (`current`) since the last sample. If the clock went back, add nothing."""
-        old = self._accounts.get(local_queue, Account(now))
+        old = self._accounts.get(local_queue, RecentUsage(now))
         consumed = self._decay.decayed(old.consumed, current, now - old.updated)
-        account = Account(max(old.updated, now), consumed, old.penalties)
+        account = RecentUsage(max(old.updated, now), consumed, old.penalties)
         self._accounts[local_queue] = account
         return account
 

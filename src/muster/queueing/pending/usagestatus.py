@@ -9,24 +9,24 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from muster.api.kueue import AdmissionFairSharingStatus
-from muster.api.values.quantity import ResourceList, amount, format_amount
+from muster.api.values.quantity import ResourceList, format_amount, parse_amount
 from muster.queueing.model import Usage
-from muster.queueing.pending.usage import Account
+from muster.queueing.pending.usage import RecentUsage
 
 
-def read_account(status: AdmissionFairSharingStatus | None, now: datetime) -> Account:
+def read_account(status: AdmissionFairSharingStatus | None, now: datetime) -> RecentUsage:
     """Return the account in a status; without a status, an empty account from now. Raises `QuantityError`."""
     consumed = {
-        resource: float(amount(resource, quantity))
+        resource: float(parse_amount(resource, quantity))
         for resource, quantity in (status.consumed_resources if status is not None else {}).items()
     }
     if status is None or status.last_update is None or not any(consumed.values()):
-        return Account(now)
-    return Account(min(status.last_update, now), consumed)
+        return RecentUsage(now)
+    return RecentUsage(min(status.last_update, now), consumed)
 
 
 def make_status(
-    account: Account,
+    account: RecentUsage,
     old: AdmissionFairSharingStatus | None,
     *,
     used: bool,

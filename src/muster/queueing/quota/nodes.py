@@ -13,7 +13,7 @@ from muster.api.core import Node
 from muster.api.kueue import ClusterQueue, FlavorQuotas, ResourceFlavor, ResourceGroup, ResourceQuota
 from muster.api.nodes import is_ready
 from muster.api.ours.teams import FOLLOWS_NODES, QUOTA_OF
-from muster.api.values.quantity import amount, format_amount
+from muster.api.values.quantity import format_amount, parse_amount
 from muster.api.values.taints import find_untolerated_taint
 from muster.queueing.model import FlavorResource
 
@@ -49,7 +49,7 @@ def sum_parts(name: str, queues: Iterable[ClusterQueue]) -> dict[FlavorResource,
         if part.metadata.annotations.get(QUOTA_OF) == name:
             total.update(
                 {
-                    FlavorResource(flavor.name, quota.name): amount(quota.name, quota.nominal_quota)
+                    FlavorResource(flavor.name, quota.name): parse_amount(quota.name, quota.nominal_quota)
                     for group in part.spec.resource_groups
                     for flavor in group.flavors
                     for quota in flavor.resources
@@ -93,7 +93,9 @@ def quota_from_nodes(
     for node in nodes:
         name = next((name for name in totals if _is_in_flavor(node, flavors.get(name))), None)
         if name is not None and _is_usable(node):
-            totals[name].update({resource: amount(resource, q) for resource, q in node.status.allocatable.items()})
+            totals[name].update(
+                {resource: parse_amount(resource, q) for resource, q in node.status.allocatable.items()}
+            )
     for fr, parts in given.items():
         if fr.flavor in totals:
             totals[fr.flavor][fr.resource] = max(0, totals[fr.flavor][fr.resource] - parts)

@@ -25,7 +25,7 @@ from muster.api.values.quantity import format_amount
 from muster.queueing.conditions import Conditions, put
 from muster.queueing.model import FlavorResource, QueueSpec, Usage
 from muster.queueing.pending.activity import Activity
-from muster.queueing.quota.tallies import Tally
+from muster.queueing.quota.tallies import WorkloadSums
 from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.fairness import share
 
@@ -48,7 +48,7 @@ def queue_status(old: ClusterQueueStatus, node: Node, waiting: int, *, fair: boo
     )
 
 
-def local_status(old: LocalQueueStatus, tally: Tally, queue: QueueSpec | None, waiting: int) -> LocalQueueStatus:
+def local_status(old: LocalQueueStatus, tally: WorkloadSums, queue: QueueSpec | None, waiting: int) -> LocalQueueStatus:
     """Return the status of a LocalQueue, except its conditions and its past usage.
 
     The status shows every flavor of the LocalQueue's ClusterQueue.

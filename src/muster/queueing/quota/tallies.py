@@ -7,7 +7,7 @@ Invariant: the tallies equal a recount of all workloads that hold quota.
 from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 
 
-class Tally:
+class WorkloadSums:
     """The sums over a set of workloads that hold quota.
 
     reserving: the number of workloads.
@@ -49,15 +49,15 @@ class Tallies:
     __slots__ = ("local", "owners", "total")
 
     def __init__(self) -> None:
-        self.total = Tally()
-        self.local: dict[str, Tally] = {}
-        self.owners: dict[str, Tally] = {}
+        self.total = WorkloadSums()
+        self.local: dict[str, WorkloadSums] = {}
+        self.owners: dict[str, WorkloadSums] = {}
 
     def add(self, workload: WorkloadInfo) -> None:
         """Add a workload that holds quota from now on."""
         self.total.count(workload, 1)
-        self.local.setdefault(workload.local_queue, Tally()).count(workload, 1)
-        self.owners.setdefault(workload.owner, Tally()).count(workload, 1)
+        self.local.setdefault(workload.local_queue, WorkloadSums()).count(workload, 1)
+        self.owners.setdefault(workload.owner, WorkloadSums()).count(workload, 1)
 
     def discard(self, workload: WorkloadInfo) -> None:
         """Remove a workload that gave back its quota."""
@@ -68,13 +68,13 @@ class Tallies:
             if not tally.size:
                 del tallies[name]
 
-    def of(self, local_queue: str) -> Tally:
+    def of(self, local_queue: str) -> WorkloadSums:
         """Return the tally of a LocalQueue."""
-        return self.local.get(local_queue) or Tally()
+        return self.local.get(local_queue) or WorkloadSums()
 
-    def of_owner(self, owner: str) -> Tally:
+    def of_owner(self, owner: str) -> WorkloadSums:
         """Return the tally of a user."""
-        return self.owners.get(owner) or Tally()
+        return self.owners.get(owner) or WorkloadSums()
 
 
 def _add_usage(total: dict[FlavorResource, int], usage: Usage, sign: int) -> None:

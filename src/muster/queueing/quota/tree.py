@@ -18,7 +18,7 @@ from typing import NamedTuple
 from muster.queueing.model import CohortSpec, FlavorResource, QueueSpec, Quota, Usage, WorkloadInfo
 from muster.queueing.quota.holders import Holders
 from muster.queueing.quota.tallies import Tallies
-from muster.queueing.topology.ledger import Ledger
+from muster.queueing.topology.ledger import CapacityLedger
 from muster.queueing.topology.nodelabels import NodeLabels
 
 _NOTHING = Quota(0)
@@ -276,7 +276,7 @@ class Tree:
         self._families: dict[str, dict[str, WorkloadInfo]] = {}  # variants that hold quota, by parent and key
         self._holding: dict[str, Node] = {}  # the ClusterQueue in which each workload holds quota, by workload key
         self._cut: dict[str, str] = {}  # Cohorts whose parent would close a circle, with that parent
-        self.ledger = Ledger()  # the topology domains that workloads occupy
+        self.ledger = CapacityLedger()  # the topology domains that workloads occupy
         self.node_labels = NodeLabels()
 
     def set_queue(self, spec: QueueSpec) -> Node:

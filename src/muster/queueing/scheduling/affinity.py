@@ -7,7 +7,7 @@ and the required node affinity that name those labels count. The scheduler check
 from collections.abc import Mapping
 
 from muster.api.core import NodeSelectorTerm, Taint
-from muster.api.values.nodeaffinity import requirement
+from muster.api.values.nodeaffinity import make_requirement
 from muster.api.values.taints import find_untolerated_taint
 from muster.queueing.model import FlavorSpec, PodSet
 
@@ -38,7 +38,7 @@ def _matches_terms(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str
     relevant = [[r for r in term.match_expressions if r.key in labels] for term in terms]
     if not all(relevant):
         return True
-    return not terms or any(all(requirement(r).matches(labels) for r in term) for term in relevant)
+    return not terms or any(all(make_requirement(r).matches(labels) for r in term) for term in relevant)
 
 
 def _format_taint(taint: Taint) -> str:

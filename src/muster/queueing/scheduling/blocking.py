@@ -51,7 +51,7 @@ def scopes_of(workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
     return [_ALL, f"queue/{workload.queue}", *{f"flavor/{fr.flavor}" for fr in usage}]
 
 
-class Closed:
+class BlockedScopes:
     """The scopes in which no workload is admitted, each with the workload that blocks it.
 
     A scope is the whole cluster, a ClusterQueue or a flavor. A workload blocks until its pods are ready.

@@ -39,7 +39,7 @@ from muster.queueing.pending.users import find_user_limit
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.quota.trial import assume_usage
 from muster.queueing.scheduling import explain
-from muster.queueing.scheduling.blocking import MESSAGE, Closed
+from muster.queueing.scheduling.blocking import MESSAGE, BlockedScopes
 from muster.queueing.scheduling.fairness import Contender
 from muster.queueing.scheduling.heads import CohortTree, Heads
 from muster.queueing.scheduling.migration import is_checked
@@ -47,24 +47,24 @@ from muster.queueing.scheduling.nomination import AdmissionSettings, BestAssignm
 from muster.queueing.scheduling.preemption.candidates import Victim
 from muster.queueing.topology.assigning import find_places_now
 
-__all__ = ["Admission", "AdmissionSettings", "Outcome", "Pending", "Preemption", "Recomputation", "run"]
+__all__ = ["AdmissionSettings", "CycleAdmission", "CycleOutcome", "CyclePreemption", "Pending", "Recomputation", "run"]
 
 # Returns whether shrinking elastic workloads suffices, so that no workload needs to be evicted.
-Spare = Callable[["Preemption"], bool]
+Spare = Callable[["CyclePreemption"], bool]
 
 _DEFERRED = (
     "Workload has overlapping preemption targets with another workload, but will fit after these preemptions complete"
 )
 
 
-class Admission(Struct, frozen=True):
+class CycleAdmission(Struct, frozen=True):
     """A workload that gets quota in this cycle, and its assignment."""
 
     workload: WorkloadInfo
     assignment: Assignment
 
 
-class Preemption(Struct, frozen=True):
+class CyclePreemption(Struct, frozen=True):
     """A workload that needs preemption, and its victims.
 
     Some victims may be evicted already, or may be admitted in this same cycle.
@@ -75,7 +75,7 @@ class Preemption(Struct, frozen=True):
     victims: tuple[Victim, ...]
 
 
-def spare_none(decision: Preemption) -> bool:  # noqa: ARG001  (a `Spare`)
+def spare_none(decision: CyclePreemption) -> bool:  # noqa: ARG001  (a `Spare`)
     """Decline to spare the victims of a preemption: the default `Spare` of a cluster without elastic workloads."""
     return False
 
@@ -96,7 +96,7 @@ class Recomputation(StrEnum):
     SKIPPED = "skipped"  # the head no longer fits
 
 
-class Outcome(Struct):
+class CycleOutcome(Struct):
     """The decisions of a cycle, in order.
 
     spared: preemptions for which elastic workloads shrink instead.
@@ -107,9 +107,9 @@ class Outcome(Struct):
     nominations: how many heads got flavors nominated.
     """
 
-    admitted: list[Admission] = field(default_factory=list)
-    preemptions: list[Preemption] = field(default_factory=list)
-    spared: list[Preemption] = field(default_factory=list)
+    admitted: list[CycleAdmission] = field(default_factory=list)
+    preemptions: list[CyclePreemption] = field(default_factory=list)
+    spared: list[CyclePreemption] = field(default_factory=list)
     pending: list[Pending] = field(default_factory=list)
     skips: dict[str, int] = field(default_factory=dict)
     recomputed: list[tuple[str, Recomputation]] = field(default_factory=list)
@@ -125,7 +125,7 @@ def run(
     *,
     limit: float = inf,
     spare: Spare = spare_none,
-) -> Outcome:
+) -> CycleOutcome:
     """Serve the heads of all ClusterQueues in which something changed.
 
     Admitted workloads leave the queues and their usage counts in the tree; otherwise the tree is unchanged. If
@@ -171,20 +171,20 @@ class _Cycle:
         self._settings = settings
         self._now = now
         self._spare = spare
-        self._closed = Closed(settings.blocking, tree.unready.values())
+        self._closed = BlockedScopes(settings.blocking, tree.unready.values())
         self._heads = Heads(settings)
         self._forest: dict[Node, CohortTree] = {}
         self._away: set[str] = set()  # keys of victims, whose usage does not count for the rest of the cycle
         self._claimed: list[Places] = []  # topology domains kept for heads that wait for victims
         self._left: list[Places] = []  # topology domains of victims, which count as free for the rest of the cycle
-        self._outcome = Outcome()
+        self._outcome = CycleOutcome()
         self._most = inf  # the limit of nominations
 
     @property
     def _is_spent(self) -> bool:
         return self._outcome.nominations >= self._most
 
-    def run(self, limit: float) -> Outcome:
+    def run(self, limit: float) -> CycleOutcome:
         self._queues.advance(self._now)
         self._wake()
         heads = self._find_queues_to_try()
@@ -447,13 +447,13 @@ class _Cycle:
         self._tree.hold(holder)
         self._closed.close(holder)
         self._queues.remove(workload.key, taken=assignment.usage)
-        self._outcome.admitted.append(Admission(holder, assignment))
+        self._outcome.admitted.append(CycleAdmission(holder, assignment))
         self._renominate(cohorts.grow(assignment.usage))
         self._enter(node.name)
 
     def _preempt(self, nomination: Nomination, cohorts: CohortTree) -> None:
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
-        decision = Preemption(workload, assignment, nomination.found.victims)
+        decision = CyclePreemption(workload, assignment, nomination.found.victims)
         migrates = nomination.found.migrates
         if not migrates and self._spare(decision):
             self._outcome.spared.append(decision)

@@ -60,7 +60,7 @@ class RunTime(Struct, frozen=True):
     expected: timedelta | None = None
 
 
-class Estimate(Struct, frozen=True):
+class StartEstimate(Struct, frozen=True):
     """The estimated start of a workload.
 
     at: the moment; None if it cannot be estimated.
@@ -117,7 +117,7 @@ def estimate(
     now: datetime,
     settings: cycle.AdmissionSettings | None = None,
     names: Mapping[str, str] | None = None,
-) -> Estimate:
+) -> StartEstimate:
     """Estimate when the workload gets quota. The call changes the tree and the queues: pass copies.
 
     runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
@@ -135,7 +135,7 @@ def estimate_all(
     now: datetime,
     settings: cycle.AdmissionSettings | None = None,
     names: Mapping[str, str] | None = None,
-) -> dict[str, Estimate]:
+) -> dict[str, StartEstimate]:
     """Estimate when each of some workloads gets quota, as `estimate` does for one, in one run of the cycle."""
     settings, names = settings or cycle.AdmissionSettings(), names or {}
     return _Forecast(tree, queues, flavors, set(keys), runs, now, settings, names).run()
@@ -154,11 +154,11 @@ class _Forecast(Struct):
     names: Mapping[str, str]
     _certainty: Certainty = Certainty.SURE
     _because: str = "there is room for it"
-    _estimates: dict[str, Estimate] = field(default_factory=dict)
+    _estimates: dict[str, StartEstimate] = field(default_factory=dict)
     _takeovers: dict[str, str] = field(default_factory=dict)  # by key of who preempts: whose place it takes
     _ends: list[tuple[datetime, str, datetime | None, _Rest]] = field(default_factory=list)
 
-    def run(self) -> dict[str, Estimate]:
+    def run(self) -> dict[str, StartEstimate]:
         for node in self.tree.queues.values():
             for holder in node.workloads.values():
                 self._expect_end(holder)
@@ -167,9 +167,9 @@ class _Forecast(Struct):
             if not self.keys:
                 return self._estimates
             if not self._pass_time():
-                stuck = {key: Estimate(None, Certainty.NONE, self._explain_stuck(key)) for key in self.keys}
+                stuck = {key: StartEstimate(None, Certainty.NONE, self._explain_stuck(key)) for key in self.keys}
                 return self._estimates | stuck
-        late = Estimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
+        late = StartEstimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
         return self._estimates | dict.fromkeys(self.keys, late)
 
     def _admit(self) -> None:
@@ -193,9 +193,9 @@ class _Forecast(Struct):
             return
         self.keys.discard(key)
         certainty = min(self._certainty, Certainty.LIKELY) if key in self._takeovers else self._certainty
-        self._estimates[key] = Estimate(self.now, certainty, self._takeovers.get(key) or self._because)
+        self._estimates[key] = StartEstimate(self.now, certainty, self._takeovers.get(key) or self._because)
 
-    def _preempt(self, preemption: cycle.Preemption) -> None:
+    def _preempt(self, preemption: cycle.CyclePreemption) -> None:
         """Free the quota of the victims at once, and put them back into their queues."""
         victims = [victim.workload for victim in preemption.victims]
         if preemption.workload.key in self.keys:

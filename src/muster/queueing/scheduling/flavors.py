@@ -20,8 +20,8 @@ from muster.queueing.model import (
     PODS,
     Assignment,
     Cause,
-    Choice,
     FlavorAttempt,
+    FlavorChoice,
     FlavorResource,
     FlavorSpec,
     Fungibility,
@@ -42,7 +42,7 @@ from muster.queueing.topology.nodelabels import NodeLabels
 Tried = Mapping[tuple[int, str], int]
 Pinned = Mapping[tuple[int, str], str]
 
-# The mode in which a flavor is available, and the level of borrowing (`Choice`).
+# The mode in which a flavor is available, and the level of borrowing (`FlavorChoice`).
 How = tuple[Mode, int]
 
 _WORST: How = (Mode.NO_FIT, 0)
@@ -237,7 +237,7 @@ class _Group:
         self.members = members
         self.totals = [call.total(call.podsets[index]) for index in members]
         self.requests = self.totals[0] if len(members) == 1 else _add_up(self.totals)
-        self.chosen: dict[str, Choice] = {}
+        self.chosen: dict[str, FlavorChoice] = {}
         self.reasons: list[str] = []
         self.attempts: list[FlavorAttempt] = []
         self.error = ""
@@ -333,7 +333,7 @@ class _Group:
             self.reasons += reasons
         tried = -1 if tried == last else tried
         for name, quote in best.quotes.items():
-            self.chosen[name] = Choice(best.attempt.flavor, quote.mode, quote.level, tried)
+            self.chosen[name] = FlavorChoice(best.attempt.flavor, quote.mode, quote.level, tried)
         return True
 
     def _find_without_nodes(self, group: ResourceGroup, number: int, resource: str) -> dict[str, str]:

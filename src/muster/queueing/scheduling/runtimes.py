@@ -82,7 +82,7 @@ def name_series(name: str) -> str:
     return _NUMBER.sub("", name)
 
 
-def limit(workload: Workload) -> timedelta | None:
+def find_time_limit(workload: Workload) -> timedelta | None:
     """Return the time after which the workload is ended (its maximum execution time); None if it has no limit."""
     most = workload.spec.maximum_execution_time_seconds
     past = workload.status.accumulated_past_execution_time_seconds or 0
@@ -98,7 +98,7 @@ def find_traits(workload: Workload) -> Traits:
 
 
 def read_past_runs(
-    workloads: Iterable[Workload], find_limit: Callable[[Workload], timedelta | None] = limit
+    workloads: Iterable[Workload], find_limit: Callable[[Workload], timedelta | None] = find_time_limit
 ) -> PastRuns:
     """Return the past runs of the workloads that have finished. find_limit: returns the time limit of a workload."""
     ended: list[tuple[datetime, timedelta, Workload]] = []

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from muster.gang.nodes.domains import Level
+from muster.gang.nodes.domains import DomainLevel
 from muster.gang.shapes import MOST, Shape
 from muster.queueing.model import (
     Assignment,
-    Choice,
+    FlavorChoice,
     FlavorSpec,
     Mode,
     Places,
@@ -23,13 +23,13 @@ from muster.queueing.model import (
     TopologyRequest,
 )
 from muster.queueing.topology import search
-from muster.queueing.topology.ledger import Ledger, Room
+from muster.queueing.topology.ledger import CapacityLedger, FlavorRoom
 
 ANYWHERE = TopologyRequest("unconstrained")
 
 
 def assign_places(
-    assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
+    assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: CapacityLedger
 ) -> Assignment:
     """Return the assignment with topology domains for its pods.
 
@@ -50,7 +50,7 @@ def assign_places(
 
 
 def find_places_now(
-    assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
+    assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: CapacityLedger
 ) -> tuple[Places, ...] | None:
     """Return the topology domains where all pods of an assignment have room now; None if some have no room."""
     if not needs_places(assignment, flavors):
@@ -114,12 +114,12 @@ def _worsen_podset(podset: PodSetAssignment, why: str | None, mode: Mode) -> Pod
     return replace(podset, flavors=flavors, reasons=reasons, places=None, unplaced=why)
 
 
-def _limit_mode(choice: Choice, mode: Mode) -> Choice:
+def _limit_mode(choice: FlavorChoice, mode: Mode) -> FlavorChoice:
     return replace(choice, mode=min(choice.mode, mode))
 
 
 def _find_places(
-    assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
+    assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: CapacityLedger
 ) -> tuple[Assignment, dict[str, str]]:
     """Return the assignment with topology domains, and why the podsets without domains have none.
 
@@ -161,7 +161,10 @@ def _find_topologies(podset: PodSetAssignment, flavors: Mapping[str, FlavorSpec]
 
 
 def _place(
-    members: list[PodSetAssignment], specs: Mapping[str, PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
+    members: list[PodSetAssignment],
+    specs: Mapping[str, PodSet],
+    flavors: Mapping[str, FlavorSpec],
+    ledger: CapacityLedger,
 ) -> dict[str, Places] | str:
     """Return topology domains for podsets that are placed together, or why there are none.
 
@@ -209,7 +212,9 @@ def _place(
     }
 
 
-def ask_of(request: TopologyRequest, levels: Sequence[str], count: int, *, leader: bool) -> search.Ask | str:
+def ask_of(
+    request: TopologyRequest, levels: Sequence[str], count: int, *, leader: bool
+) -> search.SearchParameters | str:
     """Translate a topology request to level indexes of a Topology; return the error if the Topology lacks a level."""
     last = len(levels) - 1
     anywhere = request.how == "unconstrained"
@@ -229,7 +234,9 @@ def ask_of(request: TopologyRequest, levels: Sequence[str], count: int, *, leade
             return f"additional slice layer size {size} must evenly divide parent layer size {before}"
         by_level |= dict.fromkeys(range(above + 1, narrower + 1), size)
         before, above = size, narrower
-    return search.Ask(count, level, request.how == "required", anywhere, slice_size, slice_level, by_level, leader)
+    return search.SearchParameters(
+        count, level, request.how == "required", anywhere, slice_size, slice_level, by_level, leader
+    )
 
 
 def asks_of(podset: PodSet) -> Mapping[str, int]:
@@ -250,10 +257,10 @@ def shape_of(podset: PodSet, flavor: FlavorSpec) -> Shape:
 
 def _explain_no_room(
     flavor: FlavorSpec,
-    ask: search.Ask,
+    ask: search.SearchParameters,
     short: search.Short,
-    room: Room,
-    levels: Sequence[Level],
+    room: FlavorRoom,
+    levels: Sequence[DomainLevel],
     request: TopologyRequest | None,
 ) -> str:
     """Return why no topology domain has room for the pods, in upstream's words."""

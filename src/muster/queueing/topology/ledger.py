@@ -20,7 +20,7 @@ from muster.api.values.taints import find_untolerated_taint
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.nodes.domains import Level, list_levels
+from muster.gang.nodes.domains import DomainLevel, list_levels
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
 from muster.queueing.model import FlavorSpec, Places
 
@@ -30,7 +30,7 @@ _BEARS_ALL = (Toleration(operator="Exists"),)
 _Key = tuple[str, tuple[str, ...]]
 
 
-class Field(Struct, frozen=True, eq=False):
+class FlavorDomains(Struct, frozen=True, eq=False):
     """The nodes of a flavor, divided by the levels of its Topology.
 
     levels: the levels from the widest.
@@ -38,12 +38,12 @@ class Field(Struct, frozen=True, eq=False):
     by_node: whether the lowest domains are single nodes.
     """
 
-    levels: tuple[Level, ...]
+    levels: tuple[DomainLevel, ...]
     inside: Mask
     by_node: bool
 
 
-class Room(Struct, frozen=True, eq=False):
+class FlavorRoom(Struct, frozen=True, eq=False):
     """The free capacity of a flavor, in pods of one shape for each lowest domain, and why the other nodes have none.
 
     nodes: the number of nodes.
@@ -55,7 +55,7 @@ class Room(Struct, frozen=True, eq=False):
     excluded: Callable[[], Mapping[str, int]]
 
 
-class Ledger:
+class CapacityLedger:
     """The nodes of flavors with a Topology, and the capacity taken on them.
 
     in_use: whether any flavor has a topology; if not, domains are not searched for.
@@ -66,7 +66,7 @@ class Ledger:
         self.in_use = False
         self.version = 0
         self._taken: dict[_Key, dict[str, int]] = {}
-        self._fields: dict[str, tuple[FlavorSpec, Field]] = {}
+        self._fields: dict[str, tuple[FlavorSpec, FlavorDomains]] = {}
         self._hosts: dict[str, int] | None = None  # the node of each host name
         self._of_nodes: Ints | None = None  # amounts taken on single nodes, in the form of `Capacity.fitting`
 
@@ -136,22 +136,22 @@ class Ledger:
             self.give(taken_places)
             self.take(given_places)
 
-    def make_empty(self) -> "Ledger":
+    def make_empty(self) -> "CapacityLedger":
         """Return a ledger of the same nodes on which no workload takes anything."""
-        empty = Ledger()
+        empty = CapacityLedger()
         empty.capacity, empty._fields = self.capacity, self._fields
         return empty
 
     # Free capacity.
 
-    def field(self, flavor: FlavorSpec) -> Field:
+    def field(self, flavor: FlavorSpec) -> FlavorDomains:
         """Return the nodes and levels of a flavor, cached until a node or the flavor changes."""
         entry = self._fields.get(flavor.name)
         if entry is None or entry[0] is not flavor:
             entry = self._fields[flavor.name] = flavor, self._make_field(flavor)
         return entry[1]
 
-    def room(self, flavor: FlavorSpec, shape: Shape, beside: Shape | None = None) -> Room:
+    def room(self, flavor: FlavorSpec, shape: Shape, beside: Shape | None = None) -> FlavorRoom:
         """Return how many pods of a shape fit in each lowest domain of a flavor.
 
         beside: the shape of another pod that must also fit in the domain. A domain without room for that pod counts -1.
@@ -178,7 +178,7 @@ class Ledger:
         finally:
             self.give(held)
 
-    def _make_field(self, flavor: FlavorSpec) -> Field:
+    def _make_field(self, flavor: FlavorSpec) -> FlavorDomains:
         labels = flavor.levels or ()
         nodes: list[dict[str, str] | None] = []
         for traits in self.capacity.traits:
@@ -190,9 +190,9 @@ class Ledger:
                     mine = None
             nodes.append(mine)
         inside = np.array([node is not None for node in nodes], np.bool_)
-        return Field(list_levels(nodes, labels), inside, bool(labels) and labels[-1] == HOSTNAME_LABEL)
+        return FlavorDomains(list_levels(nodes, labels), inside, bool(labels) and labels[-1] == HOSTNAME_LABEL)
 
-    def _room_of_nodes(self, field: Field, shape: Shape, beside: Shape | None) -> Room:
+    def _room_of_nodes(self, field: FlavorDomains, shape: Shape, beside: Shape | None) -> FlavorRoom:
         capacity, leaves = self.capacity, field.levels[-1]
         usage = self._count_taken()
         free, fits = capacity.free() - usage, capacity.fitting(shape, usage)
@@ -202,9 +202,11 @@ class Ledger:
             fits = np.where(alone, capacity.fitting(shape, usage + one), -1)
         pods = np.full(len(leaves.names), -1 if beside is not None else 0, np.int64)
         pods[leaves.of_node[field.inside]] = fits[field.inside]
-        return Room(pods, int(field.inside.sum()), partial(self._count_excluded, field, shape, free))
+        return FlavorRoom(pods, int(field.inside.sum()), partial(self._count_excluded, field, shape, free))
 
-    def _room_of_domains(self, flavor: FlavorSpec, field: Field, shape: Shape, beside: Shape | None) -> Room:
+    def _room_of_domains(
+        self, flavor: FlavorSpec, field: FlavorDomains, shape: Shape, beside: Shape | None
+    ) -> FlavorRoom:
         """Count pods by the total capacity of each domain, because usage inside a domain is not known by node.
 
         Selectors do not count. A domain takes no more pods than its nodes could take one by one.
@@ -225,7 +227,7 @@ class Ledger:
         else:
             led = {resource: amounts - dict(beside.requests).get(resource, 0) for resource, amounts in free.items()}
             pods = np.where(_count_fits(free, beside) > 0, np.minimum(whole, _count_fits(led, shape)), -1)
-        return Room(pods, len(leaves.names), lambda: Counter(_find_scarcest(free, shape, pods)))
+        return FlavorRoom(pods, len(leaves.names), lambda: Counter(_find_scarcest(free, shape, pods)))
 
     def _free_of(self, *shapes: Shape | None) -> Iterable[tuple[str, Ints]]:
         resources = {resource for shape in shapes if shape is not None for resource, _ in shape.requests}
@@ -259,7 +261,7 @@ class Ledger:
                 if (row := rows.get(resource, len(rows))) < len(self._of_nodes):
                     self._of_nodes[row, node] += amount
 
-    def _count_excluded(self, field: Field, shape: Shape, free: Ints) -> dict[str, int]:
+    def _count_excluded(self, field: FlavorDomains, shape: Shape, free: Ints) -> dict[str, int]:
         """Count the nodes that take no pod, by reason in upstream's words; each node counts once."""
         capacity, rows = self.capacity, self.capacity.rows()
         reasons: dict[str, int] = {}

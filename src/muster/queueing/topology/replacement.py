@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from muster.api.nodes import HOSTNAME_LABEL
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
-from muster.gang.nodes.domains import Level
+from muster.gang.nodes.domains import DomainLevel
 from muster.queueing.model import FlavorSpec, Places, PodSet, TopologyRequest, WorkloadInfo
 from muster.queueing.topology import search
 from muster.queueing.topology.assigning import ANYWHERE, ask_of, shape_of
-from muster.queueing.topology.ledger import Ledger
+from muster.queueing.topology.ledger import CapacityLedger
 
 # The levels of places that are single nodes.
 SINGLE_NODES = (HOSTNAME_LABEL,)
@@ -42,7 +42,7 @@ def describe_eviction(lost_hosts: Sequence[str], why: str) -> str:
 
 
 def replace_in_all(
-    holder: WorkloadInfo, flavors: Mapping[str, FlavorSpec], ledger: Ledger, lost: str
+    holder: WorkloadInfo, flavors: Mapping[str, FlavorSpec], ledger: CapacityLedger, lost: str
 ) -> tuple[Places, ...] | str:
     """Return all assigned domains of a workload with the lost node replaced by another; or why that is not possible.
 
@@ -67,7 +67,7 @@ def replace_in_all(
 
 
 def replace_node(
-    places: Places, podset: PodSet, flavors: Mapping[str, FlavorSpec], ledger: Ledger, lost: str
+    places: Places, podset: PodSet, flavors: Mapping[str, FlavorSpec], ledger: CapacityLedger, lost: str
 ) -> Places | str:
     """Return the places with another node for the pods on the lost one, or why there is none.
 
@@ -92,8 +92,8 @@ def replace_node(
     request, last = podset.topology or ANYWHERE, len(field.levels) - 1
     broken = next(((level, size) for level, size in request.slices[::-1] if count % size), None)
     ask = ask_of(request, flavor.levels or (), count, leader=False) if broken is None else None
-    if not isinstance(ask, search.Ask):
-        ask = search.Ask(count, last, slice_level=last)
+    if not isinstance(ask, search.SearchParameters):
+        ask = search.SearchParameters(count, last, slice_level=last)
     near = (
         _find_nearby(request, field.levels, pods)
         if broken is None
@@ -116,7 +116,7 @@ def _count_pods(places: Places, number: Mapping[str, int], size: int) -> Ints:
     return counts
 
 
-def _find_incomplete(label: str, size: int, levels: Sequence[Level], pods: Ints, count: int) -> Iterator[Mask]:
+def _find_incomplete(label: str, size: int, levels: Sequence[DomainLevel], pods: Ints, count: int) -> Iterator[Mask]:
     """Yield the domains whose incomplete slices `count` more pods would complete."""
     above = _domains_at(levels, [level.label for level in levels].index(label))
     for domain in np.unique(above):
@@ -124,7 +124,7 @@ def _find_incomplete(label: str, size: int, levels: Sequence[Level], pods: Ints,
             yield above == domain
 
 
-def _find_nearby(request: TopologyRequest, levels: Sequence[Level], pods: Ints) -> Iterator[Mask]:
+def _find_nearby(request: TopologyRequest, levels: Sequence[DomainLevel], pods: Ints) -> Iterator[Mask]:
     """Yield the domains to search, the nearest to the other pods first."""
     if pods.any() and request.level:
         level = [each.label for each in levels].index(request.level)
@@ -135,7 +135,7 @@ def _find_nearby(request: TopologyRequest, levels: Sequence[Level], pods: Ints) 
         yield np.ones_like(pods, np.bool_)
 
 
-def _domains_at(levels: Sequence[Level], level: int) -> Ints:
+def _domains_at(levels: Sequence[DomainLevel], level: int) -> Ints:
     """Return, for each lowest domain, the domain of the level that contains it."""
     numbers = np.arange(len(levels[-1].names))
     for narrower in range(len(levels) - 1, level, -1):

@@ -19,12 +19,12 @@ from msgspec import Struct, field
 
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
-from muster.gang.nodes.domains import Level, sum_by_number
+from muster.gang.nodes.domains import DomainLevel, sum_by_number
 
 _MAX_INT = 2**63 - 1  # the largest 64-bit integer
 
 
-class Ask(Struct, frozen=True):
+class SearchParameters(Struct, frozen=True):
     """The parameters of a search.
 
     count: the number of pods.
@@ -86,7 +86,9 @@ class _Rooms(Struct, eq=False):
     leaders: Ints
 
 
-def find(levels: Sequence[Level], room: Ints, ask: Ask, *, led: Ints | None = None) -> DomainChoice | Short:
+def find(
+    levels: Sequence[DomainLevel], room: Ints, ask: SearchParameters, *, led: Ints | None = None
+) -> DomainChoice | Short:
     """Choose domains for all pods. The requested domain level must be in `levels`.
 
     room: how many pods fit in each lowest domain.
@@ -96,7 +98,7 @@ def find(levels: Sequence[Level], room: Ints, ask: Ask, *, led: Ints | None = No
 
 
 class _Search:
-    def __init__(self, levels: Sequence[Level], room: Ints, ask: Ask, led: Ints) -> None:
+    def __init__(self, levels: Sequence[DomainLevel], room: Ints, ask: SearchParameters, led: Ints) -> None:
         self._levels = levels
         self._ask = ask
         self._rooms = _sum_up(levels, room, led, ask)
@@ -240,7 +242,7 @@ class _Search:
         return np.lexsort((np.arange(len(slices)), rooms.pods_led, slices, -rooms.leaders))
 
 
-def _sum_up(levels: Sequence[Level], room: Ints, led: Ints, ask: Ask) -> list[_Rooms]:
+def _sum_up(levels: Sequence[DomainLevel], room: Ints, led: Ints, ask: SearchParameters) -> list[_Rooms]:
     """Return the room of each domain, by level, from the widest."""
     last = len(levels) - 1
     leaders = (led >= 0).astype(np.int64)
@@ -252,7 +254,7 @@ def _sum_up(levels: Sequence[Level], room: Ints, led: Ints, ask: Ask) -> list[_R
     return rooms
 
 
-def _sum_parents(below: _Rooms, level: int, levels: Sequence[Level], ask: Ask) -> _Rooms:
+def _sum_parents(below: _Rooms, level: int, levels: Sequence[DomainLevel], ask: SearchParameters) -> _Rooms:
     size, parents = len(levels[level].names), levels[level + 1].parents
     inner = ask.inner.get(level + 1, 1)
     if not ask.leader:
@@ -279,14 +281,16 @@ def _count_beside_leader(parents: Ints, room: Ints, led: Ints, able: Ints | Mask
     return np.where(cost < _MAX_INT, sum_by_number(parents, room, size) - cost, 0)
 
 
-def _count_slices(rooms: _Rooms, level: int, ask: Ask) -> None:
+def _count_slices(rooms: _Rooms, level: int, ask: SearchParameters) -> None:
     """Count slices at the slice level; above it they are summed up, below it there are none."""
     if level == ask.slice_level:
         rooms.slices = rooms.pods // ask.slice_size
         rooms.slices_led = rooms.pods_led // ask.slice_size
 
 
-def fitting_inside(levels: Sequence[Level], room: Ints, level: int, sizes: Sequence[tuple[int, int]]) -> Iterator[int]:
+def fitting_inside(
+    levels: Sequence[DomainLevel], room: Ints, level: int, sizes: Sequence[tuple[int, int]]
+) -> Iterator[int]:
     """Yield, for each level and slice size, how many such slices fit into one domain of `level`.
 
     That domain is the one with room for the most slices of the first size.
@@ -300,7 +304,7 @@ def fitting_inside(levels: Sequence[Level], room: Ints, level: int, sizes: Seque
         yield int(count[best]) if len(count) else 0
 
 
-def _sum_to_level(levels: Sequence[Level], amounts: Ints, start: int, end: int) -> Ints:
+def _sum_to_level(levels: Sequence[DomainLevel], amounts: Ints, start: int, end: int) -> Ints:
     for level in range(start, end, -1):
         amounts = sum_by_number(levels[level].parents, amounts, len(levels[level - 1].names))
     return amounts

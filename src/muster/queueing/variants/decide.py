@@ -61,7 +61,7 @@ _NO_VARIANT: Final = "No variant is running"
 _GONE_FLAVOR: Final = 'flavor "{}" no longer in ClusterQueue'
 
 
-class Change(Struct, frozen=True):
+class WorkloadChange(Struct, frozen=True):
     """A change to write to one Workload: to its spec, its status or its annotations.
 
     annotations: annotations to set, or (None) to remove.
@@ -87,7 +87,7 @@ class FamilyPlan(Struct, frozen=True):
 
     create: tuple[str, ...] = ()
     delete: tuple[Workload, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[WorkloadChange, ...] = ()
     opened: Workload | None = None
     wake_at: datetime | None = None
 
@@ -111,15 +111,15 @@ def decide(family: Family, now: datetime) -> FamilyPlan:
     return _open_gate(plan, family, now)
 
 
-def _keep_first(changes: list[Change]) -> tuple[Change, ...]:
+def _keep_first(changes: list[WorkloadChange]) -> tuple[WorkloadChange, ...]:
     """Return the first change of each Workload. Later decisions make the other changes."""
-    first: dict[str, Change] = {}
+    first: dict[str, WorkloadChange] = {}
     for change in changes:
         first.setdefault(change.workload.metadata.uid, change)
     return tuple(first.values())
 
 
-def _finish(family: Family, end: Condition, now: datetime) -> Iterator[Change]:
+def _finish(family: Family, end: Condition, now: datetime) -> Iterator[WorkloadChange]:
     for variant in family.all:
         conditions = put(variant.status.conditions, FINISHED, True, end.reason, end.message, now)
         if not is_true(variant.status.conditions, FINISHED):
@@ -129,7 +129,7 @@ def _finish(family: Family, end: Condition, now: datetime) -> Iterator[Change]:
 # Evictions.
 
 
-def _leave(family: Family, now: datetime) -> tuple[Change, ...] | None:
+def _leave(family: Family, now: datetime) -> tuple[WorkloadChange, ...] | None:
     """Return the next changes of an eviction of the parent or of a variant; None if none is being evicted.
 
     Return no changes while the job has not stopped.
@@ -180,7 +180,7 @@ def _is_of_last_round(family: Family, variant: Workload) -> bool:
 # The specs of variants.
 
 
-def _follow(family: Family) -> Iterator[Change]:
+def _follow(family: Family) -> Iterator[WorkloadChange]:
     """Update the variants' specs and waiting times from the parent."""
     parent = family.parent
     for variant in family.variants:
@@ -189,9 +189,9 @@ def _follow(family: Family) -> Iterator[Change]:
             spec = _follow_spec(variant.spec, spec, resized=is_elastic(parent.metadata.annotations))
         gates = [one.metadata.annotations.get(ADMISSION_GATED_BY) for one in (parent, variant)]
         if gates[0] != gates[1]:
-            yield Change(variant, annotations={ADMISSION_GATED_BY: gates[0]})
+            yield WorkloadChange(variant, annotations={ADMISSION_GATED_BY: gates[0]})
         if spec != variant.spec:
-            yield Change(variant, spec=spec)
+            yield WorkloadChange(variant, spec=spec)
         if not has_quota(variant) and (status := _wait_like(parent, variant.status)) is not variant.status:
             yield _write_status(variant, status)
 
@@ -216,7 +216,7 @@ def _wait_like(parent: Workload, status: WorkloadStatus) -> WorkloadStatus:
 # Activation of variants.
 
 
-def _switch(family: Family, now: datetime) -> Iterator[Change]:
+def _switch(family: Family, now: datetime) -> Iterator[WorkloadChange]:
     """Activate the variants that may still be admitted, and deactivate the others."""
     parent, admitted = family.parent, family.admitted
     for stray in family.strays:
@@ -277,14 +277,14 @@ def _is_rejected(family: Family, variant: Workload, now: datetime) -> bool:
     return find_last_change(ended, now) < find_last_change(evicted, now)
 
 
-def _set_active(variant: Workload, value: bool, why: str) -> Change:
-    return Change(variant, spec=replace(variant.spec, active=value), why=why)
+def _set_active(variant: Workload, value: bool, why: str) -> WorkloadChange:
+    return WorkloadChange(variant, spec=replace(variant.spec, active=value), why=why)
 
 
 # The status of the parent.
 
 
-def _mirror(family: Family, now: datetime) -> Iterator[Change]:
+def _mirror(family: Family, now: datetime) -> Iterator[WorkloadChange]:
     parent, admitted = family.parent, family.admitted
     if admitted is None:
         yield from _mirror_none(family, now)
@@ -299,7 +299,7 @@ def _mirror(family: Family, now: datetime) -> Iterator[Change]:
         yield from _report_back(parent, admitted)
 
 
-def _mirror_none(family: Family, now: datetime) -> Iterator[Change]:
+def _mirror_none(family: Family, now: datetime) -> Iterator[WorkloadChange]:
     parent = family.parent
     if has_quota(parent):
         yield _write_status(parent, evict(parent.status, CONCURRENT_ADMISSION, _NO_VARIANT, now))
@@ -351,7 +351,7 @@ def _adopt(status: WorkloadStatus, variant: Workload, now: datetime) -> Workload
     )
 
 
-def _report_back(parent: Workload, variant: Workload) -> Iterator[Change]:
+def _report_back(parent: Workload, variant: Workload) -> Iterator[WorkloadChange]:
     """Copy the reported state of the job's pods to the variant, which holds their quota."""
     ready, status = find(parent.status.conditions, PODS_READY), variant.status
     conditions = tuple(one for one in status.conditions if one.type != PODS_READY)
@@ -368,8 +368,8 @@ def _sizes_of(workload: Workload) -> dict[str, int]:
     return {one.name: one.count or 0 for one in (admission.pod_set_assignments if admission is not None else ())}
 
 
-def _write_status(workload: Workload, status: WorkloadStatus) -> Change:
-    return Change(workload, status=status)
+def _write_status(workload: Workload, status: WorkloadStatus) -> WorkloadChange:
+    return WorkloadChange(workload, status=status)
 
 
 # Preemption gates.
@@ -399,4 +399,4 @@ def _open_gate(plan: FamilyPlan, family: Family, now: datetime) -> FamilyPlan:
     return replace(plan, changes=(*plan.changes, _write_status(candidate, status)), opened=candidate)
 
 
-__all__ = ["PREEMPTION_TIMEOUT", "Change", "FamilyPlan", "decide", "is_running"]
+__all__ = ["PREEMPTION_TIMEOUT", "FamilyPlan", "WorkloadChange", "decide", "is_running"]

@@ -155,7 +155,7 @@ def _decide(workload: Workload, around: QueueingContext, now: datetime) -> Lifec
         return replace(plan, deactivate=True)
     if (retry_at := checks.retry_at(plan.status.admission_checks)) is not None and retry_at > now:
         plan = replace(plan, status=not_before(plan.status, retry_at))
-    plan = _requeue(plan, around, now) if workload.spec.active else _deactivate(plan, now)
+    plan = _requeue_workload(plan, around, now) if workload.spec.active else _deactivate(plan, now)
     if not is_true(plan.status.conditions, QUOTA_RESERVED):
         return _explain_wait(plan, workload, around, now)
     if not is_true(plan.status.conditions, EVICTED):
@@ -215,7 +215,7 @@ def _evict(plan: LifecyclePlan, reason: str, message: str, now: datetime, cause:
 # Before the workload is queued.
 
 
-def _requeue(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
+def _requeue_workload(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
     """Requeue the workload if the reason for its wait is over.
 
     Admission may give a workload quota before this, once its stopped queue is released.

@@ -36,7 +36,7 @@ _SERVERS = frozenset(
 )
 
 
-class Change(Struct, frozen=True):
+class FieldChange(Struct, frozen=True):
     """A field that our write sets from `theirs` to `ours`; None stands for an absent field.
 
     rival: the writer that set the old value; "" if we did.
@@ -54,7 +54,7 @@ class Change(Struct, frozen=True):
         steps = (step if isinstance(step, str) else f"[{step[0]}={step[1]}]" for step in self.path)
         return ".".join(steps).replace(".[", "[")
 
-    def repeats(self, other: "Change") -> bool:
+    def repeats(self, other: "FieldChange") -> bool:
         """Return whether this change sets the same field to the same value as the other change.
 
         An object with other owners counts as another object, although it has the same name.
@@ -70,7 +70,7 @@ class Quarrel(Struct, frozen=True):
     at: the time of our last write, in seconds.
     """
 
-    about: Change
+    about: FieldChange
     times: int
     at: float
 
@@ -117,7 +117,7 @@ class Dealings(Struct, frozen=True):
         """Return whether some disputed field may not be set again yet."""
         return any(now < quarrel.free_at for quarrel in self.quarrels.values())
 
-    def held_by(self, changes: Sequence[Change], now: float) -> Quarrel | None:
+    def held_by(self, changes: Sequence[FieldChange], now: float) -> Quarrel | None:
         """Return a quarrel that a write with these changes would continue too early; None if there is none."""
         for change in changes:
             old = self.quarrels.get(change.path)
@@ -144,7 +144,7 @@ def meet_object(dealings: Dealings, uid: str) -> Dealings:
     return msgspec.structs.replace(dealings, uid=uid, quarrels=quarrels)
 
 
-def judge_write(dealings: Dealings, changes: Sequence[Change], now: float) -> Dealings:
+def judge_write(dealings: Dealings, changes: Sequence[FieldChange], now: float) -> Dealings:
     """Return the record after a successful write with these changes.
 
     A field that we ourselves had set before is no longer disputed, and neither is a field below it.
@@ -164,28 +164,30 @@ def judge_write(dealings: Dealings, changes: Sequence[Change], now: float) -> De
     return msgspec.structs.replace(dealings, quarrels=quarrels, look_at=look_at)
 
 
-def find_changes(before: Document | None, after: Document | None, us: str) -> list[Change]:
+def find_changes(before: Document | None, after: Document | None, us: str) -> list[FieldChange]:
     """Return what a write of ours changes; None: there is no such object."""
     if before is None or after is None:
         return [*_list_creation(after), *_list_deletion(before)]
-    managers = _managers(before)
+    managers = _list_managers(before)
     return [
-        Change(path, ours, theirs, _find_rival(managers, path, us))
-        for path, ours, theirs in _differences(after, before, ())
+        FieldChange(path, ours, theirs, _find_rival(managers, path, us))
+        for path, ours, theirs in _yield_differences(after, before, ())
         if path not in _SERVERS
     ]
 
 
-def _list_creation(after: Document | None) -> Iterator[Change]:
+def _list_creation(after: Document | None) -> Iterator[FieldChange]:
     if after is not None and _is_object(after):
-        yield Change((), True, _list_owners(after), ANOTHER)
+        yield FieldChange((), True, _list_owners(after), ANOTHER)
 
 
-def _list_deletion(before: Document | None) -> Iterator[Change]:
+def _list_deletion(before: Document | None) -> Iterator[FieldChange]:
     """Yield the deletion of an object, unless it is already being deleted."""
     if before is not None and _is_object(before) and not before["metadata"].get("deletionTimestamp"):
-        first = min(_managers(before), key=lambda entry: (bool(entry.get("subresource")), _time(entry)), default={})
-        yield Change((), None, _list_owners(before), str(first.get("manager", ANOTHER)))
+        first = min(
+            _list_managers(before), key=lambda entry: (bool(entry.get("subresource")), _get_time(entry)), default={}
+        )
+        yield FieldChange((), None, _list_owners(before), str(first.get("manager", ANOTHER)))
 
 
 def _list_owners(document: Document) -> list[str]:
@@ -197,28 +199,28 @@ def _is_object(document: Document) -> bool:
     return bool((document.get("metadata") or {}).get("uid"))
 
 
-def _managers(document: Document) -> list[Document]:
+def _list_managers(document: Document) -> list[Document]:
     return [entry for entry in document["metadata"].get("managedFields") or () if isinstance(entry, dict)]
 
 
-def _time(manager: Document) -> str:
+def _get_time(manager: Document) -> str:
     return str(manager.get("time", ""))
 
 
-def _differences(after: Any, before: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+def _yield_differences(after: Any, before: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
     if isinstance(after, dict):
         known = before if isinstance(before, dict) else {}
         for name in {**after, **known}:
-            yield from _differences(after.get(name), known.get(name), (*path, name))
-    elif isinstance(after, list) and (key := _find_identity_field(_items(after) + _items(before))):
-        new, old = ({item[key]: item for item in _items(some)} for some in (after, before))
+            yield from _yield_differences(after.get(name), known.get(name), (*path, name))
+    elif isinstance(after, list) and (key := _find_identity_field(_list_items(after) + _list_items(before))):
+        new, old = ({item[key]: item for item in _list_items(some)} for some in (after, before))
         for name in {**new, **old}:
-            yield from _differences(new.get(name), old.get(name), (*path, (key, name)))
+            yield from _yield_differences(new.get(name), old.get(name), (*path, (key, name)))
     elif after != before and not (after in _NOTHING and before in _NOTHING):
         yield path, after, before
 
 
-def _items(value: Any) -> list[Any]:
+def _list_items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -241,7 +243,7 @@ def _find_rival(managers: Sequence[Document], path: Path, us: str) -> str:
     if any(entry.get("manager") == us for entry in holders):
         return ""
     others = holders or [entry for entry in managers if entry.get("manager") != us]
-    latest = max(others, key=_time, default=None)
+    latest = max(others, key=_get_time, default=None)
     return str(latest.get("manager", "")) if latest is not None else ""
 
 
@@ -252,11 +254,11 @@ def _holds(fields: Any, path: Path) -> bool:
             return False
         if depth and not fields:
             return True
-        fields = fields.get(f"f:{step}") if isinstance(step, str) else _item(fields, step)
+        fields = fields.get(f"f:{step}") if isinstance(step, str) else _find_item(fields, step)
     return fields is not None
 
 
-def _item(fields: Mapping[str, Any], step: tuple[str, str]) -> Any:
+def _find_item(fields: Mapping[str, Any], step: tuple[str, str]) -> Any:
     for key, below in fields.items():
         if key.startswith("k:") and msgspec.json.decode(key[2:]).get(step[0]) == step[1]:
             return below

@@ -19,9 +19,9 @@ from muster.api.status import ApiError, too_many_requests
 from muster.runtime.clock import Clock
 from muster.runtime.control.rivals import (
     ANOTHER,
-    Change,
     Dealings,
     Document,
+    FieldChange,
     Quarrel,
     count_write,
     find_changes,
@@ -75,37 +75,39 @@ class YieldingTransport:
 
     async def _send_watched(self, request: Request, path: str, dealings: Dealings, now: float) -> Response:
         us = request.query.get("fieldManager", "")
-        before = None if request.method == "POST" else _document(await self._inner.request(Request("GET", path)))
+        before = None if request.method == "POST" else _decode_document(await self._inner.request(Request("GET", path)))
         if before is None and request.method != "POST":  # nothing to compare with
             return await self._inner.request(request)
-        dealings = meet_object(dealings, _uid(before))
+        dealings = meet_object(dealings, _get_uid(before))
         if dealings.waits(now):
             held = dealings.held_by(await self._would_change(request, before, us), now)
             if held is not None:
                 wait = math.ceil(held.free_at - now)
-                return _refusal(too_many_requests(f"{_describe_quarrel(held, us)}; the next try is in {wait} s", wait))
+                return _make_refusal(
+                    too_many_requests(f"{_describe_quarrel(held, us)}; the next try is in {wait} s", wait)
+                )
         answer = await self._inner.request(request)
         if answer.status >= 400:  # the write changed nothing
             return answer
-        after = None if request.method == "DELETE" else _document(answer)
+        after = None if request.method == "DELETE" else _decode_document(answer)
         known = judge_write(dealings, find_changes(before, after, us), now)
         self._remember(path, known)
         for quarrel in known.quarrels.values():
             if quarrel.at == now and quarrel.is_noticed:
                 reason = "FieldContested" if quarrel.about.path else "ObjectContested"
                 self._recorder.event(
-                    _reference(after or before or {}), "Warning", reason, _describe_quarrel(quarrel, us)
+                    _make_reference(after or before or {}), "Warning", reason, _describe_quarrel(quarrel, us)
                 )
         return answer
 
-    async def _would_change(self, request: Request, before: Document | None, us: str) -> list[Change]:
+    async def _would_change(self, request: Request, before: Document | None, us: str) -> list[FieldChange]:
         """Return the changes that a write would make, by asking the server for a dry run.
 
         before: the object before the write. us: the field manager of our writes.
         """
         if request.method == "DELETE":
             return find_changes(before, None, us)
-        after = _document(await self._inner.request(replace(request, query={**request.query, "dryRun": "All"})))
+        after = _decode_document(await self._inner.request(replace(request, query={**request.query, "dryRun": "All"})))
         return [] if after is None else find_changes(before, after, us)
 
     def _forget_listed(self, path: str, answer: Response) -> None:
@@ -143,11 +145,11 @@ def _find_written_path(request: Request) -> str:
     return name and f"{request.path}/{name}"
 
 
-def _document(answer: Response) -> dict[str, Any] | None:
+def _decode_document(answer: Response) -> dict[str, Any] | None:
     return msgspec.json.decode(answer.body) if answer.status < 400 else None
 
 
-def _uid(document: Document | None) -> str:
+def _get_uid(document: Document | None) -> str:
     return str(document["metadata"].get("uid", "")) if document is not None else ""
 
 
@@ -157,7 +159,7 @@ def _describe_quarrel(quarrel: Quarrel, us: str) -> str:
     return f"{who} {_describe_change(about, rival)}, again and again: {who} slows down"
 
 
-def _describe_change(about: Change, rival: str) -> str:
+def _describe_change(about: FieldChange, rival: str) -> str:
     if about.path:
         return f"sets {about.name} to {_render_value(about.ours)} and {rival} sets it to {_render_value(about.theirs)}"
     return f"creates it and {rival} deletes it" if about.ours else f"deletes it and {rival} creates it"
@@ -168,7 +170,7 @@ def _render_value(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
-def _reference(document: Document) -> ObjectReference:
+def _make_reference(document: Document) -> ObjectReference:
     meta = document["metadata"]
     return ObjectReference(
         api_version=document.get("apiVersion", ""),
@@ -180,5 +182,5 @@ def _reference(document: Document) -> ObjectReference:
     )
 
 
-def _refusal(error: ApiError) -> Response:
+def _make_refusal(error: ApiError) -> Response:
     return Response(error.code, msgspec.json.encode(error.status))

@@ -37,7 +37,7 @@ MAX_STDERR_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class PluginCommand:
     """The command line and environment of one plugin run."""
 
     command: str
@@ -83,7 +83,7 @@ class ExecSource:
         *,
         environ: Mapping[str, str],
         terminal: bool = False,
-        run: Callable[[Command], Awaitable[bytes]] | None = None,
+        run: Callable[[PluginCommand], Awaitable[bytes]] | None = None,
     ) -> None:
         """Make the source for a plugin.
 
@@ -104,7 +104,7 @@ class ExecSource:
         if self._plugin.provide_cluster_info and cluster.certificate_authority_file is not None:
             cluster = replace(cluster, certificate_authority=read_file(cluster.certificate_authority_file))
         info = request_info(self._plugin, cluster, interactive=interactive)
-        command = Command(
+        command = PluginCommand(
             self._plugin.command,
             self._plugin.args,
             {**self._environ, **dict(self._plugin.env), "KUBERNETES_EXEC_INFO": info},
@@ -191,7 +191,7 @@ def make_printable(text: str, limit: int = 200) -> str:
     return "".join(c if c.isprintable() else " " for c in text)[:limit].strip()
 
 
-async def run_plugin(command: Command) -> bytes:
+async def run_plugin(command: PluginCommand) -> bytes:
     """Run a plugin and return its standard output. Raises `CredentialError`."""
     async with _open_pipe() as (stdout, out), _open_pipe() as (stderr, err):
         process = await _start(command, out, None if command.interactive else err)
@@ -214,7 +214,7 @@ async def run_plugin(command: Command) -> bytes:
     return printed
 
 
-async def _start(command: Command, out: IO[bytes], err: IO[bytes] | None) -> asyncio.subprocess.Process:
+async def _start(command: PluginCommand, out: IO[bytes], err: IO[bytes] | None) -> asyncio.subprocess.Process:
     # Without a terminal it gets its own session, so that its children end with it; with one it must stay in ours.
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(

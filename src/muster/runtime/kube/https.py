@@ -294,7 +294,7 @@ class HttpsTransport:
         return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, socket_factory=self._socket)
 
     def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        made = _socket(address)
+        made = _open_socket(address)
         self._sockets.add(made)
         return made
 
@@ -386,7 +386,7 @@ def _strip_secrets(location: str) -> str:
     return make_printable(f"{url.hostname or ''}{url.path}")
 
 
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
     """Return a socket with keepalive: a stream may be silent for hours while its peer is gone."""
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)

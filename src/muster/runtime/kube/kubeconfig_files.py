@@ -104,7 +104,7 @@ def _exists(path: Path) -> bool:
 
 
 def _bypasses_proxy(host: str, port: int | None, exceptions: str) -> bool:
-    address = _address(host)
+    address = _parse_address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
     return any(_is_excepted(host, port, address, item.strip().lower()) for item in exceptions.split(","))
@@ -129,7 +129,7 @@ def _is_excepted(host: str, port: int | None, address: "_Address | None", item: 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def _address(host: str) -> _Address | None:
+def _parse_address(host: str) -> _Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:

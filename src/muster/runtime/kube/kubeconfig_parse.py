@@ -181,22 +181,24 @@ class Kubeconfig:
         """Return the connection of a context (by default the current one). Raises `KubeconfigError`."""
         name = context or self.current_context
         if not name:
-            raise KubeconfigError(f"{self.source}: current-context is not set; {_choice('contexts', self.contexts)}")
+            raise KubeconfigError(
+                f"{self.source}: current-context is not set; {_describe_choice('contexts', self.contexts)}"
+            )
         if name not in self.contexts:
             field = "context" if context else "current-context"
             raise KubeconfigError(
-                f"{self.source}: {field} {name!r} does not exist; {_choice('contexts', self.contexts)}"
+                f"{self.source}: {field} {name!r} does not exist; {_describe_choice('contexts', self.contexts)}"
             )
         place, entry = self.contexts[name]
         if entry.cluster not in self.clusters:
-            place.fail("cluster", f"{entry.cluster!r} does not exist; {_choice('clusters', self.clusters)}")
+            place.fail("cluster", f"{entry.cluster!r} does not exist; {_describe_choice('clusters', self.clusters)}")
         if entry.user and entry.user not in self.users:
-            place.fail("user", f"{entry.user!r} does not exist; {_choice('users', self.users)}")
+            place.fail("user", f"{entry.user!r} does not exist; {_describe_choice('users', self.users)}")
         at_cluster, cluster = self.clusters[entry.cluster]
         at_user, user = self.users[entry.user] if entry.user else (place, _User())
         return ConnectionConfig(
-            cluster=_cluster(at_cluster, cluster),
-            user=_user(at_user, user),
+            cluster=_parse_cluster(at_cluster, cluster),
+            user=_parse_user(at_user, user),
             namespace=entry.namespace or "default",
             context=name,
             source=place.source,
@@ -209,14 +211,14 @@ class Kubeconfig:
         if len(self.clusters) != 1:
             raise KubeconfigError(f"{self.source}: names {len(self.clusters)} clusters, and one was expected")
         [entry] = self.clusters.values()
-        return _cluster(*entry)
+        return _parse_cluster(*entry)
 
 
 def parse(data: bytes, source: str, directory: Path | None = None) -> Kubeconfig:
     """Parse a kubeconfig in YAML or JSON. `source` is for messages; relative paths are relative to `directory`."""
     if len(data) > MAX_BYTES:
         raise KubeconfigError(f"{source}: has {len(data)} bytes, more than the {MAX_BYTES} that a kubeconfig may have")
-    return from_dict(_yaml(data, source), source, directory)
+    return from_dict(_decode_yaml(data, source), source, directory)
 
 
 def from_dict(document: Any, source: str, directory: Path | None = None) -> Kubeconfig:
@@ -269,28 +271,32 @@ class _Loader(yaml.CSafeLoader):
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|false)$"), list("tf"))
 
 
-def _yaml(data: bytes, source: str) -> Any:
+def _decode_yaml(data: bytes, source: str) -> Any:
     depth = 0
     try:
         for event in yaml.parse(data, Loader=_Loader):
             if isinstance(event, yaml.AliasEvent):
-                raise KubeconfigError(f"{_at(source, event.start_mark)}: YAML aliases are not supported here")
+                raise KubeconfigError(
+                    f"{_describe_position(source, event.start_mark)}: YAML aliases are not supported here"
+                )
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
-                raise KubeconfigError(f"{_at(source, event.start_mark)}: {_TOO_DEEP}")
+                raise KubeconfigError(f"{_describe_position(source, event.start_mark)}: {_TOO_DEEP}")
         return yaml.load(data, _Loader)  # noqa: S506 - a safe loader
     except yaml.MarkedYAMLError as error:
         if is_nesting_error(error):
-            raise KubeconfigError(f"{_at(source, error.problem_mark)}: {_TOO_DEEP}") from None
+            raise KubeconfigError(f"{_describe_position(source, error.problem_mark)}: {_TOO_DEEP}") from None
         # The error's own text would quote the line, which may hold a token.
-        raise KubeconfigError(f"{_at(source, error.problem_mark)}: is not YAML: {error.problem}") from None
+        raise KubeconfigError(
+            f"{_describe_position(source, error.problem_mark)}: is not YAML: {error.problem}"
+        ) from None
     except KubeconfigError:
         raise
     except (yaml.YAMLError, ValueError):
         raise KubeconfigError(f"{source}: is not a text file in YAML") from None
 
 
-def _at(source: str, mark: Any) -> str:
+def _describe_position(source: str, mark: Any) -> str:
     return source if mark is None else f"{source}: line {mark.line + 1}"
 
 
@@ -306,7 +312,7 @@ def _index_by_name(
     return entry_by_name
 
 
-def _choice(noun: str, names: Mapping[str, Any]) -> str:
+def _describe_choice(noun: str, names: Mapping[str, Any]) -> str:
     return f"there are {noun} {', '.join(map(repr, sorted(names)))}" if names else f"there are no {noun}"
 
 
@@ -318,7 +324,7 @@ def _list_overruled(entry: _Cluster | _User, *names: str) -> frozenset[str]:
     )
 
 
-def _cluster(place: _Place, entry: _Cluster) -> ClusterConfig:
+def _parse_cluster(place: _Place, entry: _Cluster) -> ClusterConfig:
     _check_url(place, "server", entry.server, ("https", "http"))
     if urlsplit(entry.server).username is not None:
         place.fail("server", "a user name and password in the URL are not supported; put them into the user's entry")
@@ -357,7 +363,7 @@ def _check_url(place: _Place, name: str, text: str, schemes: tuple[str, ...]) ->
         place.fail(name, "must have no query and no fragment")
 
 
-def _user(place: _Place, entry: _User) -> UserConfig:
+def _parse_user(place: _Place, entry: _User) -> UserConfig:
     if entry.auth_provider is not None:
         place.fail("auth-provider", _auth_provider(entry.auth_provider.name))
     if entry.token and entry.username:
@@ -377,7 +383,7 @@ def _user(place: _Place, entry: _User) -> UserConfig:
         client_key=key,
         client_key_file=key_file,
         exec=None if entry.exec is None else _exec(place, entry.exec),
-        impersonation=_impersonation(place, entry),
+        impersonation=_parse_impersonation(place, entry),
     )
 
 
@@ -414,7 +420,7 @@ def _exec(place: _Place, entry: _Exec) -> ExecConfig:
     )
 
 
-def _impersonation(place: _Place, entry: _User) -> Impersonation | None:
+def _parse_impersonation(place: _Place, entry: _User) -> Impersonation | None:
     if not entry.act_as:
         if entry.as_uid or entry.as_groups or entry.as_user_extra:
             place.fail("as", "is missing: groups, uid and extra can be impersonated only together with a user")

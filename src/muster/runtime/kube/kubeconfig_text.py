@@ -18,29 +18,29 @@ def write_kubeconfig(config: ConnectionConfig, name: str) -> str:
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": _cluster(config.cluster)}],
-        "users": [{"name": name, "user": _user(config.user)}],
+        "clusters": [{"name": name, "cluster": _render_cluster(config.cluster)}],
+        "users": [{"name": name, "user": _render_user(config.user)}],
         "contexts": [{"name": name, "context": context}],
         "current-context": name,
     }
     return str(yaml.safe_dump(document, sort_keys=False))
 
 
-def _cluster(cluster: ClusterConfig) -> dict[str, Any]:
+def _render_cluster(cluster: ClusterConfig) -> dict[str, Any]:
     members = {
         "server": cluster.server,
-        "certificate-authority-data": _data(cluster.certificate_authority),
+        "certificate-authority-data": _encode_data(cluster.certificate_authority),
         "tls-server-name": cluster.tls_server_name,
         "disable-compression": cluster.disable_compression,
     }
     return _drop_empty(members)
 
 
-def _user(user: UserConfig) -> dict[str, Any]:
+def _render_user(user: UserConfig) -> dict[str, Any]:
     members: dict[str, Any] = {
         "token": user.token,
-        "client-certificate-data": _data(user.client_certificate),
-        "client-key-data": _data(user.client_key),
+        "client-certificate-data": _encode_data(user.client_certificate),
+        "client-key-data": _encode_data(user.client_key),
     }
     if (other := user.impersonation) is not None:
         members |= {
@@ -56,5 +56,5 @@ def _drop_empty(members: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in members.items() if value}
 
 
-def _data(pem: bytes | None) -> str:
+def _encode_data(pem: bytes | None) -> str:
     return base64.b64encode(pem).decode() if pem else ""

@@ -96,19 +96,19 @@ def explain(error: BaseException) -> str:
         case aiohttp.ClientHttpProxyError():
             return f"the proxy refuses: {error.status} {error.message}"
         case aiohttp.ClientProxyConnectionError():
-            return f"the proxy cannot be reached: {_reason(cause)}"
+            return f"the proxy cannot be reached: {_explain_error(cause)}"
         case aiohttp.ClientConnectorDNSError():
-            return f"the host name cannot be resolved: {_reason(cause)}"
+            return f"the host name cannot be resolved: {_explain_error(cause)}"
         case aiohttp.ConnectionTimeoutError():
             return "the server does not take the connection in time"
         case aiohttp.ServerDisconnectedError():
             return UNANSWERED
         case aiohttp.ClientPayloadError() | ConnectionResetError():
             return BROKEN
-    return _reason(cause)
+    return _explain_error(cause)
 
 
-def _reason(error: BaseException) -> str:
+def _explain_error(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

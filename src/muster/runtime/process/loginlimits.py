@@ -54,11 +54,11 @@ def read_limits(login: Login, directory: Path = _DIRECTORY) -> list[tuple[int, i
     limits = []
     for number, bounds in parse_limits(lines, login).items():
         soft, hard = resource.getrlimit(number)
-        limits.append(fit(bounds.get("soft", soft), bounds.get("hard", hard), number))
+        limits.append(fit_limit(bounds.get("soft", soft), bounds.get("hard", hard), number))
     return limits
 
 
-def fit(soft: int, hard: int, number: int) -> tuple[int, int, int]:
+def fit_limit(soft: int, hard: int, number: int) -> tuple[int, int, int]:
     """Return the arguments of setrlimit for a limit. The soft bound is lowered to the hard one if it exceeds it."""
     if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
         soft = hard

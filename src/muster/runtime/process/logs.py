@@ -87,7 +87,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         line: dict[str, Any] = {
-            "time": _time(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "time": _get_time(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -103,7 +103,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, and the traceback if there is one."""
-        time = _time(record).astimezone().strftime("%H:%M:%S.%f")[:-3]
+        time = _get_time(record).astimezone().strftime("%H:%M:%S.%f")[:-3]
         level = _SHORT.get(record.levelname, record.levelname)
         parts = [f"{time} {level:5} {record.getMessage()}"]
         parts += [f"{name}={value}" for name, value in fields_of(record).items()]
@@ -124,5 +124,5 @@ def redact(text: str) -> str:
     return _SECRET_TEXT.sub(lambda match: f"{match[1]} {REDACTED}" if match[1] else REDACTED, text)
 
 
-def _time(record: logging.LogRecord) -> datetime:
+def _get_time(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)

@@ -22,7 +22,7 @@ class NotOursError(Exception):
 
 def require_directory(path: Path) -> None:
     """Raise `NotOursError` if other users can read or change the directory. Raises `OSError`."""
-    info = _at(path)
+    info = _stat_safely(path)
     if not stat.S_ISDIR(info.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     _require(path, info, "700")
@@ -31,7 +31,7 @@ def require_directory(path: Path) -> None:
 def require_file(path: Path) -> None:
     """Raise `NotOursError` if other users can read or change the file. A missing file passes. Raises `OSError`."""
     try:
-        info = _at(path)
+        info = _stat_safely(path)
     except FileNotFoundError:
         return
     if not stat.S_ISREG(info.st_mode):
@@ -44,7 +44,7 @@ def require_way(path: Path) -> os.stat_result:
 
     Raises `NotOursError` if another user could redirect the path, `OSError`.
     """
-    return _at(path)
+    return _stat_safely(path)
 
 
 def make_directory(path: Path) -> None:
@@ -80,7 +80,7 @@ def _require(path: Path, info: os.stat_result, mode: str) -> None:
         )
 
 
-def _at(path: Path) -> os.stat_result:
+def _stat_safely(path: Path) -> os.stat_result:
     """Return the status of the file that a path leads to. Raises `NotOursError` if others could redirect the path."""
     todo = list(reversed(path.absolute().parts[1:]))
     here, info, links = Path("/"), os.lstat("/"), 0

@@ -17,7 +17,7 @@ class Rank(IntEnum):
     ARRIVAL = 2
 
 
-class Agenda:
+class EventAgenda:
     """The events that are to come. Times are seconds from the start.
 
     Events of one time and rank happen in the order in which they were planned.

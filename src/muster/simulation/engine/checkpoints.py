@@ -25,25 +25,25 @@ class Checkpoints(Struct, frozen=True):
         """Return how long so much work takes."""
         return work + self._count(work) * self.cost
 
-    def measure_kept(self, work: float, ran: float) -> "Kept":
+    def measure_kept(self, work: float, ran: float) -> "RemainingWork":
         """Return what is kept of a run that was to do some work, and was interrupted after a time."""
         written = min(self._count(work), floor(ran / (self.every + self.cost) + _ROUNDING))
-        return Kept(written * self.every, max(0.0, ran - written * (self.every + self.cost)))
+        return RemainingWork(written * self.every, max(0.0, ran - written * (self.every + self.cost)))
 
     def _count(self, work: float) -> int:
         return max(0, ceil(work / self.every - _ROUNDING) - 1)
 
 
-class Kept(Struct, frozen=True):
+class RemainingWork(Struct, frozen=True):
     """The rest of an interrupted run. work: seconds that need not be repeated. lost: seconds that were lost."""
 
     work: float
     lost: float
 
 
-def measure_kept(checkpoints: Checkpoints | None, work: float, ran: float) -> Kept:
+def measure_kept(checkpoints: Checkpoints | None, work: float, ran: float) -> RemainingWork:
     """Return what is kept of a run; nothing without checkpoints."""
-    return Kept(0.0, ran) if checkpoints is None else checkpoints.measure_kept(work, ran)
+    return RemainingWork(0.0, ran) if checkpoints is None else checkpoints.measure_kept(work, ran)
 
 
 def make_checkpoints(reading: Reading, number: int) -> Checkpoints | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from muster.api.kueue.names import PODS_READY_TIMEOUT, PREEMPTED
 from muster.api.ours.elastic import Bounds
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.placement import Placement
 from muster.queueing import convert
 from muster.queueing.decisions import describe_cycle
@@ -96,7 +96,7 @@ class Engine(JobResizer):
             submission.at,
             submission.run_time,
         )
-        end = template.end if submission.limit is None else End(submission.limit, is_enforced=True)
+        end = template.end if submission.limit is None else EndTime(submission.limit, is_enforced=True)
         checkpoints = self._checkpoints[submission.work] if self._checkpoints else None
         job = SimulatedJob(number, submission, known, workload, end, submission.run_time, checkpoints)
         self._jobs[key] = job
@@ -173,7 +173,7 @@ class Engine(JobResizer):
             self.record.forecast(job.number, wait)
         self._measure_rooms()
 
-    def _apply(self, outcome: cycle.Outcome) -> None:
+    def _apply(self, outcome: cycle.CycleOutcome) -> None:
         for admission in outcome.admitted:
             if admission.workload.growth_of:
                 self._take_growth(admission)

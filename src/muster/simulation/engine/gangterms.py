@@ -8,10 +8,10 @@ from muster.api.jobset import JobSet
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, Bounds
 from muster.controllers.elastic.placement import elastic_bounds
 from muster.controllers.podgroup.gang import find_topology
-from muster.gang.order.ends import End, end_of
+from muster.gang.order.ends import EndTime, end_of
 from muster.gang.topology import TopologyConstraint
 from muster.insight.record.build import record_of
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 from muster.jobs.jobset.children import Children
 from muster.jobs.podgroup.record import KINDS, read
 
@@ -25,7 +25,7 @@ class GangTermsError(ValueError):
         self.why = why
 
 
-def find_end(job: Any) -> End | None:
+def find_end(job: Any) -> EndTime | None:
     """Return when a job ends by its own limits, or as its user expects, from its start; None if that is unknown."""
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
     return end_of(job.metadata, deadline, started=0.0)
@@ -35,7 +35,7 @@ def restarts_whole(job: Any) -> bool:
     """Return whether all pods of a job start again when one is interrupted."""
     if isinstance(job, JobSet):
         children = Children(job)
-        return any(Terms.of(children.job(role, 0)).restarts_whole for role in job.spec.replicated_jobs)
+        return any(JobTerms.of(children.job(role, 0)).restarts_whole for role in job.spec.replicated_jobs)
     return not isinstance(job, Job)
 
 

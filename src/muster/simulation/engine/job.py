@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from muster.api.ours.decisions import Subject
 from muster.api.ours.elastic import Bounds
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.shapes import Shape
 from muster.queueing.model import Assignment, WorkloadInfo
 from muster.queueing.scheduling.runtimes import Traits
@@ -37,7 +37,7 @@ class SimulatedJob(Struct):
     submission: Submission
     known: KnownTemplate
     workload: WorkloadInfo
-    end: End | None
+    end: EndTime | None
     work: float
     checkpoints: Checkpoints | None
     started: float | None = None

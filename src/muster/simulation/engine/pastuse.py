@@ -18,7 +18,7 @@ from muster.queueing.pending.queues import Queues
 from muster.queueing.pending.usage import Accounts, Decay
 from muster.queueing.quota.tree import Tree
 from muster.runtime.objects import key_of
-from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.agenda import EventAgenda, Rank
 
 
 class PastUse:
@@ -29,7 +29,7 @@ class PastUse:
         configuration: Configuration,
         local_queues: Iterable[LocalQueue],
         tree: Tree,
-        agenda: Agenda,
+        agenda: EventAgenda,
         start: datetime,
     ) -> None:
         """Start without any past."""

@@ -20,7 +20,7 @@ from muster.queueing.conditions import put
 from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.workload.eviction import delay_requeue
 from muster.queueing.workload.readiness import find_deadline, read_blocking, settings_for, with_readiness
-from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.agenda import EventAgenda, Rank
 
 Annotations = Mapping[str, str]
 
@@ -123,7 +123,7 @@ class ReadinessWatch:
     def __init__(
         self,
         time_outs: TimeOuts,
-        agenda: Agenda,
+        agenda: EventAgenda,
         start: datetime,
         on_ready: Callable[[str], None],
         on_late: Callable[[str, datetime | None], None],

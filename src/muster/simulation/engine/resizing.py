@@ -9,13 +9,13 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from muster.gang.elastic import Elastic, Waiting, limit_growth, resize
+from muster.gang.elastic import ElasticGang, WaitingGang, limit_growth, resize
 from muster.queueing.elastic import sizing
 from muster.queueing.elastic.growth import grow_by, growth_key
 from muster.queueing.model import Assignment, WorkloadInfo
 from muster.queueing.quota.trial import assume_usage
 from muster.queueing.requests import scale_usage
-from muster.queueing.scheduling.cycle import Admission, Outcome, Preemption
+from muster.queueing.scheduling.cycle import CycleAdmission, CycleOutcome, CyclePreemption
 from muster.queueing.scheduling.nomination import nominate
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.nodes.gangask import GangAsk
@@ -26,7 +26,7 @@ from muster.simulation.engine.running import JobRunner
 class JobResizer(JobRunner):
     """A cluster that resizes elastic jobs."""
 
-    def _note_short(self, outcome: Outcome) -> None:
+    def _note_short(self, outcome: CycleOutcome) -> None:
         """Remember the jobs of a cycle for which others may shrink."""
         if not self._elastic:
             return
@@ -36,7 +36,7 @@ class JobResizer(JobRunner):
             if pending.reason in sizing.SHORT_REASONS:
                 self._short.setdefault(pending.workload.key, False)
 
-    def _shrinks_instead(self, decision: Preemption) -> bool:
+    def _shrinks_instead(self, decision: CyclePreemption) -> bool:
         """Return whether elastic jobs shrink, so that none is evicted. A workload waits in vain for that once."""
         if not self._elastic or decision.workload.growth_of:
             return False
@@ -92,7 +92,7 @@ class JobResizer(JobRunner):
         least = own.bounds.least if own is not None and own.bounds is not None else None
         return sizing.find_smaller_sizes(self._tree, waiting, least, holders, self._fits)
 
-    def _describe_holder(self, job: SimulatedJob) -> sizing.Elastic | None:
+    def _describe_holder(self, job: SimulatedJob) -> sizing.ElasticWorkload | None:
         holder = self._tree.holder(job.workload.key)
         if holder is None or holder.places or job.bounds is None:
             return None
@@ -134,19 +134,19 @@ class JobResizer(JobRunner):
             changed |= self._shrink(job, change.new) if change.new < change.old else self._ask_growth(job, change.new)
         return changed
 
-    def _describe_waiting(self, ask: GangAsk) -> Waiting:
+    def _describe_waiting(self, ask: GangAsk) -> WaitingGang:
         job = self._jobs[ask.key]
         # The nodes that its admission chose are node selectors of its pods.
         shapes = ask.shapes if ask.pins is None else self._asks.count_shapes(job, job.assignment)
-        return Waiting(ask.key, ask.subject.job, ask.criteria.priority, shapes)
+        return WaitingGang(ask.key, ask.subject.job, ask.criteria.priority, shapes)
 
-    def _describe_gang(self, job: SimulatedJob, machines: Machines, *, grow: bool) -> Elastic | None:
+    def _describe_gang(self, job: SimulatedJob, machines: Machines, *, grow: bool) -> ElasticGang | None:
         """Return a gang that asks for nodes, or has some, as one that may be resized."""
         workload, bounds = job.workload, job.bounds
         if workload.places or bounds is None or not (machines.runs(workload.key) or machines.waits(workload.key)):
             return None
         (shape,) = self._asks.count_shapes(job, job.assignment)
-        return Elastic(
+        return ElasticGang(
             workload.key,
             job.known.template.pod_priority,
             workload.created,
@@ -187,7 +187,7 @@ class JobResizer(JobRunner):
         self._queues.add(growth)
         return True
 
-    def _take_growth(self, admission: Admission) -> None:
+    def _take_growth(self, admission: CycleAdmission) -> None:
         """Let a job grow whose additional pods got quota."""
         growth, job = admission.workload, self._jobs[admission.workload.growth_of]
         self._growths.pop(growth.key, None)

@@ -17,7 +17,7 @@ from muster.queueing.convert import list_flavors
 from muster.queueing.model import WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.runtime.objects import key_of
-from muster.simulation.engine.agenda import Agenda
+from muster.simulation.engine.agenda import EventAgenda
 from muster.simulation.engine.changing.changes import Changes
 from muster.simulation.engine.changing.definitions import Definitions
 from muster.simulation.engine.checkpoints import Checkpoints
@@ -32,7 +32,7 @@ from muster.simulation.engine.readiness import ReadinessWatch, TimeOuts
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.engine.templates import Templates
 from muster.simulation.outcome.nodelog import MOST_NODES
-from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.outcome.record import SimulationRecord, Waiting
 from muster.simulation.scenario.model import Spec
 
 
@@ -47,8 +47,8 @@ class SimulatedCluster(ABC):
         spec: Spec,
         site: Site,
         configuration: Configuration,
-        agenda: Agenda,
-        record: Record,
+        agenda: EventAgenda,
+        record: SimulationRecord,
         checkpoints: Sequence[Checkpoints | None] = (),
         decisions: DecisionLog | None = None,
         scope: str = "",

@@ -22,7 +22,7 @@ from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.nodes import HOSTNAME_LABEL, is_ready
 from muster.api.ours.elastic import Bounds
-from muster.api.pods import priority as priority_of
+from muster.api.pods import get_priority as priority_of
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_subdomain
 from muster.api.values.manifests import Manifest
@@ -32,7 +32,7 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.framework import Integration, UnreadableJobError
 from muster.controllers.integrations.priorities import find_class
 from muster.controllers.integrations.table import INTEGRATIONS
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.topology import TopologyConstraint
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
@@ -84,7 +84,7 @@ class JobTemplate(Struct, frozen=True):
 
     workload: kueue.Workload
     local_queue: str
-    end: End | None
+    end: EndTime | None
     pods: tuple[Pod, ...] = ()
     restarts_whole: bool = True
     bounds: Bounds | None = None

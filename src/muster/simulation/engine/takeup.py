@@ -27,7 +27,7 @@ from muster.api.pods import is_finished, job_of
 from muster.api.validation.kueue.workload import validate_create
 from muster.api.values.quantity import QuantityError
 from muster.api.values.selectors import SelectorError
-from muster.gang.order.ends import End, end_of
+from muster.gang.order.ends import EndTime, end_of
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.quota.state import display_name, owner_uids
 from muster.queueing import convert
@@ -173,7 +173,7 @@ class _Reader:
             if place is None or is_variant(workload):
                 continue
             pods = [pod for uid in sorted(uids) for pod in self._pods.get(uid, ())]
-            with _naming("Workload", workload.metadata):
+            with _name_in_errors("Workload", workload.metadata):
                 _require_valid(workload)
                 job = self._read_workload(workload, uids, place, pods)
             yield job
@@ -188,7 +188,7 @@ class _Reader:
         sources = [self._sources[uid] for uid in uids if uid in self._sources]
         own = end_of(workload.metadata, workload.spec.maximum_execution_time_seconds, started=0.0)
         ends = [end for end in (own, *map(find_end, sources)) if end is not None]
-        template = self._make_template(workload, local, min(ends, key=_at, default=None), sources)
+        template = self._make_template(workload, local, min(ends, key=_get_end_time, default=None), sources)
         started = _find_start(pods)
         if isinstance(place, Holds) and not self._site.nodes and started is None:
             admitted = find_true(workload.status.conditions, ADMITTED)
@@ -202,7 +202,7 @@ class _Reader:
             source = self._sources.get(uid)
             if uid in self._owned or source is None:
                 continue
-            with _naming("the pods of", source.metadata):
+            with _name_in_errors("the pods of", source.metadata):
                 job = self._read_job(source, pods)
             yield job
 
@@ -258,7 +258,7 @@ class _Reader:
         return (moment - self._state.at).total_seconds()
 
     def _make_template(
-        self, workload: Workload, local: str, end: End | None, sources: Sequence[Job | JobSet]
+        self, workload: Workload, local: str, end: EndTime | None, sources: Sequence[Job | JobSet]
     ) -> JobTemplate:
         pods = tuple(admit_pod(one.template, self._site.pod_classes) for one in workload.spec.pod_sets)
         bounds = next((its for one in sources if (its := _find_bounds(one)) is not None), None)
@@ -274,7 +274,7 @@ def _find_bounds(job: Job | JobSet) -> Bounds | None:
 
 
 @contextmanager
-def _naming(kind: str, meta: ObjectMeta) -> Iterator[None]:
+def _name_in_errors(kind: str, meta: ObjectMeta) -> Iterator[None]:
     """Name the object of an error of its values."""
     try:
         yield
@@ -303,7 +303,7 @@ def _find_wake(place: Holds | Waits | None) -> datetime | None:
     return place.expected
 
 
-def _at(end: End) -> float:
+def _get_end_time(end: EndTime) -> float:
     return end.at
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from muster.api.config import Configuration
 from muster.controllers.decisionlog import DecisionLog
 from muster.queueing import convert
-from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.agenda import EventAgenda, Rank
 from muster.simulation.engine.changing.changeable import ChangeableEngine
 from muster.simulation.engine.changing.changes import Changes
 from muster.simulation.engine.checkpoints import make_checkpoints
@@ -21,14 +21,14 @@ from muster.simulation.engine.federation.worker import WorkerEngine
 from muster.simulation.engine.refusals import find_elastic_work
 from muster.simulation.engine.site import Site
 from muster.simulation.engine.takeup import read_residents
-from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.outcome.record import SimulationRecord, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds
 from muster.simulation.scenario.reading import STATE_WORK, Reading
 from muster.simulation.scenario.workers import WorkerReading
 
 # Called with the record so far after each moment.
-Progress = Callable[[Record], None]
+Progress = Callable[[SimulationRecord], None]
 
 # After so many moments for each job, in which nothing came or started, nothing ever will.
 _STILL_MOMENTS = 20
@@ -58,8 +58,8 @@ class World:
         """Prepare a scenario. decisions: the log that gets each decision of the cluster, not those of its workers."""
         spec = reading.scenario.spec
         works = [work.name for work in spec.work]
-        self.record = Record(works if reading.state is None else [*works, STATE_WORK])
-        self._agenda = Agenda()
+        self.record = SimulationRecord(works if reading.state is None else [*works, STATE_WORK])
+        self._agenda = EventAgenda()
         self._source = reading.source
         self._changes: Changes | None = None
         self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()

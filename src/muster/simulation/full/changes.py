@@ -8,23 +8,23 @@ from collections.abc import Iterable
 from math import isfinite
 
 from muster.api.core import Node
-from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.agenda import EventAgenda, Rank
 from muster.simulation.engine.changing.changes import Changes
 from muster.simulation.engine.changing.redefinitions import Definition
 from muster.simulation.engine.site import Site
 from muster.simulation.full.cluster import Cluster
 from muster.simulation.full.federation import Line
-from muster.simulation.outcome.record import Record
+from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.scenario.reading import Reading
 
 
 class ClusterChanges:
     """The changes of a scenario that are to come, and the writes of those that happen at this moment."""
 
-    def __init__(self, reading: Reading, site: Site, record: Record) -> None:
+    def __init__(self, reading: Reading, site: Site, record: SimulationRecord) -> None:
         """Plan the first change. record: the record of the jobs, which has the time."""
         self.record = record
-        self._agenda = Agenda()
+        self._agenda = EventAgenda()
         self._changes = Changes(reading, site, self._agenda, self)
         self._nodes: dict[str, Node | None] = {}
         self._emptied: dict[str, None] = {}

@@ -29,7 +29,7 @@ from muster.simulation.full.cluster import Cluster
 from muster.simulation.full.federation import run_federation
 from muster.simulation.full.manifests import Document, UnplayableError, make_manifest, require_playable
 from muster.simulation.full.observer import Observer
-from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.outcome.record import SimulationRecord, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds
 from muster.simulation.scenario.reading import Reading
@@ -69,7 +69,7 @@ class FullEngine:
         """
         spec = reading.scenario.spec
         _refuse_unplayable(reading, site)
-        self.record = Record([work.name for work in spec.work])
+        self.record = SimulationRecord([work.name for work in spec.work])
         self._reading = reading
         self._site = site
         self._configuration = configuration

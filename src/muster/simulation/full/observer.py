@@ -22,7 +22,7 @@ from muster.queueing.model import Usage
 from muster.runtime.control.manager import Manager
 from muster.runtime.objects import key_of, meta_of
 from muster.simulation.full.manifests import read_number
-from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.outcome.record import SimulationRecord, Waiting
 
 _NO_USAGE: Usage = {}
 
@@ -76,7 +76,7 @@ class Observer:
         self,
         manager: Manager,
         integrations: Iterable[Integration[Any]],
-        record: Record,
+        record: SimulationRecord,
         settings: convert.ConversionSettings,
         now: Callable[[], float],
     ) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from muster.cluster.store import MemoryJournal
-from muster.cluster.store.journal import Record
+from muster.cluster.store.journal import JournalRecord
 from muster.runtime.clock import Clock
 
 # How long the store takes to make a batch of writes permanent: as long as a disk.
@@ -19,7 +19,7 @@ class PacedJournal(MemoryJournal):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[JournalRecord]) -> None:
         """Accept the records after a while."""
         del records
         await self._clock.sleep(WRITE_SECONDS)

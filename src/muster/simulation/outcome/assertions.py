@@ -73,7 +73,7 @@ class Assertion(Struct, frozen=True):
         return self.metric in _TIMES
 
 
-class Verdict(Struct, frozen=True):
+class AssertionResult(Struct, frozen=True):
     """Whether an assertion holds. value: what was measured; None if no job could be measured, so that it fails."""
 
     assertion: Assertion
@@ -127,7 +127,7 @@ def _parse_bound(text: str, metric: str) -> float:
         raise AssertionSyntaxError(error.why) from None
 
 
-def judge(assertion: Assertion, jobs: Sequence[JobOutcome]) -> Verdict:
+def judge(assertion: Assertion, jobs: Sequence[JobOutcome]) -> AssertionResult:
     """Return whether an assertion holds of these jobs. One about jobs of which there are none fails."""
     some = [job for job in jobs if all(str(getattr(job, name)) == value for name, value in assertion.filters)]
     if assertion.function == "count":
@@ -136,11 +136,11 @@ def judge(assertion: Assertion, jobs: Sequence[JobOutcome]) -> Verdict:
     metric = _METRICS[assertion.metric]
     values = sorted(value for job in some if (value := metric(job)) is not None)
     if not values:
-        return Verdict(assertion, None, holds=False)
+        return AssertionResult(assertion, None, holds=False)
     if (percentile := _PERCENTILE.fullmatch(assertion.function)) is not None:
         return _compare(assertion, find_percentile(values, float(percentile[1]) / 100))
     return _compare(assertion, _FUNCTIONS[assertion.function](values))
 
 
-def _compare(assertion: Assertion, value: float) -> Verdict:
-    return Verdict(assertion, value, _OPERATORS[assertion.operator](value, assertion.bound))
+def _compare(assertion: Assertion, value: float) -> AssertionResult:
+    return AssertionResult(assertion, value, _OPERATORS[assertion.operator](value, assertion.bound))

@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from muster.simulation.outcome.assertions import Verdict
-from muster.simulation.outcome.student import CONFIDENCE, Estimate
+from muster.simulation.outcome.assertions import AssertionResult
+from muster.simulation.outcome.student import CONFIDENCE, MeanEstimate
 from muster.simulation.outcome.summary import GroupSummary, Summary
 
 SECONDS = "seconds"
 
 
-class Run(Struct, frozen=True):
+class SimulationRun(Struct, frozen=True):
     """What one simulation gave. never: how many jobs could never run."""
 
     variant: str
     seed: int
     summary: Summary
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[AssertionResult]
     never: int
 
 
@@ -41,9 +41,9 @@ class Difference(Struct, frozen=True):
 
     variant: str
     figure: Figure
-    before: Estimate
-    after: Estimate
-    change: Estimate
+    before: MeanEstimate
+    after: MeanEstimate
+    change: MeanEstimate
     beyond_noise: bool | None
 
 
@@ -56,7 +56,7 @@ class Comparison(Struct, frozen=True):
     differences: Sequence[Difference]
 
 
-def compare(runs: Sequence[Run]) -> Comparison:
+def compare(runs: Sequence[SimulationRun]) -> Comparison:
     """Compare variants with the first one, over the seeds with which both were simulated."""
     figures: dict[str, dict[int, Mapping[Figure, float]]] = {}
     for run in runs:
@@ -78,12 +78,12 @@ def _compare(
             if figure in base[seed] and figure in other[seed]
         ]
         if pairs:
-            before, after = (Estimate.of(column) for column in zip(*pairs, strict=True))
-            change = Estimate.of([after - before for before, after in pairs])
+            before, after = (MeanEstimate.of(column) for column in zip(*pairs, strict=True))
+            change = MeanEstimate.of([after - before for before, after in pairs])
             yield Difference(variant, figure, before, after, change, _leaves_out_zero(change))
 
 
-def _leaves_out_zero(change: Estimate) -> bool | None:
+def _leaves_out_zero(change: MeanEstimate) -> bool | None:
     return None if change.low is None or change.high is None else change.low > 0 or change.high < 0
 
 

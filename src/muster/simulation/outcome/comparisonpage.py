@@ -9,7 +9,7 @@ from muster.charts.page import Figure, Section, Tile, render_page
 from muster.charts.plot import draw_legend, draw_table
 from muster.charts.scales import format_span, format_value
 from muster.insight.text import format_quantity
-from muster.simulation.outcome.comparison import SECONDS, Comparison, Difference, Run
+from muster.simulation.outcome.comparison import SECONDS, Comparison, Difference, SimulationRun
 from muster.simulation.outcome.comparison import Figure as Compared
 from muster.simulation.outcome.figures.palette import name_queue
 
@@ -20,7 +20,9 @@ _COLORS: Mapping[bool | None, str] = {True: "0", False: "rest", None: "rest"}
 _WORDS: Mapping[bool | None, str] = {True: "beyond noise", False: "within noise", None: "one seed: unknown"}
 
 
-def render_comparison(comparison: Comparison, runs: Sequence[Run], name_folder: Callable[[str, int], str]) -> str:
+def render_comparison(
+    comparison: Comparison, runs: Sequence[SimulationRun], name_folder: Callable[[str, int], str]
+) -> str:
     """Return the page of a comparison. name_folder: returns where the report of a variant and seed is."""
     first, *others = comparison.variants or [""]
     title = f"Comparison with {first}" if others else f"Seeds of {first}"
@@ -86,7 +88,7 @@ def _make_row(one: Difference) -> tuple[str, ...]:
     return (one.variant, queue, one.figure.name, *values, interval, _WORDS[one.beyond_noise])
 
 
-def _list_runs(runs: Sequence[Run], name_folder: Callable[[str, int], str]) -> Figure:
+def _list_runs(runs: Sequence[SimulationRun], name_folder: Callable[[str, int], str]) -> Figure:
     items = (
         make_element(
             "li", {}, make_element("a", {"href": f"{name_folder(run.variant, run.seed)}/report.html"}, _name_run(run))
@@ -96,7 +98,7 @@ def _list_runs(runs: Sequence[Run], name_folder: Callable[[str, int], str]) -> F
     return Figure("Reports", "The report of each simulation.", make_element("ul", {}, *items), wide=True)
 
 
-def _list_failures(runs: Iterable[Run]) -> Iterator[Markup]:
+def _list_failures(runs: Iterable[SimulationRun]) -> Iterator[Markup]:
     for run in runs:
         for verdict in run.verdicts:
             if not verdict.holds:
@@ -105,7 +107,7 @@ def _list_failures(runs: Iterable[Run]) -> Iterator[Markup]:
             yield make_element("p", {"class": "bad"}, f"{_name_run(run)}: {run.never:,} jobs could never run")
 
 
-def _name_run(run: Run) -> str:
+def _name_run(run: SimulationRun) -> str:
     return f"{run.variant}, seed {run.seed}"
 
 

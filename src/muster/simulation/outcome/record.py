@@ -123,7 +123,7 @@ class QuotaChanges(Sequence[QuotaChange]):
         return QuotaChange(self.times[index], *names, self.amounts[index])
 
 
-class Record:
+class SimulationRecord:
     """The outcomes of all jobs, by the number of each, and every change of used quota.
 
     works: the names of the works. now: the time that the simulation has reached. runs: when jobs ran. nodes: where they

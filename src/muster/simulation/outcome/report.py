@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from muster.api.ours.decisions import Decision
-from muster.simulation.outcome.assertions import Verdict
+from muster.simulation.outcome.assertions import AssertionResult
 from muster.simulation.outcome.fragmentation import FreeRooms
 from muster.simulation.outcome.nodelog import NodeLog
 from muster.simulation.outcome.record import JobOutcome, NodeChange, QuotaChange, Waiting
@@ -33,7 +33,7 @@ class Report(Struct, frozen=True):
     jobs: Sequence[JobOutcome]
     changes: Sequence[QuotaChange]
     waiting: Sequence[Waiting]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[AssertionResult]
     stopped: bool
     timeline: Timeline
     nodes: NodeLog

@@ -12,7 +12,7 @@ CONFIDENCE = 0.95
 _HALVINGS = 100
 
 
-class Estimate(Struct, frozen=True):
+class MeanEstimate(Struct, frozen=True):
     """The mean of some values, one of each seed.
 
     low, high: the ends of its confidence interval; None for one value, of which nothing can be said.
@@ -23,7 +23,7 @@ class Estimate(Struct, frozen=True):
     high: float | None
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Estimate":
+    def of(cls, values: Sequence[float]) -> "MeanEstimate":
         """Return the estimate of some values, at least one."""
         mean = fmean(values)
         if len(values) < 2:

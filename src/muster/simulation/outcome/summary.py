@@ -89,21 +89,21 @@ class Summary(Struct, frozen=True):
 
 def summarize(jobs: Sequence[JobOutcome], changes: Iterable[QuotaChange], seconds: float) -> Summary:
     """Return the summary of a simulation."""
-    queues = {name: _summarize_group(some) for name, some in _group(jobs, attrgetter("queue")).items()}
+    queues = {name: _summarize_group(some) for name, some in _group_jobs(jobs, attrgetter("queue")).items()}
     slowdowns = [one.slowdown.mean for one in queues.values() if one.slowdown is not None]
     return Summary(
         seconds,
         max((job.ended for job in jobs if job.ended is not None), default=0.0),
         _summarize_group(jobs),
         queues,
-        {name: _summarize_group(some) for name, some in _group(jobs, attrgetter("work")).items()},
-        {_name_size(bits): _summarize_group(some) for bits, some in _group(jobs, _find_size).items()},
+        {name: _summarize_group(some) for name, some in _group_jobs(jobs, attrgetter("work")).items()},
+        {_name_size(bits): _summarize_group(some) for bits, some in _group_jobs(jobs, _find_size).items()},
         _measure_use(changes, seconds),
         jain_index(slowdowns),
     )
 
 
-def _group(jobs: Iterable[JobOutcome], by: Callable[[JobOutcome], Any]) -> dict[Any, list[JobOutcome]]:
+def _group_jobs(jobs: Iterable[JobOutcome], by: Callable[[JobOutcome], Any]) -> dict[Any, list[JobOutcome]]:
     return {name: list(some) for name, some in groupby(sorted(jobs, key=by), by)}
 
 

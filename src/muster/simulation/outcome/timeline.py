@@ -8,7 +8,7 @@ from muster.gang import arrays as np
 from muster.gang.arrays import Floats, Ints
 from muster.simulation.outcome.bins import Bins, average_steps, sum_events
 from muster.simulation.outcome.ledgers import QuotaKey, Steps
-from muster.simulation.outcome.record import QuotaChanges, Record
+from muster.simulation.outcome.record import QuotaChanges, SimulationRecord
 
 Series = Sequence[float]
 """A number for each bin."""
@@ -78,7 +78,7 @@ class TimelineRow(Struct, frozen=True):
     waiting: float | None
 
 
-def build_timeline(record: Record) -> Timeline:
+def build_timeline(record: SimulationRecord) -> Timeline:
     """Return the timeline of what was simulated so far."""
     bins = Bins.cover(record.now)
     if not len(bins):
@@ -96,7 +96,7 @@ def build_timeline(record: Record) -> Timeline:
     )
 
 
-def _build_quotas(bins: Bins, record: Record) -> dict[QuotaKey, QuotaSeries]:
+def _build_quotas(bins: Bins, record: SimulationRecord) -> dict[QuotaKey, QuotaSeries]:
     changes, ledger = record.changes(), record.quotas
     keys = {key: number for number, key in enumerate(ledger.keys)}
     times, rows, amounts = _read_use(changes, keys)
@@ -116,11 +116,11 @@ def _build_quotas(bins: Bins, record: Record) -> dict[QuotaKey, QuotaSeries]:
 def _read_use(changes: QuotaChanges, keys: dict[QuotaKey, int]) -> tuple[Floats, Ints, Floats]:
     """Return the changes of used quota by the numbers of keys; keys that have none are numbered."""
     width = len(changes.resource_names)
-    combined = _ints(changes.queues) * width + _ints(changes.resources)
+    combined = _to_ints(changes.queues) * width + _to_ints(changes.resources)
     used, rows = np.unique(combined, return_inverse=True)
     names = ((changes.queue_names[one // width], *changes.resource_names[one % width]) for one in used.tolist())
     numbers = np.array([keys.setdefault(name, len(keys)) for name in names], np.int64)
-    return _floats(changes.times), numbers[rows] if len(used) else rows, _floats(changes.amounts)
+    return _to_floats(changes.times), numbers[rows] if len(used) else rows, _to_floats(changes.amounts)
 
 
 def _find_borrowed(use: tuple[Floats, Ints, Floats], quota: tuple[Floats, Ints, Floats]) -> tuple[Floats, Ints, Floats]:
@@ -146,17 +146,17 @@ def _sum_within(rows: Ints, amounts: Floats) -> Floats:
     return sums
 
 
-def _build_jobs(bins: Bins, record: Record) -> dict[str, JobSeries]:
+def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
     jobs, runs, count = record.columns(), record.runs, len(record.queues)
-    queues, pods = _ints(jobs.queues), _floats(jobs.pods)
-    work = pods * _floats(jobs.run_times)
-    run_jobs, undone = _ints(runs.jobs), _floats(runs.lost)
-    starts, ends, lost = _floats(runs.starts), _floats(runs.ends), ~np.isnan(undone)
-    over, begun = ~np.isnan(ends), _ints(runs.continued) == 0
-    times = np.concatenate((_floats(jobs.submitted), starts[begun], ends[lost]))
+    queues, pods = _to_ints(jobs.queues), _to_floats(jobs.pods)
+    work = pods * _to_floats(jobs.run_times)
+    run_jobs, undone = _to_ints(runs.jobs), _to_floats(runs.lost)
+    starts, ends, lost = _to_floats(runs.starts), _to_floats(runs.ends), ~np.isnan(undone)
+    over, begun = ~np.isnan(ends), _to_ints(runs.continued) == 0
+    times = np.concatenate((_to_floats(jobs.submitted), starts[begun], ends[lost]))
     subjects = np.concatenate((np.arange(len(queues)), run_jobs[begun], run_jobs[lost]))
     signs = np.concatenate((np.ones(len(queues)), -np.ones(int(begun.sum())), np.ones(int(lost.sum()))))
-    sizes = _floats(runs.pods)
+    sizes = _to_floats(runs.pods)
     run_pods = np.concatenate((sizes, sizes[over]))
     running = np.concatenate((starts, ends[over])), np.concatenate((run_jobs, run_jobs[over]))
     running_signs = np.concatenate((np.ones(len(starts)), -np.ones(int(over.sum()))))
@@ -177,13 +177,13 @@ def _build_jobs(bins: Bins, record: Record) -> dict[str, JobSeries]:
     return {queue: JobSeries(*each) for queue, number, each in named if number in present}
 
 
-def _build_demand(bins: Bins, record: Record) -> dict[tuple[str, str], Series]:
+def _build_demand(bins: Bins, record: SimulationRecord) -> dict[tuple[str, str], Series]:
     """Return what running jobs ask for. The amounts of runs are few vectors, each of which many runs share."""
     runs, amounts, queues = record.runs, record.runs.amounts, record.queues
     resources = sorted({resource for demand in amounts for resource, _ in demand})
     table = np.array([[dict(demand).get(one, 0) for one in resources] for demand in amounts], np.float64)
-    starts, ends, demands = _floats(runs.starts), _floats(runs.ends), _ints(runs.demands)
-    rows = _ints(record.columns().queues)[_ints(runs.jobs)]
+    starts, ends, demands = _to_floats(runs.starts), _to_floats(runs.ends), _to_ints(runs.demands)
+    rows = _to_ints(record.columns().queues)[_to_ints(runs.jobs)]
     over = ~np.isnan(ends)
     times, rows = np.concatenate((starts, ends[over])), np.concatenate((rows, rows[over]))
     series: dict[tuple[str, str], Series] = {}
@@ -224,14 +224,14 @@ def scale_amount(resource: str, amount: float) -> float:
 
 
 def _read_steps(steps: Steps) -> tuple[Floats, Ints, Floats]:
-    return _floats(steps.times), _ints(steps.numbers), _floats(steps.amounts)
+    return _to_floats(steps.times), _to_ints(steps.numbers), _to_floats(steps.amounts)
 
 
-def _ints(values: object) -> Ints:
+def _to_ints(values: object) -> Ints:
     return np.array(values, np.int64)
 
 
-def _floats(values: object) -> Floats:
+def _to_floats(values: object) -> Floats:
     return np.array(values, np.float64)
 
 

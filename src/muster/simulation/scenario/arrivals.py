@@ -103,15 +103,15 @@ def _draw_jobs(
             f"{work.name}-{serial}",
             max(0.0, run_time(random)),
             None if limit is None else limit(random),
-            None if size is None else _round(size(random), 1),
-            None if priority is None else _round(priority(random), -MOST),
+            None if size is None else _round_draw(size(random), 1),
+            None if priority is None else _round_draw(priority(random), -MOST),
             user=work.name,
             series=work.name,
             startup=0.0 if startup is None else max(0.0, startup(random)),
         )
 
 
-def _round(value: float, least: int) -> int:
+def _round_draw(value: float, least: int) -> int:
     """Return a drawn number as the API can hold it."""
     return round(max(least, min(value, MOST)))
 

@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from muster.api.core import Node
 from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_seconds
-from muster.simulation.scenario.model import Change, NodeChoice, NodePool, Outage, Scaling, Spec
+from muster.simulation.scenario.model import ClusterChange, NodeChoice, NodePool, Outage, Scaling, Spec
 from muster.simulation.scenario.reading import MOST_NODES, Reading
 
 _WHEN = ("at", "arrivals")
-ACTIONS = tuple(name for name in Change.__struct_fields__ if name not in _WHEN)
+ACTIONS = tuple(name for name in ClusterChange.__struct_fields__ if name not in _WHEN)
 # Changes that may happen at random times; others depend on the order in which they happen.
 _AT_RANDOM = ("lose", "cordon", "drain", "restart")
 _OUTAGES = ("lose", "cordon", "drain")
@@ -48,7 +48,7 @@ def find_largest_size(spec: Spec, pool: NodePool) -> int:
     return max(pool.count, *(one.scale.count for one in spec.changes if one.scale and one.scale.pool == pool.name), 0)
 
 
-def find_action(change: Change) -> tuple[str, Any]:
+def find_action(change: ClusterChange) -> tuple[str, Any]:
     """Return the name of the one action of a change that has been checked, and the action."""
     return next((name, action) for name in ACTIONS if (action := getattr(change, name)) is not None)
 
@@ -68,7 +68,7 @@ def choose_nodes(choice: NodeChoice, nodes: Mapping[str, Node], pools: Mapping[s
     ]
 
 
-def list_times(change: Change) -> list[float]:
+def list_times(change: ClusterChange) -> list[float]:
     """Return when a change with `at` happens, in seconds from the start, in order.
 
     Raises:
@@ -110,7 +110,7 @@ def draw_failures(
         heapq.heapreplace(heap, (at + random.expovariate(1 / (uptime if returns else downtime)), index, not returns))
 
 
-def _draw_moments(reading: Reading, number: int, change: Change, random: Random) -> Iterator[Moment]:
+def _draw_moments(reading: Reading, number: int, change: ClusterChange, random: Random) -> Iterator[Moment]:
     action = find_action(change)[1]
     draw = None if isinstance(action, Scaling) else _make_span(reading, action.lasts)
     if change.arrivals is None:
@@ -141,7 +141,7 @@ def require_changes(reading: Reading) -> None:
             raise reading.source.error(f"spec.changes[{number}]{error.path}", error.why) from None
 
 
-def _require_change(reading: Reading, change: Change) -> None:
+def _require_change(reading: Reading, change: ClusterChange) -> None:
     spec = reading.scenario.spec
     chosen = [name for name in ACTIONS if getattr(change, name) is not None]
     if len(chosen) != 1:
@@ -163,7 +163,7 @@ def _require_change(reading: Reading, change: Change) -> None:
             raise DrawError(".scale.count", f"must be from 0 to {MOST_NODES}")
 
 
-def _require_time(reading: Reading, change: Change, name: str) -> None:
+def _require_time(reading: Reading, change: ClusterChange, name: str) -> None:
     spec = reading.scenario.spec
     if name == "fail":
         if change.at is not None or change.arrivals is not None:

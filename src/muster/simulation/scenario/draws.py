@@ -93,7 +93,7 @@ def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
         DrawError: the value does not say what to draw.
     """
     if not isinstance(value, Distribution):
-        return _always(parse(value))
+        return _draw_constant(parse(value))
     chosen = [name for name in value.__struct_fields__ if getattr(value, name) is not None]
     if len(chosen) != 1:
         raise DrawError("", f"exactly one of {', '.join(value.__struct_fields__)} is needed")
@@ -127,10 +127,10 @@ def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
             raise DrawError("", f"{value.empirical} holds no value")
         return lambda random: random.choice(known)
     assert value.constant is not None, "one of them is set"
-    return _always(parse(value.constant))
+    return _draw_constant(parse(value.constant))
 
 
-def _always(value: float) -> Draw:
+def _draw_constant(value: float) -> Draw:
     return lambda _: value
 
 

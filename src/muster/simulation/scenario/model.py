@@ -98,7 +98,7 @@ class Arrivals(Part, frozen=True):
     weekly: Weekly | None = None
 
 
-class Column(Part, frozen=True):
+class ComputedColumn(Part, frozen=True):
     """A value that is computed from the columns of a table: `(column - minus) * times / per`, in a unit.
 
     times, per: a column or a number. unit: of times ms, s, m, h or d; of amounts a suffix of Kubernetes (m, Mi, Gi).
@@ -114,7 +114,7 @@ class Column(Part, frozen=True):
     separator: str = ""
 
 
-Cell = str | Column
+Cell = str | ComputedColumn
 """A column of a table, by its name, or a value that is computed from columns."""
 
 
@@ -287,7 +287,7 @@ class Scaling(Part, frozen=True):
     count: int
 
 
-class QuotaChange(Part, frozen=True):
+class PlannedQuotaChange(Part, frozen=True):
     """Other quotas of a ClusterQueue or Cohort, by resource. flavor: by default, the only one with the resource."""
 
     cluster_queue: str = ""
@@ -313,7 +313,7 @@ class EngineRestart(Part, frozen=True):
     lasts: str | float = msgspec.field(name="for")
 
 
-class Change(Part, frozen=True):
+class ClusterChange(Part, frozen=True):
     """A change of the cluster; exactly one of the fields after the first two is set.
 
     at: when. arrivals: when, instead, at random or regularly.
@@ -331,7 +331,7 @@ class Change(Part, frozen=True):
     cordon: Outage | None = None
     drain: Outage | None = None
     scale: Scaling | None = None
-    quota: QuotaChange | None = None
+    quota: PlannedQuotaChange | None = None
     stop: QueueStop | None = None
     apply: dict[str, Any] | None = None
     restart: EngineRestart | None = None
@@ -372,7 +372,7 @@ class Spec(Part, frozen=True):
     nodes: tuple[NodePool, ...] = ()
     work: tuple[Work, ...] = ()
     clusters: tuple[WorkerCluster, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ClusterChange, ...] = ()
     assertions: tuple[str, ...] = msgspec.field(default=(), name="assert")
     forecasts: Literal["all", "some", "none"] = "some"
     variants: tuple[Variant, ...] = ()

@@ -38,7 +38,7 @@ def set_value(
     if root in _FIELDS:
         spec = scenario.get("spec")
         return scenario | {"spec": _set(spec if isinstance(spec, dict) else {}, path, value, path)}, documents
-    named = {name: at for at, one in enumerate(documents) if _pluralize(one["kind"]) == root for name in _name(one)}
+    named = {name: at for at, one in enumerate(documents) if _pluralize(one["kind"]) == root for name in _get_name(one)}
     name, rest = _take_step(rest, named, path, f"the name of none of {root}")
     if not rest:
         raise PathError(f"{path}: the field of {name} is missing")
@@ -55,7 +55,7 @@ def _pluralize(kind: str) -> str:
     return name + ("es" if name.endswith(("s", "x", "ch")) else "s")
 
 
-def _name(document: Mapping[str, Any]) -> tuple[str, ...]:
+def _get_name(document: Mapping[str, Any]) -> tuple[str, ...]:
     metadata = document["metadata"]
     name = metadata.get("name") or ""
     return (f"{metadata['namespace']}/{name}", name) if metadata.get("namespace") else (name,)
@@ -102,7 +102,7 @@ def _set(node: Any, rest: str, value: Any, path: str) -> Any:
                 raise _refuse_step(rest, node, path, "no field there")
             return node | {rest: value}
         below = rest[len(key) + 1 :]
-        return node | {key: _set(node[key], below, value, path) if below else _like(node[key], value)}
+        return node | {key: _set(node[key], below, value, path) if below else _convert_like(node[key], value)}
     if isinstance(node, list | tuple):
         names = {}
         for at, item in enumerate(node):
@@ -111,12 +111,12 @@ def _set(node: Any, rest: str, value: Any, path: str) -> Any:
         known = {str(at): at for at in range(len(node))} | names
         key, below = _take_step(rest, known, path, "no item of the list", shown=names)
         at = known[key]
-        item = _set(node[at], below, value, path) if below else _like(node[at], value)
+        item = _set(node[at], below, value, path) if below else _convert_like(node[at], value)
         return [*node[:at], item, *node[at + 1 :]]
     raise PathError(f"{path}: {rest} leads on from a value that has no fields")
 
 
-def _like(before: Any, value: Any) -> Any:
+def _convert_like(before: Any, value: Any) -> Any:
     """Return a value in the form of the one before it: quantities are often texts."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if isinstance(before, str) and is_number else value

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.actions.errors import UserError
-from muster.actions.jobs.scaling import explain_later_sizes, list_size_fields, objection_to, part_of, size
+from muster.actions.jobs.scaling import explain_later_sizes, list_size_fields, make_size_fields, objection_to, part_of
 from muster.api.batch import Job
 from muster.api.jobset import JobSet
 from muster.cli.commands.scale import command
@@ -41,13 +41,13 @@ OF_MPI = {"name": "MUSTER_MPI_IDENTITY", "valueFrom": {"secretKeyRef": {"name": 
     ids=["a gang", "Indexed", "NonIndexed", "a work queue", "a sweep"],
 )
 def test_the_size_of_a_job(subject, workers, patch):
-    assert size(subject, workers) == patch
+    assert make_size_fields(subject, workers) == patch
 
 
 @pytest.mark.parametrize("subject", [job(mode="NonIndexed"), job(parallelism=1)], ids=["NonIndexed", "Indexed"])
 def test_no_more_workers_than_completions(subject):
     with pytest.raises(UserError, match=r"j has 2 completions, and never more workers .* at most 2"):
-        size(subject, 3)
+        make_size_fields(subject, 3)
 
 
 @pytest.mark.parametrize(

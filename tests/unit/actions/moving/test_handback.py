@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts, identify_object
+from muster.actions.moving.clusterstate import Engine, MoveState, RunFacts, identify_object
 from muster.actions.moving.handback import include_extras, plan_handback, remove_our_managers
 from muster.actions.moving.kueuestate import capture_state
 from muster.actions.moving.steps import RefusedError
 from muster.api.config import load
-from muster.install.documents import documents
-from muster.install.options import Options, plain
+from muster.install.documents import make_documents
+from muster.install.options import Options, make_default_configuration
 
-TEXT = plain()
+TEXT = make_default_configuration()
 OPTIONS = Options(TEXT, load(TEXT))
 KUEUE = Engine("kueue-system", "kueue-controller-manager", 0)
 KUEUE_RUNS = Engine("kueue-system", "kueue-controller-manager", 2, ("p",))
@@ -32,12 +32,12 @@ OURS = HOOKS | {"metadata": {"name": "muster-mutating-webhook-configuration"}}
 STATE = capture_state(2, [HOOKS], None, {})
 
 
-def texts(seen: ClusterState, left: tuple[str, ...] = ()) -> list[str]:
+def texts(seen: MoveState, left: tuple[str, ...] = ()) -> list[str]:
     return [step.text for step in plan_handback(seen, OPTIONS, DOCUMENTS, left)]
 
 
 def test_all_of_it_is_in_an_order_in_which_nothing_is_lost() -> None:
-    assert texts(ClusterState([KUEUE], MUSTER, own_webhooks=[OURS], kueue_state=STATE, live=LIVE)) == [
+    assert texts(MoveState([KUEUE], MUSTER, own_webhooks=[OURS], kueue_state=STATE, live=LIVE)) == [
         "delete MutatingWebhookConfiguration muster-mutating-webhook-configuration",
         "delete Deployment kueue-system/muster-controller-manager",
         "wait until the pods of Muster have ended",
@@ -52,20 +52,20 @@ def test_all_of_it_is_in_an_order_in_which_nothing_is_lost() -> None:
 
 
 def test_nothing_is_given_back_while_kueue_runs_already() -> None:
-    assert texts(ClusterState([KUEUE_RUNS], kueue_state=STATE, webhooks=[HOOKS])) == [
+    assert texts(MoveState([KUEUE_RUNS], kueue_state=STATE, webhooks=[HOOKS])) == [
         "wait until Kueue's manager leads", "delete ConfigMap kueue-system/muster-takeover",
     ]  # fmt: skip
-    assert texts(ClusterState([KUEUE_RUNS])) == []
+    assert texts(MoveState([KUEUE_RUNS])) == []
 
 
 def test_what_cert_manager_and_prometheus_were_given_goes_where_it_is_there() -> None:
     extras = [
         one
-        for one in documents(include_extras(OPTIONS))
-        if identify_object(one) not in map(identify_object, documents(OPTIONS))
+        for one in make_documents(include_extras(OPTIONS))
+        if identify_object(one) not in map(identify_object, make_documents(OPTIONS))
     ]
     steps = plan_handback(
-        ClusterState([KUEUE], kueue_state=STATE, live={identify_object(one): one for one in extras}),
+        MoveState([KUEUE], kueue_state=STATE, live={identify_object(one): one for one in extras}),
         OPTIONS,
         extras,
         (),
@@ -88,8 +88,8 @@ def test_what_cert_manager_and_prometheus_were_given_goes_where_it_is_there() ->
     ]
 
 
-@pytest.mark.parametrize("seen", [ClusterState([], kueue_state=STATE), ClusterState([KUEUE], live=LIVE)])
-def test_kueue_is_not_started_without_its_manager_or_its_webhooks(seen: ClusterState) -> None:
+@pytest.mark.parametrize("seen", [MoveState([], kueue_state=STATE), MoveState([KUEUE], live=LIVE)])
+def test_kueue_is_not_started_without_its_manager_or_its_webhooks(seen: MoveState) -> None:
     found = texts(seen)
     assert found[0] == "give back to Kueue what Muster has admitted"
     assert not [text for text in found if "start" in text or "create" in text]
@@ -97,22 +97,22 @@ def test_kueue_is_not_started_without_its_manager_or_its_webhooks(seen: ClusterS
 
 def test_a_deployment_that_is_being_deleted_is_waited_for() -> None:
     deleting = Engine("kueue-system", "muster-controller-manager", 2, ("q",), deleting=True)
-    assert texts(ClusterState([KUEUE], deleting, kueue_state=STATE))[0] == "wait until the pods of Muster have ended"
+    assert texts(MoveState([KUEUE], deleting, kueue_state=STATE))[0] == "wait until the pods of Muster have ended"
 
 
 def test_what_only_muster_runs_is_a_reason() -> None:
     with pytest.raises(RefusedError, match="nothing would run these once Muster is stopped: jobset default/s;"):
-        texts(ClusterState([KUEUE], MUSTER, kueue_state=STATE), ("jobset default/s",))
+        texts(MoveState([KUEUE], MUSTER, kueue_state=STATE), ("jobset default/s",))
 
 
 def test_where_nothing_of_musters_is_there_is_nothing_to_hand_back() -> None:
     with pytest.raises(RefusedError, match="Muster is not installed here"):
-        texts(ClusterState([KUEUE]))
+        texts(MoveState([KUEUE]))
 
 
 def test_two_engines_that_are_to_run_are_a_reason() -> None:
     with pytest.raises(RefusedError, match="are both to run"):
-        texts(ClusterState([KUEUE_RUNS], MUSTER, kueue_state=STATE))
+        texts(MoveState([KUEUE_RUNS], MUSTER, kueue_state=STATE))
 
 
 def test_who_manages_what_is_as_before_muster() -> None:
@@ -124,5 +124,5 @@ def test_who_manages_what_is_as_before_muster() -> None:
 
 
 def test_given_back_once_is_enough() -> None:
-    found = texts(ClusterState([KUEUE], kueue_state=STATE, learned=RunFacts(given_back=True)))
+    found = texts(MoveState([KUEUE], kueue_state=STATE, learned=RunFacts(given_back=True)))
     assert "give back to Kueue what Muster has admitted" not in found

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replaced
 
-from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts
+from muster.actions.moving.clusterstate import Engine, MoveState, RunFacts
 from muster.actions.moving.kueuestate import capture_state, config_map, namespace_patch, service_patch, state_in
 from muster.actions.moving.steps import Install, RefusedError
 from muster.actions.moving.takeover import covers, plan_takeover
 from muster.api.config import load
-from muster.install.options import Options, plain
+from muster.install.options import Options, make_default_configuration
 
-TEXT = plain()
+TEXT = make_default_configuration()
 OPTIONS = Options(TEXT, load(TEXT))
 DOCUMENT: dict[str, Any] = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "m", "namespace": "n"}}
 LIVE = {("ServiceAccount", "n", "m"): DOCUMENT}
@@ -29,12 +29,12 @@ STATE = capture_state(2, [HOOKS], None, {})
 KEEPS = "keep in ConfigMap kueue-system/muster-takeover what the way back needs"
 
 
-def texts(seen: ClusterState, restarting: tuple[str, ...] = ()) -> list[str]:
+def texts(seen: MoveState, restarting: tuple[str, ...] = ()) -> list[str]:
     return [step.text for step in plan_takeover(seen, OPTIONS, [DOCUMENT], restarting)]
 
 
 def test_all_of_it_is_in_an_order_in_which_nothing_is_lost() -> None:
-    assert texts(ClusterState([RUNS], webhooks=[HOOKS])) == [
+    assert texts(MoveState([RUNS], webhooks=[HOOKS])) == [
         "ask the server whether it would take 1 documents of Muster's",
         "keep in ConfigMap kueue-system/muster-takeover what the way back needs",
         "stop Kueue's manager: Deployment kueue-system/kueue-controller-manager from 2 to 0 replicas",
@@ -49,41 +49,39 @@ def test_all_of_it_is_in_an_order_in_which_nothing_is_lost() -> None:
 @pytest.mark.parametrize(
     ("seen", "first"),
     [
-        (ClusterState([RUNS], webhooks=[HOOKS], kueue_state=STATE), "stop Kueue's manager"),
-        (ClusterState([STOPPED], webhooks=[HOOKS], kueue_state=STATE), "see that no engine renews"),
+        (MoveState([RUNS], webhooks=[HOOKS], kueue_state=STATE), "stop Kueue's manager"),
+        (MoveState([STOPPED], webhooks=[HOOKS], kueue_state=STATE), "see that no engine renews"),
         (
-            ClusterState([STOPPED], webhooks=[HOOKS], kueue_state=STATE, learned=RunFacts(lease_free=True)),
+            MoveState([STOPPED], webhooks=[HOOKS], kueue_state=STATE, learned=RunFacts(lease_free=True)),
             "delete Mutating",
         ),
-        (ClusterState([STOPPED], kueue_state=STATE, learned=RunFacts(lease_free=True)), "install Muster"),
+        (MoveState([STOPPED], kueue_state=STATE, learned=RunFacts(lease_free=True)), "install Muster"),
         (
-            ClusterState([STOPPED], kueue_state=STATE, learned=RunFacts(lease_free=True), live=LIVE),
+            MoveState([STOPPED], kueue_state=STATE, learned=RunFacts(lease_free=True), live=LIVE),
             "wait until Muster leads",
         ),
-        (ClusterState([], kueue_state=STATE, learned=RunFacts(lease_free=True)), "install Muster"),
+        (MoveState([], kueue_state=STATE, learned=RunFacts(lease_free=True)), "install Muster"),
     ],
 )  # fmt: skip
-def test_it_goes_on_where_the_cluster_is(seen: ClusterState, first: str) -> None:
+def test_it_goes_on_where_the_cluster_is(seen: MoveState, first: str) -> None:
     assert texts(seen)[0].startswith(first)
 
 
 def test_once_muster_leads_nothing_is_left() -> None:
     done = RunFacts(lease_free=True, muster_leads=True)
-    assert texts(ClusterState([STOPPED], kueue_state=STATE, live=LIVE, learned=done)) == []
+    assert texts(MoveState([STOPPED], kueue_state=STATE, live=LIVE, learned=done)) == []
 
 
 def test_what_was_kept_stays_once_kueue_has_stopped_and_is_renewed_while_it_runs() -> None:
-    assert KEEPS not in texts(ClusterState([STOPPED], webhooks=[OTHERS], kueue_state=STATE))
-    assert KEEPS in texts(ClusterState([RUNS], webhooks=[OTHERS], kueue_state=STATE)), "its webhooks are others now"
+    assert KEEPS not in texts(MoveState([STOPPED], webhooks=[OTHERS], kueue_state=STATE))
+    assert KEEPS in texts(MoveState([RUNS], webhooks=[OTHERS], kueue_state=STATE)), "its webhooks are others now"
 
 
 def test_a_manager_that_runs_again_half_way_loses_nothing_that_was_kept() -> None:
     enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
     before = capture_state(1, [HOOKS, OTHERS], {"spec": {"selector": {"app": "kueue"}}}, enforced)
     changed = OTHERS | {"webhooks": [{"name": "more.kb.io"}]}
-    seen = ClusterState(
-        [RUNS], webhooks=[changed], service={"spec": {"selector": {"app": "muster"}}}, kueue_state=before
-    )
+    seen = MoveState([RUNS], webhooks=[changed], service={"spec": {"selector": {"app": "muster"}}}, kueue_state=before)
     (step,) = [one for one in plan_takeover(seen, OPTIONS, [DOCUMENT], ()) if one.text == KEEPS]
     assert isinstance(step, Install)
     now = state_in(step.documents[0])
@@ -94,29 +92,29 @@ def test_a_manager_that_runs_again_half_way_loses_nothing_that_was_kept() -> Non
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        (ClusterState([RUNS, Engine("other", "kueue", 1)]), "installed more than once"),
+        (MoveState([RUNS, Engine("other", "kueue", 1)]), "installed more than once"),
         (
-            ClusterState([Engine("other", "kueue-controller-manager", 1)]),
+            MoveState([Engine("other", "kueue-controller-manager", 1)]),
             "in namespace other, and the Configuration says",
         ),
-        (ClusterState([]), "no Kueue is here to take over from"),
+        (MoveState([]), "no Kueue is here to take over from"),
     ],
 )  # fmt: skip
-def test_a_place_that_is_not_plain_is_refused(seen: ClusterState, why: str) -> None:
+def test_a_place_that_is_not_plain_is_refused(seen: MoveState, why: str) -> None:
     with pytest.raises(RefusedError, match=why):
         texts(seen)
 
 
 def test_jobs_that_would_start_anew_are_a_reason_until_kueue_has_stopped() -> None:
     with pytest.raises(RefusedError, match=r"2 Jobs that run .*: default/a, default/b; let them end first"):
-        texts(ClusterState([RUNS]), ("default/a", "default/b"))
-    assert texts(ClusterState([STOPPED], kueue_state=STATE), ("default/a",))
+        texts(MoveState([RUNS]), ("default/a", "default/b"))
+    assert texts(MoveState([STOPPED], kueue_state=STATE), ("default/a",))
 
 
 def test_certificates_of_another_program_are_a_reason() -> None:
     text = TEXT + "internalCertManagement: {enable: false}\n"
     with pytest.raises(RefusedError, match="another program makes the certificates"):
-        plan_takeover(ClusterState([RUNS]), replaced(OPTIONS, text=text, settings=load(text)), [DOCUMENT], ())
+        plan_takeover(MoveState([RUNS]), replaced(OPTIONS, text=text, settings=load(text)), [DOCUMENT], ())
 
 
 @pytest.mark.parametrize(

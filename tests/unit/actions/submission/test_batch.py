@@ -10,9 +10,9 @@ from muster.actions.submission.batch import script_call
 from muster.actions.submission.gang import Gang, Role, SlurmScript
 from muster.actions.submission.sweep import Sweep
 from muster.slurm.allocation import Allocation, Trials
-from muster.slurm.batch import Batch
+from muster.slurm.batch import ScriptSettings
 
-SCRIPT = SlurmScript(Batch("train", 2, 4), 77, "muster", "/home/ada")
+SCRIPT = SlurmScript(ScriptSettings("train", 2, 4), 77, "muster", "/home/ada")
 ROLE = Role("workers", ["bash"], 2, cpus="4", memory="2Gi", gpus=1)
 GANG = Gang("train-x", ["bash"], 2, time_limit=600, queue="vision", script=SCRIPT)
 
@@ -25,7 +25,7 @@ def told(gang, role=ROLE):
 def test_a_worker_is_told_of_its_job():
     assert told(GANG) == Allocation(
         id=77,
-        batch=Batch("train", 2, 4),
+        batch=ScriptSettings("train", 2, 4),
         cpus=4,
         hosts="train-x-workers-0-{}.train-x",
         memory=2048,
@@ -55,5 +55,5 @@ def test_a_part_of_a_cpu_is_none_for_a_script(cpus, expected):
 
 
 def test_what_a_user_writes_stays_one_word():
-    gang = dataclasses.replace(GANG, script=SlurmScript(Batch("it's $HOME; %j", output='"%x"'), 1, "muster"))
-    assert told(gang).batch == Batch("it's $HOME; %j", output='"%x"')
+    gang = dataclasses.replace(GANG, script=SlurmScript(ScriptSettings("it's $HOME; %j", output='"%x"'), 1, "muster"))
+    assert told(gang).batch == ScriptSettings("it's $HOME; %j", output='"%x"')

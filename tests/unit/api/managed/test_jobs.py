@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.managed_world import DEFAULT, World
 
-from muster.api.managed.jobs import Arrival, list_arrival_changes, prebuilt_name
+from muster.api.managed.jobs import NewJobChanges, list_arrival_changes, prebuilt_name
 from muster.api.managed.surroundings import Settings
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.values.selectors import parse_label_selector
@@ -19,30 +19,30 @@ ALL = Settings(without_queue=True, selects=parse_label_selector("managed=yes"))
 @pytest.mark.parametrize(
     ("labels", "owned", "dispatchable", "world", "settings", "gets"),
     [
-        ({}, False, True, World(), Settings(), Arrival()),
-        ({}, False, True, World({"other": "cq"}), Settings(), Arrival()),
-        ({}, False, True, DEFAULT, Settings(), Arrival(queue="default", suspend=True)),
-        ({QUEUE: "lq"}, False, True, DEFAULT, Settings(), Arrival(suspend=True)),
-        ({QUEUE: "lq"}, False, True, World(), Settings(), Arrival(suspend=True)),
+        ({}, False, True, World(), Settings(), NewJobChanges()),
+        ({}, False, True, World({"other": "cq"}), Settings(), NewJobChanges()),
+        ({}, False, True, DEFAULT, Settings(), NewJobChanges(queue="default", suspend=True)),
+        ({QUEUE: "lq"}, False, True, DEFAULT, Settings(), NewJobChanges(suspend=True)),
+        ({QUEUE: "lq"}, False, True, World(), Settings(), NewJobChanges(suspend=True)),
         (
             {},
             False,
             True,
             World({"default": "cq"}, {"managed": "yes"}),
             SELECTS,
-            Arrival(queue="default", suspend=True),
+            NewJobChanges(queue="default", suspend=True),
         ),
-        ({}, False, True, DEFAULT, SELECTS, Arrival()),
-        ({QUEUE: "lq"}, False, True, DEFAULT, SELECTS, Arrival()),
-        ({}, False, True, World(labels={"managed": "yes"}), ALL, Arrival(suspend=True)),
-        ({}, False, True, World(), ALL, Arrival()),
+        ({}, False, True, DEFAULT, SELECTS, NewJobChanges()),
+        ({QUEUE: "lq"}, False, True, DEFAULT, SELECTS, NewJobChanges()),
+        ({}, False, True, World(labels={"managed": "yes"}), ALL, NewJobChanges(suspend=True)),
+        ({}, False, True, World(), ALL, NewJobChanges()),
         (
             {},
             True,
             True,
             World({"default": "cq"}, parent=ObjectMeta(uid="p", labels={QUEUE: "lq"})),
             Settings(),
-            Arrival(),
+            NewJobChanges(),
         ),
         (
             {},
@@ -50,7 +50,7 @@ ALL = Settings(without_queue=True, selects=parse_label_selector("managed=yes"))
             True,
             World({"default": "cq"}, parent=ObjectMeta(uid="p")),
             Settings(),
-            Arrival(),
+            NewJobChanges(),
         ),
         (
             {QUEUE: "lq"},
@@ -58,16 +58,23 @@ ALL = Settings(without_queue=True, selects=parse_label_selector("managed=yes"))
             True,
             World(classes=("default",)),
             Settings(),
-            Arrival(priority_class="default", suspend=True),
+            NewJobChanges(priority_class="default", suspend=True),
         ),
-        ({QUEUE: "lq", CLASS: "mine"}, False, True, World(classes=("default",)), Settings(), Arrival(suspend=True)),
+        (
+            {QUEUE: "lq", CLASS: "mine"},
+            False,
+            True,
+            World(classes=("default",)),
+            Settings(),
+            NewJobChanges(suspend=True),
+        ),
         (
             {QUEUE: "lq"},
             False,
             True,
             World(classes=("default",)),
             Settings(default_priority=False),
-            Arrival(suspend=True),
+            NewJobChanges(suspend=True),
         ),
         (
             {QUEUE: "lq"},
@@ -75,7 +82,7 @@ ALL = Settings(without_queue=True, selects=parse_label_selector("managed=yes"))
             True,
             World({"lq": "far"}, elsewhere=("far",)),
             Settings(),
-            Arrival(suspend=True, elsewhere=True),
+            NewJobChanges(suspend=True, elsewhere=True),
         ),
         (
             {QUEUE: "lq"},
@@ -83,7 +90,7 @@ ALL = Settings(without_queue=True, selects=parse_label_selector("managed=yes"))
             False,
             World({"lq": "far"}, elsewhere=("far",)),
             Settings(),
-            Arrival(suspend=True),
+            NewJobChanges(suspend=True),
         ),
     ],
     ids=[
@@ -118,20 +125,20 @@ def owned_by(kind, api_version):
 @pytest.mark.parametrize(
     ("owner", "labels", "settings", "gets"),
     [
-        (owned_by("JobSet", "jobset.x-k8s.io/v1alpha2"), {}, Settings(), Arrival()),
-        (owned_by("JobSet", "jobset.x-k8s.io/v1alpha2"), {QUEUE: "lq"}, Settings(), Arrival(suspend=True)),
+        (owned_by("JobSet", "jobset.x-k8s.io/v1alpha2"), {}, Settings(), NewJobChanges()),
+        (owned_by("JobSet", "jobset.x-k8s.io/v1alpha2"), {QUEUE: "lq"}, Settings(), NewJobChanges(suspend=True)),
         (
             owned_by("JobSet", "jobset.x-k8s.io/v1alpha2"),
             {},
             Settings(without_queue=True),
-            Arrival("default", suspend=True),
+            NewJobChanges("default", suspend=True),
         ),
-        (owned_by("CronJob", "batch/v1"), {}, Settings(), Arrival("default", suspend=True)),
+        (owned_by("CronJob", "batch/v1"), {}, Settings(), NewJobChanges("default", suspend=True)),
         (
             OwnerReference(api_version="example.com/v1", kind="Run", name="x", uid="x"),
             {},
             Settings(),
-            Arrival("default", suspend=True),
+            NewJobChanges("default", suspend=True),
         ),
     ],
     ids=["not drawn", "its own word", "all jobs are managed", "a CronJob leaves its Jobs alone", "only owned, not run"],
@@ -144,8 +151,8 @@ def test_a_job_that_another_controller_runs_is_not_drawn_into_the_default_queue(
 @pytest.mark.parametrize(
     ("parent", "gets"),
     [
-        pytest.param(ObjectMeta(uid="x"), Arrival(), id="JobSets queue"),
-        pytest.param(None, Arrival(suspend=True), id="JobSets do not queue here"),
+        pytest.param(ObjectMeta(uid="x"), NewJobChanges(), id="JobSets queue"),
+        pytest.param(None, NewJobChanges(suspend=True), id="JobSets do not queue here"),
     ],
 )
 def test_the_queue_of_a_job_that_a_jobset_makes_means_nothing_where_jobsets_queue(parent, gets):

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from muster.api.kueue import PodSetTopologyRequest
-from muster.api.managed.topology import problems, topology_request
+from muster.api.managed.topology import topology_request, validate_annotations
 
 PREFIX = "kueue.x-k8s.io/podset-"
 
@@ -89,7 +89,7 @@ def test_what_pods_ask_for(said, expected):
     ],
 )
 def test_what_is_wrong(said, expected):
-    found = list(problems("metadata.annotations", annotations(**said), 8))
+    found = list(validate_annotations("metadata.annotations", annotations(**said), 8))
     assert len(found) == len(expected)
     for problem, part in zip(found, expected, strict=True):
         assert part in str(problem)

@@ -126,6 +126,6 @@ def test_lengths_are_bytes() -> None:
 
 
 def test_a_prefix_may_end_with_a_dash() -> None:
-    assert names.prefix(names.dns_subdomain, "job-") == ()
-    assert names.prefix(names.dns_subdomain, "-") != ()
-    assert names.prefix(names.dns_subdomain, "Job-") != ()
+    assert names.check_prefix(names.dns_subdomain, "job-") == ()
+    assert names.check_prefix(names.dns_subdomain, "-") != ()
+    assert names.check_prefix(names.dns_subdomain, "Job-") != ()

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api.defaults.volcano import default_volcano_job
-from muster.api.validation.volcano import validate_create, validate_status_update, validate_update, warnings
+from muster.api.validation.volcano import list_warnings, validate_create, validate_status_update, validate_update
 from muster.api.volcano import Job
 
 LONG = "a" * 64
@@ -153,4 +153,4 @@ def test_a_job_can_grow_and_shrink_and_nothing_else() -> None:
 )
 def test_what_does_nothing_here_is_said(spec: dict[str, Any], said: list[str]) -> None:
     tasks = spec.pop("tasks", [task()])
-    assert [warning.partition(": ")[0] for warning in warnings(job(*tasks, **spec), {"volcano"})] == said
+    assert [warning.partition(": ")[0] for warning in list_warnings(job(*tasks, **spec), {"volcano"})] == said

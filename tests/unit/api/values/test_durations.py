@@ -73,7 +73,7 @@ def test_format(nanoseconds: Any, text: Any) -> None:
 
 
 def test_seconds() -> None:
-    assert durations.seconds("1m30s") == 90.0
+    assert durations.parse_seconds("1m30s") == 90.0
 
 
 @given(st.integers(-(2**63) + 1, 2**63 - 1))

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from muster.api.values.quantity import (
     QuantityError,
-    amount,
-    canonical,
     format_amount,
-    milli,
+    format_canonical,
     parse,
+    parse_amount,
+    parse_thousandths,
+    parse_whole_units,
     rounded_up_to_milli,
-    value,
 )
 
 
@@ -131,7 +131,7 @@ def test_parse_refuses(text: Any, sentence: Any) -> None:
     ],
 )
 def test_canonical(quantity: Any, text: Any) -> None:
-    assert canonical(quantity) == text
+    assert format_canonical(quantity) == text
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_canonical(quantity: Any, text: Any) -> None:
     ],
 )
 def test_rounding_is_up(quantity: Any, in_milli: Any, in_units: Any) -> None:
-    assert (milli(quantity), value(quantity)) == (in_milli, in_units)
+    assert (parse_thousandths(quantity), parse_whole_units(quantity)) == (in_milli, in_units)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def test_rounding_is_up(quantity: Any, in_milli: Any, in_units: Any) -> None:
     ],
 )
 def test_amounts_and_back(resource: Any, quantity: Any, number: Any, text: Any) -> None:
-    assert amount(resource, quantity) == number
+    assert parse_amount(resource, quantity) == number
     assert format_amount(resource, number) == text
-    assert amount(resource, text) == number
+    assert parse_amount(resource, text) == number
 
 
 def test_requests_are_kept_in_thousandths() -> None:
@@ -183,21 +183,21 @@ _NUMBERS = st.from_regex(r"\A[+-]?[0-9]{1,12}(\.[0-9]{0,6})?\Z")
 @given(_NUMBERS, _SUFFIXES)
 def test_canonical_form_says_the_same_and_is_final(number: Any, suffix: Any) -> None:
     text = number + suffix
-    once = canonical(text)
+    once = format_canonical(text)
     assert parse(once) == parse(text)
-    assert canonical(once) == once
+    assert format_canonical(once) == once
 
 
 @given(_NUMBERS, _SUFFIXES)
 def test_units_are_the_ceiling(number: Any, suffix: Any) -> None:
     exact = parse(number + suffix)
-    assert value(number + suffix) - 1 < exact <= value(number + suffix)
-    assert milli(number + suffix) - 1 < exact * 1000 <= milli(number + suffix)
+    assert parse_whole_units(number + suffix) - 1 < exact <= parse_whole_units(number + suffix)
+    assert parse_thousandths(number + suffix) - 1 < exact * 1000 <= parse_thousandths(number + suffix)
 
 
 @given(st.sampled_from(["cpu", "memory", "example.com/tpu"]), st.integers(0, 2**62))
 def test_every_amount_has_a_text(resource: Any, number: Any) -> None:
-    assert amount(resource, format_amount(resource, number)) == number
+    assert parse_amount(resource, format_amount(resource, number)) == number
 
 
 @given(st.text(max_size=20))

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli.commands.simulate import command
-from muster.simulation.outcome.record import Record
+from muster.simulation.outcome.record import SimulationRecord
 
 SCENARIO = """
 apiVersion: muster.dev/v1alpha1
@@ -35,13 +35,13 @@ def file(tmp_path: Path) -> Path:
 
 def test_an_interrupt_stops_between_two_moments(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupt comes before the first start is recorded. The report has that start, and no later job."""
-    record_start = Record.start
+    record_start = SimulationRecord.start
 
-    def start(record: Record, *values: Any) -> None:
+    def start(record: SimulationRecord, *values: Any) -> None:
         signal.raise_signal(signal.SIGINT)
         record_start(record, *values)
 
-    monkeypatch.setattr(Record, "start", start)
+    monkeypatch.setattr(SimulationRecord, "start", start)
     done = CliRunner().invoke(command, [str(file), "--report", str(file.parent / "out")])
     assert done.exit_code == 130
     assert "stopped after 0s of virtual time" in done.stderr

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import click
 import pytest
 
-from muster.cli.names.moments import moment
+from muster.cli.names.moments import parse_moment
 
 ZONE = timezone(timedelta(hours=2))
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=ZONE)
@@ -24,7 +24,7 @@ NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=ZONE)
     ],
 )
 def test_moments_as_people_write_them(text: str, expected: datetime) -> None:
-    assert moment(text, NOW) == expected
+    assert parse_moment(text, NOW) == expected
 
 
 NO_MOMENTS = ["", "2", "2 h", "-2h", "999999w", "٢h", "now-ish", "2026-13-01", "1h" * 100_000 + "x"]
@@ -33,4 +33,4 @@ NO_MOMENTS = ["", "2", "2 h", "-2h", "999999w", "٢h", "now-ish", "2026-13-01", 
 @pytest.mark.parametrize("text", NO_MOMENTS)
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="no moment"):
-        moment(text, NOW)
+        parse_moment(text, NOW)

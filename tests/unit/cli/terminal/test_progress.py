@@ -6,7 +6,7 @@ import pytest
 
 from muster.cli.terminal.progress import Progress
 from muster.insight.jobs.state import JobState
-from muster.insight.jobs.tally import Tally
+from muster.insight.jobs.tally import WorkerCounts
 from muster.insight.jobs.trials import TrialCount
 from muster.insight.quota.state import QuotaState
 
@@ -88,6 +88,11 @@ def test_what_is_said(workers, states, said):
 def test_how_far_workers_are_is_shown_while_some_of_several_run():
     shown: list[tuple[str, str]] = []
     progress = Progress("j", 1, lambda _line: None, lambda name, text: shown.append((name, text)))
-    for counted in (Tally(2, 0, 0, 0), Tally(2, 1, 1, 0), Tally(2, 0, 0, 2), Tally(1, 1, 1, 0)):
+    for counted in (
+        WorkerCounts(2, 0, 0, 0),
+        WorkerCounts(2, 1, 1, 0),
+        WorkerCounts(2, 0, 0, 2),
+        WorkerCounts(1, 1, 1, 0),
+    ):
         progress.count(counted)
     assert shown == [("j", ""), ("j", "1 of 2 workers run"), ("j", ""), ("j", "")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cli.terminal.screen import _plain, fit_lines
+from muster.cli.terminal.screen import _make_plain, fit_lines
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ def test_a_picture_has_no_more_lines_than_the_terminal(text: str, note: str, hei
 
 
 def test_what_a_job_says_moves_no_cursor() -> None:
-    assert _plain("ä \x1b[2J\x07\u202e日", 80) == "ä \ufffd[2J\ufffd\ufffd日"
+    assert _make_plain("ä \x1b[2J\x07\u202e日", 80) == "ä \ufffd[2J\ufffd\ufffd日"
 
 
 def test_a_line_ends_at_the_edge() -> None:
-    assert [_plain("NAME  STATE", width) for width in (0, 6, 80)] == ["", "NAME  ", "NAME  STATE"]
-    assert _plain("x" * 1_000_000, 40) == "x" * 40
+    assert [_make_plain("NAME  STATE", width) for width in (0, 6, 80)] == ["", "NAME  ", "NAME  STATE"]
+    assert _make_plain("x" * 1_000_000, 40) == "x" * 40

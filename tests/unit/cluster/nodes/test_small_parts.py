@@ -12,13 +12,13 @@ import pytest
 from muster.cluster.nodes import node_object, shims
 from muster.cluster.nodes.agent import list_offered_resources
 from muster.cluster.nodes.container import probes
-from muster.cluster.nodes.container.probes import Tally
+from muster.cluster.nodes.container.probes import ProbeResult
 from muster.cluster.nodes.disk import removal
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
 from muster.cluster.nodes.gpus.device import NVIDIA, Gpu
 from muster.cluster.nodes.machine import machine
 from muster.cluster.nodes.pod import admission
-from muster.cluster.nodes.shims import Record
+from muster.cluster.nodes.shims import ShimRecord
 from muster.cluster.nodes.wire import pod_status_patch, to_wire
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,8 +39,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 )
 def test_a_probe_counts_equal_outcomes_in_a_row(make_pod, outcomes, thresholds, results):
     pod = make_pod({"containers": [{"name": "main", "readinessProbe": thresholds}]})
-    probe = probes.of(pod.spec.containers[0])[probes.READINESS]
-    tally, found = Tally(), []
+    probe = probes.list_probes(pod.spec.containers[0])[probes.READINESS]
+    tally, found = ProbeResult(), []
     for outcome in outcomes:
         tally = tally.after(probe, passed=outcome == "+")
         found.append(tally.result)
@@ -119,17 +119,17 @@ def test_only_what_changed_is_written(make_pod):
 
 
 def test_node_conditions_keep_their_times():
-    first = node_object.conditions((), NOW)
+    first = node_object.make_conditions((), NOW)
     later = NOW + timedelta(minutes=1)
-    second = node_object.conditions(first, later, full_disk="the disk of /srv is full")
-    assert node_object.same(first, node_object.conditions(first, later))
-    assert not node_object.same(first, second)
+    second = node_object.make_conditions(first, later, full_disk="the disk of /srv is full")
+    assert node_object.is_same(first, node_object.make_conditions(first, later))
+    assert not node_object.is_same(first, second)
     times = {c.type: (c.status, c.last_transition_time, c.last_heartbeat_time) for c in second}
     assert times["Ready"] == ("True", NOW, later)
     assert times["DiskPressure"] == ("True", later, later)
     said = {c.type: c.message for c in second}["DiskPressure"]
     assert said == "kubelet has disk pressure: the disk of /srv is full"
-    down = node_object.conditions(second, later, problem="node is shutting down")
+    down = node_object.make_conditions(second, later, problem="node is shutting down")
     assert [(c.status, c.reason, c.message) for c in down if c.type == "Ready"] == [
         ("False", "KubeletNotReady", "node is shutting down")
     ]
@@ -138,7 +138,7 @@ def test_node_conditions_keep_their_times():
 def test_nodes_that_share_a_machine_share_it_fairly():
     three = tuple(Gpu(NVIDIA, number) for number in range(3))
     whole = machine.Machine("host", 4000, 1 << 30, 1 << 40, three)
-    parts = [machine.part(whole, number, 2) for number in range(2)]
+    parts = [machine.take_part(whole, number, 2) for number in range(2)]
     assert [part.gpus for part in parts] == [(three[0], three[2]), (three[1],)]
     assert list_offered_resources(parts[1], {"memory": "1Mi"}) == {
         "cpu": "2",
@@ -147,7 +147,7 @@ def test_nodes_that_share_a_machine_share_it_fairly():
         "pods": "500",
         "nvidia.com/gpu": "1",
     }
-    assert list_offered_resources(machine.part(whole, 0, 3), {})["cpu"] == "1333m"
+    assert list_offered_resources(machine.take_part(whole, 0, 3), {})["cpu"] == "1333m"
 
 
 @pytest.mark.parametrize(("named", "offers"), [("1", "1"), ("2", "2"), ("3", "2"), ("0", "0")])
@@ -305,7 +305,7 @@ def test_an_odd_record_is_of_a_pod_whose_uid_is_known(storage, what):
 def test_an_odd_state_is_of_an_attempt_of_which_nothing_is_known(storage, what):
     directory = storage.of("uid-1").begin("main", 0)
     put(directory / "state", what)
-    assert shims.read_record(directory) == Record()
+    assert shims.read_record(directory) == ShimRecord()
     assert shims.find(directory) is None
     assert not shims.is_alive(directory)
 

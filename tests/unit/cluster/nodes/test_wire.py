@@ -92,13 +92,13 @@ def test_a_nodes_status_is_what_the_node_wrote_whatever_it_was(*, gpu_problem: s
         capacity={"cpu": "4", "nvidia.com/gpu": "2"},
         allocatable={"cpu": "4", "nvidia.com/gpu": "2"},
         addresses=(NodeAddress(type="InternalIP", address="10.0.0.1"), NodeAddress(type="Hostname", address="old")),
-        conditions=(others, *node_object.conditions((), NOW, gpu_problem="ill" if had_gpus else None)),
+        conditions=(others, *node_object.make_conditions((), NOW, gpu_problem="ill" if had_gpus else None)),
     )
     after = NodeStatus(
         capacity={"cpu": "3"},
         allocatable={"cpu": "2"},
         addresses=(NodeAddress(type="Hostname", address="new"),),
-        conditions=node_object.conditions(before.conditions, NOW, gpu_problem=gpu_problem),
+        conditions=node_object.make_conditions(before.conditions, NOW, gpu_problem=gpu_problem),
     )
     found = written_to_node(before, after)
     assert (found.capacity, found.allocatable, found.addresses) == (after.capacity, after.allocatable, after.addresses)

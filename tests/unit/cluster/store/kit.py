@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.cluster.store import Delete, Entry, Header, Journal, Key, Put, Store
-from muster.cluster.store.journal import Record
+from muster.cluster.store.journal import JournalRecord
 
 
 def header_of(resource: str, body: bytes) -> Header:
@@ -43,7 +43,7 @@ class Faulty:
         self.gate.set()
         self.batches: list[int] = []  # their sizes
 
-    async def append(self, records: Sequence[Record]) -> None:
+    async def append(self, records: Sequence[JournalRecord]) -> None:
         self.batches.append(len(records))
         await self.gate.wait()
         if self.failures:

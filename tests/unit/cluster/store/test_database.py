@@ -19,7 +19,7 @@ from muster.cluster.store.database import COMPACT_REVISIONS, PAGE_BYTES, RESERVE
 from muster.cluster.store.directory import DataDirectory
 from muster.cluster.store.integrity.acceptance import admit
 from muster.cluster.store.integrity.inspection import Contents
-from muster.cluster.store.journal import Record
+from muster.cluster.store.journal import JournalRecord
 from muster.cluster.store.sqlite import SWITCH_SECONDS
 
 
@@ -42,8 +42,10 @@ def database(directory: DataDirectory) -> Iterator[Database]:
     database.close()
 
 
-def record(key: Key, revision: int, previous: int | None = None, *, deleted: bool = False, size: int = 10) -> Record:
-    return Record(revision, key, deleted, previous, b"x" * size)
+def record(
+    key: Key, revision: int, previous: int | None = None, *, deleted: bool = False, size: int = 10
+) -> JournalRecord:
+    return JournalRecord(revision, key, deleted, previous, b"x" * size)
 
 
 def rows(database: Database) -> list[int]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from muster.cluster.store.history import FILE, MOST_AT_ONCE, HistoryError, HistoryFile, Question, Row
+from muster.cluster.store.history import FILE, MOST_AT_ONCE, HistoryError, HistoryFile, HistoryQuery, Row
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FOR_EVER = {"oldest": 0, "most": 1_000_000}
@@ -44,26 +44,26 @@ def numbers(found):
 def test_the_newest_end_comes_first_and_a_run_has_one_row(file):
     file.put([row(1), row(3), row(2)], **FOR_EVER)
     file.put([row(2)._replace(body=b"22")], **FOR_EVER)
-    assert numbers(file.ask(Question())) == [3, 22, 1]
+    assert numbers(file.ask(HistoryQuery())) == [3, 22, 1]
     assert file.known(["u00001", "other"]) == {"u00001"}
 
 
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        (Question(namespace="lab"), [5]),
-        (Question(owner="bob"), [4]),
-        (Question(queue="r"), [3]),
-        (Question(states=("Failed", "Deleted")), [2, 1]),
-        (Question(states=("Failed",), owner="bob"), []),
-        (Question(names=("train-1", "eval-*")), [6, 1]),
-        (Question(names=("train-[!1]",), states=("Failed",)), [2]),
-        (Question(since=450), [6, 5, 4]),
-        (Question(since=451), [6, 5]),
-        (Question(until=300), [2, 1]),
-        (Question(since=250, until=301), [3, 2]),
-        (Question(limit=2), [6, 5]),
-        (Question(limit=0), []),
+        (HistoryQuery(namespace="lab"), [5]),
+        (HistoryQuery(owner="bob"), [4]),
+        (HistoryQuery(queue="r"), [3]),
+        (HistoryQuery(states=("Failed", "Deleted")), [2, 1]),
+        (HistoryQuery(states=("Failed",), owner="bob"), []),
+        (HistoryQuery(names=("train-1", "eval-*")), [6, 1]),
+        (HistoryQuery(names=("train-[!1]",), states=("Failed",)), [2]),
+        (HistoryQuery(since=450), [6, 5, 4]),
+        (HistoryQuery(since=451), [6, 5]),
+        (HistoryQuery(until=300), [2, 1]),
+        (HistoryQuery(since=250, until=301), [3, 2]),
+        (HistoryQuery(limit=2), [6, 5]),
+        (HistoryQuery(limit=0), []),
     ],
 )
 def test_what_is_asked_for_is_found(file, question, expected):
@@ -78,7 +78,7 @@ def test_a_long_answer_goes_on_where_it_was_cut(file):
     found: list[int] = []
     after, answers = None, 0
     while answers == 0 or after is not None:
-        answer = file.ask(Question(limit=10**9, after=after))
+        answer = file.ask(HistoryQuery(limit=10**9, after=after))
         found, after, answers = found + numbers(answer), answer.more, answers + 1
     assert answers == 3
     assert found == list(reversed(range(2 * MOST_AT_ONCE + 5)))
@@ -86,9 +86,9 @@ def test_a_long_answer_goes_on_where_it_was_cut(file):
 
 def test_what_is_old_or_too_many_is_forgotten(file):
     file.put([row(number) for number in range(10)], oldest=0, most=5)
-    assert numbers(file.ask(Question())) == [9, 8, 7, 6, 5]
+    assert numbers(file.ask(HistoryQuery())) == [9, 8, 7, 6, 5]
     file.put([], oldest=750, most=5)
-    assert numbers(file.ask(Question())) == [9, 8, 7]
+    assert numbers(file.ask(HistoryQuery())) == [9, 8, 7]
 
 
 def test_what_is_too_many_is_known_without_counting_again(file, path):
@@ -97,14 +97,14 @@ def test_what_is_too_many_is_known_without_counting_again(file, path):
     file.put([row(9), row(10), row(10), row(11)], oldest=0, most=12)
     with pytest.raises(HistoryError):
         file.put([row(12), row(13)._replace(name=None)], oldest=0, most=12)
-    assert numbers(file.ask(Question())) == list(range(11, -1, -1))
+    assert numbers(file.ask(HistoryQuery())) == list(range(11, -1, -1))
     file.put([row(14), row(0)], oldest=100, most=12)
     file.put([row(15)], oldest=0, most=12)
-    assert numbers(file.ask(Question())) == [15, 14, *range(11, 1, -1)][:12]
+    assert numbers(file.ask(HistoryQuery())) == [15, 14, *range(11, 1, -1)][:12]
     file.close()
     again = HistoryFile(path, NOW)
     again.put([row(16)], oldest=0, most=3)
-    assert numbers(again.ask(Question())) == [16, 15, 14]
+    assert numbers(again.ask(HistoryQuery())) == [16, 15, 14]
     again.close()
 
 
@@ -115,7 +115,7 @@ def test_it_is_there_at_the_next_start(path, file):
     file.close()
     for each in (path, copy):
         again = HistoryFile(each, NOW)
-        assert (numbers(again.ask(Question())), again.aside) == ([1], "")
+        assert (numbers(again.ask(HistoryQuery())), again.aside) == ([1], "")
         again.close()
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -127,7 +127,7 @@ def test_one_that_is_damaged_is_put_aside(path, content):
     assert "history.db-2026-01-01T000000" in file.aside
     assert path.with_name("history.db-2026-01-01T000000").read_bytes() == content
     file.put([row(1)], **FOR_EVER)
-    assert numbers(file.ask(Question())) == [1]
+    assert numbers(file.ask(HistoryQuery())) == [1]
     file.close()
 
 
@@ -148,7 +148,7 @@ def test_a_row_that_is_damaged_is_left_out(path, file):
         connection.execute("UPDATE runs SET body = x'00' WHERE uid = 'u00001'")
     connection.close()
     again = HistoryFile(path, NOW)
-    assert numbers(again.ask(Question())) == [2]
+    assert numbers(again.ask(HistoryQuery())) == [2]
     again.close()
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.cluster.store.kit import header_of, key, put
 
 from muster.cluster.store import MemoryJournal, StorageFull, Store, keep_compacted
-from muster.cluster.store.journal import History, Record
+from muster.cluster.store.journal import History, JournalRecord
 from muster.cluster.store.store import PAST_BYTES
 from muster.cluster.store.upkeep import KEEP_BYTES, KEEP_REVISIONS
 from muster.runtime.clock import VirtualClock, run_virtual
@@ -87,7 +87,7 @@ def test_many_changes_are_not_kept_so_long() -> None:
 
 def test_changes_from_before_the_start_are_kept_for_a_minute() -> None:
     journal = Compactions()
-    journal.history = History([Record(1, key("a"), False, None, put(key("a")).encode(1))], compacted=0)
+    journal.history = History([JournalRecord(1, key("a"), False, None, put(key("a")).encode(1))], compacted=0)
 
     async def test(store: Store, journal: Compactions) -> None:
         assert (store.oldest, store.revision) == (0, 1)

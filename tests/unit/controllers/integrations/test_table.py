@@ -6,7 +6,7 @@ import pytest
 from muster.api.config import DEFAULT, EMBEDDED
 from muster.api.config.frameworks import BUILT_IN, FRAMEWORKS, UNHANDLED
 from muster.api.config.types import Integrations
-from muster.cluster.apiserver.registry.builtin import builtin
+from muster.cluster.apiserver.registry.builtin import make_builtin_resources
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.controllers.integrations.serving.kinds import SERVING
 from muster.controllers.integrations.table import (
@@ -28,7 +28,7 @@ def test_a_kind_is_named_as_kueue_names_it(one):
 def test_a_built_in_kind_is_served_and_on(one):
     assert one.name in BUILT_IN
     assert one in list_enabled(INTEGRATIONS, EMBEDDED)
-    served = Registry(builtin(lambda new, old: False)).of_kind(one.kind.api_version, one.kind.kind)
+    served = Registry(make_builtin_resources(lambda new, old: False)).of_kind(one.kind.api_version, one.kind.kind)
     assert served is not None
     assert served.kind.type is one.kind.type
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from muster.api.core import PodTemplateSpec, Toleration
 from muster.api.patch import json as jsonpatch
 from muster.api.patch import merge
-from muster.controllers.integrations.templates import make_injecting_patch, make_restoring_patch, operations
+from muster.controllers.integrations.templates import make_injecting_patch, make_operations, make_restoring_patch
 from muster.queueing.jobframework.observedjob import PodSetInfo
 
 WORDS = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("xyz"), max_size=4)
@@ -50,7 +50,7 @@ def test_what_was_injected_is_there_and_is_taken_away_again(before: PodTemplateS
 @given(TEMPLATES, INFOS)
 def test_the_same_is_done_to_a_template_within_a_list(before: PodTemplateSpec, info: PodSetInfo) -> None:
     def edited(now: PodTemplateSpec, patch: dict[str, Any]) -> PodTemplateSpec:
-        edits = list(operations("/jobs/0", now, patch))
+        edits = list(make_operations("/jobs/0", now, patch))
         document = {"jobs": [{"spec": {}} | msgspec.to_builtins(now)]}
         changed = jsonpatch.apply(document, msgspec.json.decode(msgspec.json.encode(edits)))
         return msgspec.convert(changed["jobs"][0], PodTemplateSpec)
@@ -62,7 +62,7 @@ def test_the_same_is_done_to_a_template_within_a_list(before: PodTemplateSpec, i
 
 def test_a_selector_that_becomes_empty_is_taken_away_from_a_template_within_a_list() -> None:
     now, before = template({}, {}, {"a": "x"}, []), template({}, {}, {}, [])
-    edits = list(operations("/jobs/0", now, make_restoring_patch(now, before)))
+    edits = list(make_operations("/jobs/0", now, make_restoring_patch(now, before)))
     assert edits == [{"op": "remove", "path": "/jobs/0/spec/nodeSelector"}]
 
 

@@ -11,7 +11,7 @@ from muster.api.core import Pod
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.ours.elastic import HELD_ANNOTATION
 from muster.api.podgroups import coscheduling, kep, volcano
-from muster.controllers.gangs import Due, Members, gang_of
+from muster.controllers.gangs import DueTurns, Members, gang_of
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.record import NATIVE
@@ -127,7 +127,7 @@ def test_a_group_that_ran_whole_gets_back_what_is_there(held: str | None, turns:
     assert bool(due.lacking) is not bool(turns)
 
 
-def shown(due: Due) -> list[tuple[str, int]]:
+def shown(due: DueTurns) -> list[tuple[str, int]]:
     return [
         (
             "".join(pod.metadata.name for pod in turn.pods),
@@ -175,7 +175,7 @@ def test_a_pod_that_gets_no_node_any_more_is_not_waited_for(other: Pod, tasks: b
 
 
 def test_3_11_nothing_is_due_without_the_group() -> None:
-    assert GROUPS.due(None, Members(pods("abc"))) == Due(lacking='PodGroup "g" not found')
+    assert GROUPS.due(None, Members(pods("abc"))) == DueTurns(lacking='PodGroup "g" not found')
 
 
 def test_3_10_an_empty_annotation_asks_for_another_pod() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from muster.api.groups.provisioning import ProvisioningRequest
 from muster.api.kueue import AdmissionCheckState, ProvisioningRequestConfigSpec, ResourceFlavor, Workload
 from muster.api.status import ApiError
-from muster.controllers.provisioning.decision import Attempt, ProvisioningPlan, decide
+from muster.controllers.provisioning.decision import ProvisioningPlan, RequestAttempt, decide
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
@@ -94,7 +94,7 @@ def check(plan: ProvisioningPlan) -> AdmissionCheckState:
     return state
 
 
-def asked(plan: ProvisioningPlan) -> Attempt:
+def asked(plan: ProvisioningPlan) -> RequestAttempt:
     (attempt,) = plan.create
     return attempt
 

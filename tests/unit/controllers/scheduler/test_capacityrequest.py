@@ -8,7 +8,7 @@ import pytest
 from muster.api.batch import JOB, Job
 from muster.api.core import Pod
 from muster.controllers.gangs import Gang, Turn
-from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.ask import GangTurn
 from muster.controllers.scheduler.capacityrequest import need_of
 from muster.controllers.scheduler.carrier import Carrier
 from muster.gang.nodes.capacity import Capacity
@@ -28,12 +28,12 @@ def pod(name: str, *, cpu: str = "1", labels: Any = None, container: Any = None,
     return msgspec.convert(document, Pod)
 
 
-def ask(*pods: Pod, quorums: tuple[Quorum, ...] = (), carrier: Carrier | None = CARRIER) -> Ask:
+def ask(*pods: Pod, quorums: tuple[Quorum, ...] = (), carrier: Carrier | None = CARRIER) -> GangTurn:
     gang = Gang(unbound={one.metadata.uid: one for one in pods})
-    return Ask.of("ns/j/u", gang, Turn(pods, quorums), carrier, Capacity(), frozenset())
+    return GangTurn.of("ns/j/u", gang, Turn(pods, quorums), carrier, Capacity(), frozenset())
 
 
-def sets(asked: Ask) -> list[tuple[int, dict[str, Any]]]:
+def sets(asked: GangTurn) -> list[tuple[int, dict[str, Any]]]:
     """The counts, and what the template of each says."""
     need = need_of(asked, CLASS)
     assert need is not None
@@ -79,7 +79,7 @@ ANY_TWO = Quorum(frozenset(one.metadata.uid for one in WORKERS), 2)
         pytest.param(ask(*WORKERS, quorums=(ANY_TWO,)), [2], id="no more than the least that starts"),
     ],
 )
-def test_the_whole_need_is_counted_by_sort(asked: Ask, counts: list[int]) -> None:
+def test_the_whole_need_is_counted_by_sort(asked: GangTurn, counts: list[int]) -> None:
     assert sorted(count for count, _ in sets(asked)) == counts
 
 
@@ -99,7 +99,7 @@ CLAIMING = [pod(f"c{number}", resourceClaims=[{"name": "gpu"}]) for number in ra
         pytest.param(ask(*CLAIMING), id="pods that no node would do for"),
     ],
 )
-def test_not_asked_for(asked: Ask) -> None:
+def test_not_asked_for(asked: GangTurn) -> None:
     assert need_of(asked, CLASS) is None
 
 

@@ -7,11 +7,11 @@ import pytest
 from msgspec import Struct
 from tests.unit.gang.conftest import make_node, make_pod
 
-from muster.controllers.scheduler.deciding import Kept, decide_start
+from muster.controllers.scheduler.deciding import KeptRoom, decide_start
 from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs, Waiter
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.order.ends import End
-from muster.gang.order.ledger import Ledger, Running
+from muster.gang.order.ends import EndTime
+from muster.gang.order.ledger import GangLedger, RunningGang
 from muster.gang.order.shares import Shares
 from muster.gang.placement import Placement, place
 from muster.gang.quorum import Chosen
@@ -44,14 +44,14 @@ class Asked(Struct, frozen=True, eq=False):
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
     def end(self, now):
-        return End(now + self.lasts, is_enforced=True)
+        return EndTime(now + self.lasts, is_enforced=True)
 
 
 class Cluster:
     """Four CPUs on one node, or more. All but two are taken until 100; the head waits for that, as it needs four."""
 
     def __init__(self, cpus=4):
-        self.capacity, self.shares, self.ledger = Capacity(), Shares(), Ledger()
+        self.capacity, self.shares, self.ledger = Capacity(), Shares(), GangLedger()
         self.capacity.set_node(make_node("n", resources={"cpu": str(cpus)}))
         self.pending = PendingGangs(self, lambda _: self.ledger)
         self.searches: list[str] = []
@@ -71,7 +71,7 @@ class Cluster:
         pods = [f"{key}-{number}" for number in range(cpus)]
         for pod in pods:
             self.capacity.assign(pod, "n", guest_like(ONE))
-        self.ledger.set(key, Running(pods, 0.0, End(end, is_enforced=True)), self.capacity)
+        self.ledger.set(key, RunningGang(pods, 0.0, EndTime(end, is_enforced=True)), self.capacity)
 
     def decide(self, key, cpus, lasts):
         return decide_start(self.pending, self.gang(key, cpus, lasts), self.capacity, 0.0)
@@ -80,14 +80,14 @@ class Cluster:
 def test_a_gang_like_one_that_is_kept_waiting_is_not_placed_again():
     cluster = Cluster()
     outcomes = [cluster.decide(key, 1, 500) for key in ("b", "c")]
-    assert [type(one) for one in outcomes] == [Kept, Kept]
+    assert [type(one) for one in outcomes] == [KeptRoom, KeptRoom]
     assert [one.head.key for one in outcomes] == ["a", "a"]
     assert cluster.searches == ["b"]
 
 
 def test_a_gang_like_one_that_is_kept_waiting_starts_if_it_ends_in_time():
     cluster = Cluster()
-    assert isinstance(cluster.decide("b", 1, 500), Kept)
+    assert isinstance(cluster.decide("b", 1, 500), KeptRoom)
     assert isinstance(cluster.decide("c", 1, 100), Chosen)
 
 
@@ -102,7 +102,7 @@ def test_a_gang_like_one_that_is_kept_waiting_starts_if_it_ends_in_time():
 )
 def test_an_answer_does_not_outlive_a_change(change):
     cluster = Cluster()
-    assert isinstance(cluster.decide("b", 1, 500), Kept)
+    assert isinstance(cluster.decide("b", 1, 500), KeptRoom)
     change(cluster)
     cluster.searches.clear()
     cluster.decide("c", 1, 500)
@@ -113,6 +113,6 @@ def test_the_head_keeps_nothing_from_a_gang_whose_tenant_uses_less_by_now():
     """The head has no tenant, and no pod of it ran when the room was kept for it."""
     cluster = Cluster()
     other = Asked("b", {ONE: 1}, 1000, cluster.searches, tenant="other")
-    assert isinstance(decide_start(cluster.pending, other, cluster.capacity, 0.0), Kept)
+    assert isinstance(decide_start(cluster.pending, other, cluster.capacity, 0.0), KeptRoom)
     cluster.shares.hold("running-0", "", guest_like(ONE).requests)
     assert isinstance(decide_start(cluster.pending, other, cluster.capacity, 0.0), Chosen)

@@ -5,7 +5,7 @@ from tests.unit.gang.conftest import make_pod
 from muster.controllers.scheduler.pending import PendingGangs
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.nodes.capacity import Strategy
-from muster.gang.order.ledger import Ledger
+from muster.gang.order.ledger import GangLedger
 from muster.gang.placement import Refusal
 from muster.gang.shapes import shape_of
 
@@ -26,7 +26,7 @@ class Asked(Refusal, frozen=True):
 
 
 def pending() -> PendingGangs:
-    return PendingGangs(Roster([], (), Strategy.TIGHT), lambda now: Ledger())
+    return PendingGangs(Roster([], (), Strategy.TIGHT), lambda now: GangLedger())
 
 
 def test_other_pods_help_those_who_look_at_them_alone() -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from tests.unit.gang.conftest import make_pod
 
-from muster.controllers.scheduler.agenda import Agenda
+from muster.controllers.scheduler.agenda import SchedulerAgenda
 from muster.controllers.scheduler.carrier import Carriers
 from muster.controllers.scheduler.lacking import decide_report
 from muster.controllers.scheduler.pending import PendingGangs
@@ -13,7 +13,7 @@ from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.state import Displaced, HalfBound, Rules, SchedulerState
 from muster.controllers.scheduler.victims import Victims
 from muster.gang.nodes.capacity import Strategy
-from muster.gang.order.ledger import Ledger
+from muster.gang.order.ledger import GangLedger
 from muster.runtime.clock import RealClock
 from muster.runtime.control.queue import WorkQueue
 from muster.runtime.ids import Random
@@ -24,9 +24,9 @@ KEY = "/p"
 def make_state() -> SchedulerState:
     """Return the state of a scheduler with one pod that waits."""
     roster = Roster([], ("",), Strategy.TIGHT)
-    pending = PendingGangs(roster, lambda now: Ledger())
+    pending = PendingGangs(roster, lambda now: GangLedger())
     carriers = Carriers(lambda source, key: None, lambda key: ())
-    agenda = Agenda(WorkQueue(RealClock(), Random(1)), roster, pending, lambda: False)
+    agenda = SchedulerAgenda(WorkQueue(RealClock(), Random(1)), roster, pending, lambda: False)
     state = SchedulerState(
         roster, carriers, pending, Victims(roster, carriers.needs), lambda: (), agenda, Rules(0, queues_recover=False)
     )

@@ -11,13 +11,13 @@ from tests.unit.gang.conftest import make_node, make_pod
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
 from muster.gang.order import ledger as ledgers
-from muster.gang.order.ends import End
-from muster.gang.order.ledger import Ledger, Running
+from muster.gang.order.ends import EndTime
+from muster.gang.order.ledger import GangLedger, RunningGang
 from muster.gang.shapes import guest_of
 
 NODES = ("a", "b", "c")
 GUESTS = [guest_of(make_pod(cpu=str(cpu))) for cpu in range(1, 6)]
-ENDS = [None, End(inf), End(7.0), End(9.0, is_enforced=True)]
+ENDS = [None, EndTime(inf), EndTime(7.0), EndTime(9.0, is_enforced=True)]
 
 steps = st.lists(
     st.tuples(
@@ -40,7 +40,7 @@ def _few_may_be_gone():
 @given(steps=steps, gone=st.sampled_from((*NODES, "")))
 def test_it_is_as_if_it_was_read_anew(steps, gone):
     """Gangs come, change and go (those without pods), nodes go."""
-    capacity, kept, running = Capacity(), Ledger(), dict[str, Running]()
+    capacity, kept, running = Capacity(), GangLedger(), dict[str, RunningGang]()
     for name in NODES:
         capacity.set_node(make_node(name, resources={"cpu": "99"}))
     for number, (key, pods, end) in enumerate(steps):
@@ -49,7 +49,7 @@ def test_it_is_as_if_it_was_read_anew(steps, gone):
         for at, (node, cpu) in enumerate(pods):
             capacity.assign(f"{number}-{at}", node, GUESTS[cpu])
         if pods:
-            running[key] = Running(tuple(f"{number}-{at}" for at in range(len(pods))), float(number), end)
+            running[key] = RunningGang(tuple(f"{number}-{at}" for at in range(len(pods))), float(number), end)
             kept.set(key, running[key], capacity)
         else:
             kept.drop(key)
@@ -70,12 +70,12 @@ def test_it_is_as_if_it_was_read_anew(steps, gone):
 
 
 def test_gangs_that_come_and_go_leave_nothing_behind():
-    capacity, kept = Capacity(), Ledger()
+    capacity, kept = Capacity(), GangLedger()
     for number in range(200):
         name = f"n{number}"
         capacity.set_node(make_node(name))
         capacity.assign(f"{number}", name, guest_of(make_pod(cpu=str(number + 1))))
-        kept.set(f"{number}", Running((f"{number}",), 0.0), capacity)
+        kept.set(f"{number}", RunningGang((f"{number}",), 0.0), capacity)
         kept.drop(f"{number - 2}")
     assert kept._pods.shape[1] < 20
     assert len(kept._nodes) < 10

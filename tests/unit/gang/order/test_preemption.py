@@ -14,9 +14,9 @@ from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
 from muster.gang.order import preemption
 from muster.gang.order.preemption import (
-    Budget,
     Candidate,
-    Preemption,
+    DisruptionBudget,
+    GangPreemption,
     Protected,
     compute_resistance,
     compute_strength,
@@ -78,7 +78,7 @@ class World:
 
     def victims(self, pods, **how):
         found = self.preempt(pods, **how)
-        assert isinstance(found, Preemption)
+        assert isinstance(found, GangPreemption)
         return {pod for pods in found.victims.values() for pod in pods}
 
 
@@ -112,7 +112,7 @@ class TestWho:
         freed = Holdings.of(world.capacity, [world.gangs.pop("leaving").pods]).freed()
         world.runs("weak", [])
         found = world.preempt(2, taken=freed)
-        assert isinstance(found, Preemption)
+        assert isinstance(found, GangPreemption)
         assert not found.victims
 
     def test_what_is_kept_for_others_is_not_free(self):
@@ -124,7 +124,7 @@ class TestWho:
     def test_pitfall_11_victims_and_place_are_one_decision(self):
         world = World(2, 2).runs("a", [0, 0], priority=1).runs("b", [1, 1])
         found = world.preempt(2)
-        assert isinstance(found, Preemption)
+        assert isinstance(found, GangPreemption)
         assert (found.victims, found.placement.nodes) == ({"b": ("b0", "b1")}, {shape(): (("n1", 2),)})
 
     def test_a_gang_that_has_hardly_begun_is_left_alone(self):
@@ -180,26 +180,28 @@ class TestBudgets:
 
     def test_what_they_protect_comes_back_first(self):
         world = World(2, 2).runs("a", [0, 0], priority=5).runs("b", [1, 1])
-        assert world.victims(2, budgets=[Budget("ns/b", 1, {"b0", "b1"})]) == {"a0", "a1"}
+        assert world.victims(2, budgets=[DisruptionBudget("ns/b", 1, {"b0", "b1"})]) == {"a0", "a1"}
 
     def test_none_goes_if_they_protect_all(self):
         world = World(2).runs("a", [0, 0])
-        found = world.preempt(1, budgets=[Budget("ns/a", 1, {"a0", "a1"}), Budget("ns/b", 9, {"a0"})])
+        found = world.preempt(
+            1, budgets=[DisruptionBudget("ns/a", 1, {"a0", "a1"}), DisruptionBudget("ns/b", 9, {"a0"})]
+        )
         assert found == Protected(("ns/a",))
 
     def test_what_they_allow_may_go(self):
         world = World(2).runs("a", [0, 0])
-        assert world.victims(1, budgets=[Budget("ns/a", 2, {"a0", "a1"})]) == {"a0", "a1"}
+        assert world.victims(1, budgets=[DisruptionBudget("ns/a", 2, {"a0", "a1"})]) == {"a0", "a1"}
 
     def test_they_are_counted_down_over_all_victims(self):
         world = World(1, 1, 1).runs("a", [0]).runs("b", [1]).runs("c", [2])
-        budget = Budget("ns/all", 2, {"a0", "b0", "c0"})
+        budget = DisruptionBudget("ns/all", 2, {"a0", "b0", "c0"})
         assert len(world.victims(2, budgets=[budget])) == 2
         assert isinstance(world.preempt(3, budgets=[budget]), Protected)
 
     def test_it_does_not_matter_which_of_their_pods_must_go(self):
         world = World(1, 2).runs("a", [0], started=2).runs("b", [1, 1], started=1)
-        assert world.victims({shape(2): 1}, budgets=[Budget("ns/all", 2, {"a0", "b0", "b1"})]) == {"b0", "b1"}
+        assert world.victims({shape(2): 1}, budgets=[DisruptionBudget("ns/all", 2, {"a0", "b0", "b1"})]) == {"b0", "b1"}
 
 
 class TestPriorities:
@@ -282,7 +284,7 @@ def test_of_many_gangs_those_come_back_that_leave_a_gang_of_several_shapes_its_r
         world.runs(f"g{number}-", [number // 4], priority=number % 7, started=number % 11)
     pods = {shape(4): 3, shape(3): 5, shape(2): 20, shape(1): 50}
     found = world.preempt(pods)
-    assert isinstance(found, Preemption)
+    assert isinstance(found, GangPreemption)
     assert has_room(world, found)
     assert len(found.victims) == 3 * 4 + 5 * 3 + 20 * 2 + 50
 
@@ -297,7 +299,7 @@ def test_of_so_many_that_not_all_are_tried_none_takes_the_room_of_the_gang():
             started = number * 17 % 23
             world.runs(f"g{number}-", [number * 37 % 100], priority=number * 31 % 9, started=started, gpus=gpus)
         found = world.preempt(pods)
-        assert isinstance(found, Preemption)
+        assert isinstance(found, GangPreemption)
         assert has_room(world, found)
         victims.append(found.victims)
     assert victims[0] == victims[1]
@@ -347,14 +349,14 @@ def test_however_few_tries_there_are_nobody_goes_whose_room_the_gang_leaves_alon
         assert left >= needed or not left
         for back in [lost] if not left else [(pod,) for pod in lost]:
             rest = {**found.victims, key: tuple(pod for pod in lost if pod not in back)}
-            assert not has_room(world, Preemption(rest, found.placement))
+            assert not has_room(world, GangPreemption(rest, found.placement))
 
 
 @given(worlds())
 def test_no_smaller_choice_of_the_same_pods_would_do(case):
     world, pods, strong = case
     found = world.preempt(pods, strength=strong)
-    if isinstance(found, Preemption) and len(found.victims) <= 4:
+    if isinstance(found, GangPreemption) and len(found.victims) <= 4:
         for size in range(len(found.victims)):
             for some in combinations(found.victims, size):
                 assert not fits(world, pods, {pod for key in some for pod in found.victims[key]})
@@ -373,9 +375,9 @@ def test_budgets_are_kept_to(case, data):
     world, pods, strong = case
     everyone = sorted(pod for gang in world.gangs.values() for pod in gang.pods)
     some = st.sets(st.sampled_from(everyone)) if everyone else st.just(set())
-    budgets = [Budget(f"b{n}", data.draw(st.integers(0, 3)), data.draw(some)) for n in range(2)]
+    budgets = [DisruptionBudget(f"b{n}", data.draw(st.integers(0, 3)), data.draw(some)) for n in range(2)]
     found = world.preempt(pods, strength=strong, budgets=budgets)
-    if isinstance(found, Preemption):
+    if isinstance(found, GangPreemption):
         gone = {pod for pods in found.victims.values() for pod in pods}
         assert all(len(gone.intersection(budget.pods)) <= budget.allowed for budget in budgets)
 
@@ -415,7 +417,7 @@ class TestCompany:
             taken=freed,
             leaving=frozenset({"holder0"}),
         )
-        assert isinstance(found, Preemption)
+        assert isinstance(found, GangPreemption)
         assert not found.victims
 
     def test_none_goes_if_one_who_resists_holds_the_port(self):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_pod
 from tests.unit.gang.order.test_preemption import World
 
-from muster.gang.order.preemption import Candidate, Preemption
+from muster.gang.order.preemption import Candidate, GangPreemption
 from muster.gang.order.recovery import gives_back_at, list_rivals
 from muster.gang.shapes import guest_of
 
@@ -20,16 +20,16 @@ def test_the_last_of_the_broken_gangs_goes_first_and_whole() -> None:
     world.runs("weak", [4, 5], priority=0)
     behind = list_rivals([world.gangs["second"], world.gangs["third"]])
     found = world.preempt(2, gangs=[*behind, world.gangs["weak"]], strength=5)
-    assert isinstance(found, Preemption)
+    assert isinstance(found, GangPreemption)
     assert found.victims == {"third": ("third0", "third1")}, "before weaker ones that are whole"
     found = world.preempt(3, gangs=[*behind, world.gangs["weak"]], strength=5)
-    assert isinstance(found, Preemption)
+    assert isinstance(found, GangPreemption)
     assert set(found.victims) == {"second", "third"}
 
 
 def test_what_makes_no_gang_whole_takes_nothing() -> None:
     world = World(1, 1).runs("second", [0]).runs("whole", [1], priority=5)
-    assert not isinstance(world.preempt(2, gangs=list_rivals([world.gangs["second"]])), Preemption)
+    assert not isinstance(world.preempt(2, gangs=list_rivals([world.gangs["second"]])), GangPreemption)
 
 
 @pytest.mark.parametrize(("timeout", "at"), [(300.0, 310.0), (0.0, None)])
@@ -65,7 +65,7 @@ class Broken:
             Candidate(other, tuple(self.held[other]), 0, 0.0) for other in self.order[self.order.index(name) + 1 :]
         ]
         found = self.world.preempt(self.sizes[name] - len(self.held[name]), strength=0, gangs=list_rivals(behind))
-        if not isinstance(found, Preemption):
+        if not isinstance(found, GangPreemption):
             return False
         for other, uids in found.victims.items():
             assert list(uids) == self.held[other], "whole or not at all"

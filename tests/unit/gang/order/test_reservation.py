@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.order.ends import NEVER, End
-from muster.gang.order.ledger import Ledger, Running
+from muster.gang.order.ends import NEVER, EndTime
+from muster.gang.order.ledger import GangLedger, RunningGang
 from muster.gang.order.reservation import Passing, Reservation, may_pass, record_passing, reserve
 from muster.gang.placement import Placement, Refusal, place, taken_by
 from muster.gang.shapes import guest_of, shape_of
@@ -41,8 +41,8 @@ class World:
         uids = [f"{name}-{number}" for number in range(pods)]
         for uid in uids:
             self.capacity.assign(uid, node, GUEST)
-        known = end if end is None or isinstance(end, End) else End(end, is_enforced=sure)
-        self.running[name] = Running(uids, started, known)
+        known = end if end is None or isinstance(end, EndTime) else EndTime(end, is_enforced=sure)
+        self.running[name] = RunningGang(uids, started, known)
         return self
 
     def ends(self, name):
@@ -51,7 +51,7 @@ class World:
 
     @property
     def ledger(self):
-        return Ledger.of(self.capacity, self.running.values())
+        return GangLedger.of(self.capacity, self.running.values())
 
     def reserve(self, now=0.0, previous=None):
         found = reserve(self.capacity, "head", self.placing, self.ledger, now, previous, self.most)
@@ -63,7 +63,7 @@ class World:
         placement = place(self.capacity, gang(pods))
         assert isinstance(placement, Placement), "it fits now"
         taken = taken_by(self.capacity, placement)
-        known = None if end is None else End(end, is_enforced=sure)
+        known = None if end is None else EndTime(end, is_enforced=sure)
         return may_pass(reservation, self.placing, taken, known), taken
 
 

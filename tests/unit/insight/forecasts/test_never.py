@@ -16,8 +16,8 @@ from muster.api.kueue import ClusterQueue, ClusterQueueStatus, Cohort, LocalQueu
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import shape_of
-from muster.insight.forecasts.never import Room, find_ask, judge_ask, with_verdict
-from muster.insight.jobs.state import OPEN, JobState, Verdict
+from muster.insight.forecasts.never import VisibleCapacity, find_ask, judge_ask, with_verdict
+from muster.insight.jobs.state import OPEN, JobState, NeverVerdict
 from muster.insight.quota.state import QuotaState
 from muster.insight.record import JobRecord, record_of
 from muster.queueing.additions import Completion
@@ -88,13 +88,13 @@ def cluster_queue(name: str, flavors: Any, cohort: str = "", borrow: Any = None,
     return msgspec.convert({"metadata": {"name": name, "annotations": annotations}, "spec": spec}, ClusterQueue)
 
 
-def room(*nodes: Node, fixed: bool = True, queues: Any = (), cohorts: Any = (), **added: Any) -> Room:
+def room(*nodes: Node, fixed: bool = True, queues: Any = (), cohorts: Any = (), **added: Any) -> VisibleCapacity:
     """With a LocalQueue of the name of each ClusterQueue."""
     local = [
         {"metadata": {"name": one.metadata.name, "namespace": "ns"}, "spec": {"clusterQueue": one.metadata.name}}
         for one in queues
     ]
-    return Room(
+    return VisibleCapacity(
         nodes,
         fixed=fixed,
         cluster_queues=queues,
@@ -323,7 +323,7 @@ GPU_FLAVOR = msgspec.convert([{"metadata": {"name": "f"}}], list[ResourceFlavor]
 FOLLOWER = cluster_queue("q", {"f": {"nvidia.com/gpu": "0"}}, follows=True)
 
 
-def followed(*nodes: Node, flavors: Any = GPU_FLAVOR, fixed: bool = True) -> Room:
+def followed(*nodes: Node, flavors: Any = GPU_FLAVOR, fixed: bool = True) -> VisibleCapacity:
     """A cluster whose queue q has what its nodes give now."""
     queue = follow_nodes(FOLLOWER, {one.metadata.name: one for one in GPU_FLAVOR}, nodes)
     return room(*nodes, queues=[queue], flavors=flavors, fixed=fixed)
@@ -361,7 +361,7 @@ ONE_ILL, LAID_UP = gpu_node("a", 3, ill=1), "1 nvidia.com/gpu of a (ill)"
 )
 def test_which_nodes_have_to_become_well(asked, nodes, awaits, queue):
     found = judge_ask(find_ask(asked), followed(*nodes), "ns", queue)
-    assert found == Verdict(awaits=awaits)
+    assert found == NeverVerdict(awaits=awaits)
     assert found.sentence == (f"waits for {awaits}" if awaits else "")
 
 
@@ -392,7 +392,7 @@ def test_a_queue_that_borrows_from_one_that_follows_the_nodes_may_get_what_they_
     lender = follow_nodes(lender, {"f": GPU_FLAVOR[0]}, [ONE_ILL])
     borrower = cluster_queue("b", {"f": {"nvidia.com/gpu": "0", "pods": "0"}}, "lab")
     there = room(ONE_ILL, queues=[lender, borrower], cohorts=["lab"], flavors=GPU_FLAVOR)
-    assert judge_ask(find_ask(job(**gpus(4))), there, "ns", "b") == Verdict(awaits=LAID_UP)
+    assert judge_ask(find_ask(job(**gpus(4))), there, "ns", "b") == NeverVerdict(awaits=LAID_UP)
     assert judge_ask(find_ask(job(**gpus(5))), there, "ns", "b").certain
 
 

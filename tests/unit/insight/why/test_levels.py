@@ -16,16 +16,16 @@ from muster.api.kueue import PodSet
 from muster.api.kueue.names import TOPOLOGY_GATE
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.managed.dispatch import describe_barred
-from muster.insight.clusters import ClusterState
+from muster.insight.clusters import WorkerClusterState
 from muster.insight.forecasts.forecast import Holder, Need
-from muster.insight.jobs.state import Verdict, find_job_state
+from muster.insight.jobs.state import NeverVerdict, find_job_state
 from muster.insight.quota.state import find_quota_state
 from muster.insight.record import record_of
-from muster.insight.why import JobReadings, Level, describe_levels, join_levels
+from muster.insight.why import JobLevel, JobReadings, describe_levels, join_levels
 from muster.insight.why.answer import make_document, render_lines
 from muster.insight.why.placement import NODES_NAMED
 from muster.insight.why.sentences import describe_estimate, describe_failures
-from muster.queueing.scheduling.estimate import Certainty, Estimate
+from muster.queueing.scheduling.estimate import Certainty, StartEstimate
 
 OWNER = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "j", "uid": "u", "controller": True}
 WHEN_PLACED = "Muster takes it off once the pod's place is known, or at once where none is given"
@@ -54,7 +54,7 @@ def facts(subject=None, pods=(), work=None, position=None, **about: Any) -> JobR
     return JobReadings("ns", "j", NOW, state, subject, work, stands, pods, **about)
 
 
-def look(found: JobReadings) -> dict[str, Level]:
+def look(found: JobReadings) -> dict[str, JobLevel]:
     return {level.name: level for level in describe_levels(found)}
 
 
@@ -130,7 +130,7 @@ def test_who_waits_for_quota_is_told_everything_about_it():
 def test_a_workload_without_a_queue_is_told_how_it_gets_one():
     work = workload(pending("LocalQueue  doesn't exist"))
     work = msgspec.structs.replace(work, spec=msgspec.structs.replace(work.spec, queue_name=""))
-    assert look(facts(job(suspend=True), work=work))["quota"] == Level(
+    assert look(facts(job(suspend=True), work=work))["quota"] == JobLevel(
         "quota",
         "here",
         "it names no queue, and waits, for 6m",
@@ -296,7 +296,7 @@ def test_who_can_never_start_is_not_told_who_holds_what():
     about = {
         "needs": [Need("f", "cpu", 6000, 4000, 3000, 1000, 4000)],
         "holders": [Holder("a", "c", NOW, {"cpu": 3000})],
-        "verdict": Verdict("no node is so large", certain=True),
+        "verdict": NeverVerdict("no node is so large", certain=True),
     }
     details = look(facts(job(suspend=True), work=workload(pending(NO_ROOM)), **about))["quota"].details
     assert not [line for line in details if "used by" in line or "more than there is" in line]
@@ -379,8 +379,8 @@ def reserved(*tried: str, message: str = "") -> Any:
     return workload(condition("QuotaReserved"), admissionChecks=[check], nominatedClusterNames=tried, **HOLDS)
 
 
-EAST = ClusterState("east", "Connected", "", NOW)
-WEST = ClusterState("west", "Lost", "ClientConnectionFailed: refused", NOW - timedelta(minutes=3))
+EAST = WorkerClusterState("east", "Connected", "", NOW)
+WEST = WorkerClusterState("west", "Lost", "ClientConnectionFailed: refused", NOW - timedelta(minutes=3))
 
 
 @pytest.mark.parametrize(
@@ -444,8 +444,16 @@ def test_a_job_that_another_cluster_runs(work, expected, text, details):
 
 
 def test_what_becomes_of_pods_elsewhere_is_known_there():
-    here = [Level("quota", "done", "here"), Level("cluster", "done", "east"), Level("placement", "done", "2 pods")]
-    there = [Level("quota", "done", "there"), Level("placement", "here", "no node"), Level("size", "none", "2")]
+    here = [
+        JobLevel("quota", "done", "here"),
+        JobLevel("cluster", "done", "east"),
+        JobLevel("placement", "done", "2 pods"),
+    ]
+    there = [
+        JobLevel("quota", "done", "there"),
+        JobLevel("placement", "here", "no node"),
+        JobLevel("size", "none", "2"),
+    ]
     assert join_levels(here, there) == [*here[:2], there[1]]
 
 
@@ -456,11 +464,11 @@ def _status(**changes: Any) -> Any:
 @pytest.mark.parametrize(
     ("estimate", "text"),
     [
-        (Estimate(None, Certainty.NONE, "nothing says when a ends"), "cannot say: nothing says when a ends"),
-        (Estimate(NOW, Certainty.SURE, "there is room"), "any moment (sure: there is room)"),
-        (Estimate(NOW + timedelta(seconds=90), Certainty.SURE, "x"), "at the latest in 90s, "),
-        (Estimate(NOW + timedelta(minutes=5), Certainty.LIKELY, "x"), "in about 5m, "),
-        (Estimate(NOW + timedelta(days=3), Certainty.GUESS, "x"), "in about 3d, 2026-01-"),
+        (StartEstimate(None, Certainty.NONE, "nothing says when a ends"), "cannot say: nothing says when a ends"),
+        (StartEstimate(NOW, Certainty.SURE, "there is room"), "any moment (sure: there is room)"),
+        (StartEstimate(NOW + timedelta(seconds=90), Certainty.SURE, "x"), "at the latest in 90s, "),
+        (StartEstimate(NOW + timedelta(minutes=5), Certainty.LIKELY, "x"), "in about 5m, "),
+        (StartEstimate(NOW + timedelta(days=3), Certainty.GUESS, "x"), "in about 3d, 2026-01-"),
     ],
 )
 def test_when(estimate, text):
@@ -508,13 +516,13 @@ def test_how_far_a_group_is_of_which_some_have_no_node():
         )
     )
     found = look(facts(whole, [pod(0, phase="Pending", ready=False), pod(1, "", "Pending", ready=False)]))
-    assert found["start"] == Level("start", "later", "3 of 4 workers have started; they go on once all have")
+    assert found["start"] == JobLevel("start", "later", "3 of 4 workers have started; they go on once all have")
 
 
 def test_once_all_pods_have_ended_nothing_waits_for_pods():
     found = facts(pods=[pod(0, phase="Succeeded", ready=False), pod(1, phase="Succeeded", ready=False)])
     assert found.state.word == "Finishing"
-    assert look(found)["placement"] == Level("placement", "done", "its pods have ended")
+    assert look(found)["placement"] == JobLevel("placement", "done", "its pods have ended")
     assert states(found) == "none none done none none none"
 
 

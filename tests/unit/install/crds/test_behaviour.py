@@ -15,7 +15,7 @@ from muster.cluster.apiserver.custom.resources import resources_of
 from muster.cluster.apiserver.custom.v1beta1 import to_v1
 from muster.cluster.apiserver.custom.versions import Stored
 from muster.cluster.apiserver.registry.resources import View
-from muster.install.crds import definitions
+from muster.install.crds import make_definitions
 
 WEBHOOK = WebhookClientConfig(service=ServiceReference(namespace="n", name="s"))
 OBJECTS = 150  # of each sample
@@ -48,7 +48,7 @@ class Server:
 
 @cache
 def ours() -> Server:
-    return Server(definitions(WEBHOOK))
+    return Server(make_definitions(WEBHOOK))
 
 
 @cache

@@ -10,11 +10,11 @@ from muster.api.server.admissionregistration import ServiceReference, WebhookCli
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.cluster.apiserver.custom.definition import validate_create
 from muster.cluster.apiserver.custom.v1beta1 import to_v1
-from muster.install.crds import definitions, served_definitions
+from muster.install.crds import make_definitions, served_definitions
 
 WEBHOOK = WebhookClientConfig(service=ServiceReference(namespace="n", name="s", path="/convert"), ca_bundle=b"pem")
 
-OURS = {each["metadata"]["name"]: each["spec"] for each in definitions(WEBHOOK)}
+OURS = {each["metadata"]["name"]: each["spec"] for each in make_definitions(WEBHOOK)}
 UPSTREAM = {
     crd["metadata"]["name"]: (to_v1(crd) if crd["apiVersion"].endswith("v1beta1") else crd)["spec"]
     for folder in ("jobset", "kueue", "podgroup")
@@ -62,13 +62,13 @@ def ruled(schema: Any, path: str = "") -> dict[str, int]:
 
 
 def test_they_are_in_order_and_the_same_each_time() -> None:
-    names = [each["metadata"]["name"] for each in definitions()]
+    names = [each["metadata"]["name"] for each in make_definitions()]
     assert names == sorted(names)
     assert len(set(names)) == len(names)
-    assert msgspec.json.encode(definitions()) == msgspec.json.encode(definitions())
+    assert msgspec.json.encode(make_definitions()) == msgspec.json.encode(make_definitions())
 
 
-@pytest.mark.parametrize("document", definitions(WEBHOOK), ids=lambda each: each["metadata"]["name"])
+@pytest.mark.parametrize("document", make_definitions(WEBHOOK), ids=lambda each: each["metadata"]["name"])
 def test_the_server_takes_them(document: dict[str, Any]) -> None:
     assert not validate_create(CUSTOM_RESOURCE_DEFINITION.typed(document))
 
@@ -87,7 +87,7 @@ def test_old_versions_are_served_where_they_are_converted() -> None:
         },
     }
     assert OURS["jobsets.jobset.x-k8s.io"]["conversion"] == {"strategy": "None"}
-    for document in definitions():
+    for document in make_definitions():
         # Else what has another name in the other version would be lost in silence.
         assert document["spec"]["conversion"] == {"strategy": "None"}
         assert [each["storage"] for each in document["spec"]["versions"] if each["served"]] == [True]

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.jobs.world import World, job_of
 
 from muster.api.batch import UncountedTerminatedPods
-from muster.jobs.job.accounting import tally
+from muster.jobs.job.accounting import count_ended_pods
 from muster.jobs.job.census import Census
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 
 IGNORED = {"onExitCodes": {"operator": "In", "values": [42]}, "action": "Ignore"}
 COUNTED = {"onExitCodes": {"operator": "In", "values": [1]}, "action": "Count"}
@@ -46,7 +46,7 @@ def test_what_has_succeeded_is_counted_once(
         if not uncounted
         else type(world.job.status)(succeeded=world.job.status.succeeded, uncounted_terminated_pods=held)
     )
-    assert tally(found, Terms.of(world.job), Census.of(world.pods.values())).succeeded == succeeded
+    assert count_ended_pods(found, JobTerms.of(world.job), Census.of(world.pods.values())).succeeded == succeeded
 
 
 def test_a_job_that_is_resumed_says_so_before_it_has_pods_and_is_looked_at_again() -> None:

@@ -6,12 +6,12 @@ import pytest
 from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.jobs.job.quota import add_gate, is_gated, may_go, must_wait
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 
 
 def terms(parallelism=4, completions=4, mode="Indexed"):
     spec = {"parallelism": parallelism, "completions": completions, "completionMode": mode}
-    return Terms.of(msgspec.convert({"spec": {k: v for k, v in spec.items() if v is not None}}, Job))
+    return JobTerms.of(msgspec.convert({"spec": {k: v for k, v in spec.items() if v is not None}}, Job))
 
 
 def pod(name, index=None, *, gated=True, phase="Pending"):

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.jobs.world import START, World, job_of, replace
 
 from muster.jobs.job.sizing import wanted_active
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from muster.jobs.job.terms import Terms
     ],
 )
 def test_wanted_active(spec: dict[str, Any], active: int, succeeded: int, wanted: int) -> None:
-    assert wanted_active(Terms.of(job_of(spec)), active, succeeded) == wanted
+    assert wanted_active(JobTerms.of(job_of(spec)), active, succeeded) == wanted
 
 
 PAIRS: list[tuple[dict[str, Any], dict[str, Any]]] = [

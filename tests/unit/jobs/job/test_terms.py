@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from muster.api.batch import Job, JobSpec
-from muster.jobs.job.terms import Terms, completion_mode, managed_by
+from muster.jobs.job.terms import JobTerms, completion_mode, managed_by
 
 
 def job(spec: dict[str, Any]) -> Job:
@@ -24,19 +24,19 @@ def job(spec: dict[str, Any]) -> Job:
 )
 def test_zero_and_absent_are_different(spec: dict[str, Any], parallelism: int, completions: int | None) -> None:
     """Pitfall 3."""
-    terms = Terms.of(job(spec))
+    terms = JobTerms.of(job(spec))
     assert (terms.parallelism, terms.completions) == (parallelism, completions)
 
 
 def test_limits() -> None:
-    assert Terms.of(job({})).backoff_limit == 6
-    assert Terms.of(job({"backoffLimit": 0})).backoff_limit == 0
-    per_index = Terms.of(job({"completionMode": "Indexed", "completions": 1, "backoffLimitPerIndex": 0}))
+    assert JobTerms.of(job({})).backoff_limit == 6
+    assert JobTerms.of(job({"backoffLimit": 0})).backoff_limit == 0
+    per_index = JobTerms.of(job({"completionMode": "Indexed", "completions": 1, "backoffLimitPerIndex": 0}))
     assert (per_index.backoff_limit, per_index.backoff_limit_per_index) == (2**31 - 1, 0)
 
 
 def test_what_only_an_indexed_job_has() -> None:
-    terms = Terms.of(
+    terms = JobTerms.of(
         job({"backoffLimitPerIndex": 1, "maxFailedIndexes": 1, "successPolicy": {"rules": [{"succeededCount": 1}]}})
     )
     assert (terms.backoff_limit_per_index, terms.max_failed_indexes, terms.success_policy) == (None, None, None)
@@ -44,7 +44,7 @@ def test_what_only_an_indexed_job_has() -> None:
 
 
 def test_range() -> None:
-    terms = Terms.of(job({"completionMode": "Indexed", "completions": 2}))
+    terms = JobTerms.of(job({"completionMode": "Indexed", "completions": 2}))
     assert [terms.has_index(index) for index in (-1, 0, 1, 2)] == [False, True, True, False]
 
 
@@ -58,7 +58,7 @@ def test_range() -> None:
     ],
 )
 def test_what_is_replaced(spec: dict[str, Any], only_failed: bool) -> None:
-    assert Terms.of(job(spec)).replace_only_failed == only_failed
+    assert JobTerms.of(job(spec)).replace_only_failed == only_failed
 
 
 def test_who_and_how() -> None:

@@ -5,7 +5,7 @@ from tests.unit.jobs.jobset.world import START
 
 from muster.api.jobset import JobSetStatus, names
 from muster.api.meta import Condition
-from muster.jobs.jobset.conditions import Record
+from muster.jobs.jobset.conditions import StatusRecord
 from muster.jobs.jobset.start.decide import StartPlan
 
 OTHER = Condition(type="Other", status="True")
@@ -14,7 +14,7 @@ READY = replace(WAITING, status="True", message="2/2")
 
 
 def test_the_condition_of_the_start_is_added_once_and_then_takes_its_own_place() -> None:
-    record = Record(JobSetStatus(conditions=(OTHER,)), START)
+    record = StatusRecord(JobSetStatus(conditions=(OTHER,)), START)
     waiting = record.starting(StartPlan(condition=WAITING))
     assert waiting.status.conditions == (OTHER, WAITING)
     assert waiting.starting(StartPlan(condition=WAITING)).status.conditions == (OTHER, WAITING)

@@ -16,7 +16,7 @@ from muster.api.meta import Condition
 from muster.api.notes import Note
 from muster.jobs.job.conditions import finish
 from muster.jobs.jobset.decide import decide
-from muster.jobs.jobset.plan import Change, JobSetPlan
+from muster.jobs.jobset.plan import JobChange, JobSetPlan
 from muster.jobs.jobset.status import says_it_runs
 from muster.jobs.jobset.terms import is_suspended
 
@@ -106,7 +106,7 @@ class World:
         begin = [*plan.create, *(change.wanted for change in plan.change)]
         assert says_it_runs(plan.status) or all(job.spec.suspend for job in begin)
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: JobChange) -> None:
         """As the server allows it: a template changes only while its Job is suspended and has no pods."""
         job = self.jobs[change.job.metadata.name]
         if change.wanted.spec.template != job.spec.template:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.jobs.podgroup.readiness import Tally, still_needed
+from muster.jobs.podgroup.readiness import PodCounts, still_needed
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from muster.jobs.podgroup.readiness import Tally, still_needed
     ],
 )
 def test_how_many_more(minimum: int, allocated: int, pending: int, succeeded: int, needed: int | None) -> None:
-    assert still_needed(minimum, Tally(allocated, pending, succeeded)) == needed
+    assert still_needed(minimum, PodCounts(allocated, pending, succeeded)) == needed
 
 
 COUNTS = st.integers(0, 6)
@@ -38,4 +38,4 @@ def test_it_is_the_formula_of_the_text(minimum: int, allocated: int, pending: in
         return minimum <= now if minimum <= now + rest else minimum <= now + succeeded
 
     enough = [more for more in range(pending + 1) if ready(more)]
-    assert still_needed(minimum, Tally(allocated, pending, succeeded)) == min(enough, default=None)
+    assert still_needed(minimum, PodCounts(allocated, pending, succeeded)) == min(enough, default=None)

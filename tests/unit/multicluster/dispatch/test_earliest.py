@@ -8,7 +8,7 @@ import pytest
 
 from muster.api.kueue import ClusterQueue, Workload
 from muster.api.values.quantity import QuantityError
-from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start, size
+from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start, sum_requests
 
 USUAL = 1000.0
 
@@ -112,5 +112,5 @@ def test_a_quota_that_is_none_is_an_error(amount: str) -> None:
 def test_the_size_is_what_it_has_here() -> None:
     usage = [{"name": name, "resourceUsage": {"cpu": "1500m", "memory": "1Gi", "gpu": "0"}} for name in "ab"]
     document = {"status": {"admission": {"clusterQueue": "cq", "podSetAssignments": usage}}}
-    assert size(msgspec.convert(document, Workload)) == {"cpu": 3000, "memory": 2 << 30}
-    assert size(Workload()) == {}
+    assert sum_requests(msgspec.convert(document, Workload)) == {"cpu": 3000, "memory": 2 << 30}
+    assert sum_requests(Workload()) == {}

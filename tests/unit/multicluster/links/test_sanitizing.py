@@ -6,7 +6,7 @@ import pytest
 
 from muster.api.meta import Condition
 from muster.api.status import ApiError, Status
-from muster.multicluster.links.sanitizing import conditions, in_one_line, one_line, reason
+from muster.multicluster.links.sanitizing import in_one_line, one_line, sanitize_conditions, sanitize_reason
 from muster.runtime.transport import TransportError
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -28,7 +28,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     ],
 )
 def test_a_reason_is_one_or_unknown(said: str, expected: str) -> None:
-    assert reason(said) == expected
+    assert sanitize_reason(said) == expected
 
 
 def test_a_sentence_is_one_line_of_what_can_be_shown() -> None:
@@ -60,4 +60,4 @@ def said(type: str = "Done", status: str = "True", reason: str = "R", message: s
     ],
 )
 def test_conditions(told: tuple[Condition, ...], written: tuple[Condition, ...]) -> None:
-    assert conditions(told) == written
+    assert sanitize_conditions(told) == written

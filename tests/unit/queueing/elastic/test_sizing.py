@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from muster.queueing.elastic.sizing import Elastic, count_affordable, find_smaller_sizes
+from muster.queueing.elastic.sizing import ElasticWorkload, count_affordable, find_smaller_sizes
 from muster.queueing.model import FlavorResource, FlavorSpec, PodSet, QueueSpec, Quota, ResourceGroup, WorkloadInfo
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling.nomination import AdmissionSettings, nominate
@@ -40,13 +40,17 @@ def claim(name: str, queue: str, count: int, *, priority: int = 0, age: int = 0,
     )
 
 
-def elastic(tree: Tree, name: str, queue: str, size: int, least: int, *, priority: int = 0, age: int = 0) -> Elastic:
+def elastic(
+    tree: Tree, name: str, queue: str, size: int, least: int, *, priority: int = 0, age: int = 0
+) -> ElasticWorkload:
     holder = claim(name, queue, size, priority=priority, age=age, held=True)
     tree.hold(holder)
-    return Elastic(holder.key, queue, priority, holder.created, size, least, {CPU: 1})
+    return ElasticWorkload(holder.key, queue, priority, holder.created, size, least, {CPU: 1})
 
 
-def decide(tree: Tree, waiting: WorkloadInfo, holders: list[Elastic], least: int | None = None) -> dict[str, int]:
+def decide(
+    tree: Tree, waiting: WorkloadInfo, holders: list[ElasticWorkload], least: int | None = None
+) -> dict[str, int]:
     sizes = find_smaller_sizes(
         tree, waiting, least, holders, lambda one: nominate(tree, one, FLAVORS, AdmissionSettings()).fits
     )
@@ -98,7 +102,7 @@ def test_pods_of_two_cpus_give_back_no_more_of_them_than_were_borrowed() -> None
     tree = tree_of(a=4, b=3)
     holder = replace(claim("borrower", "b", 3, held=True), usage={CPU: 6})
     tree.hold(holder)
-    borrower = Elastic(holder.key, "b", 0, holder.created, 3, 0, {CPU: 2})
+    borrower = ElasticWorkload(holder.key, "b", 0, holder.created, 3, 0, {CPU: 2})
     assert decide(tree, claim("new", "a", 3), [borrower]) == {"borrower": 2}
     assert decide(tree, claim("new", "a", 4), [borrower]) == {}, "the last pod that it could spare is half its own"
 
@@ -131,7 +135,7 @@ def test_a_running_workload_can_grow_by_what_there_is_quota_for(free: int, wante
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[Tree, WorkloadInfo, list[Elastic], int | None]:
+def situations(draw: st.DrawFn) -> tuple[Tree, WorkloadInfo, list[ElasticWorkload], int | None]:
     tree = tree_of(a=draw(st.integers(0, 8)), b=draw(st.integers(0, 8)))
     holders = []
     for number in range(draw(st.integers(0, 4))):
@@ -145,7 +149,7 @@ def situations(draw: st.DrawFn) -> tuple[Tree, WorkloadInfo, list[Elastic], int 
 
 @given(situations())
 def test_it_suffices_it_is_no_more_than_needed_and_the_tree_stays(
-    situation: tuple[Tree, WorkloadInfo, list[Elastic], int | None],
+    situation: tuple[Tree, WorkloadInfo, list[ElasticWorkload], int | None],
 ) -> None:
     tree, waiting, holders, least = situation
     before = {name: dict(node.usage) for name, node in (tree.queues | tree.cohorts).items()}

@@ -21,7 +21,7 @@ from muster.queueing.moments import NEVER
 from muster.queueing.pending.ordering import place
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
-from muster.queueing.scheduling.cycle import AdmissionSettings, Outcome, run
+from muster.queueing.scheduling.cycle import AdmissionSettings, CycleOutcome, run
 
 NOTE = PendingReason("WaitingForQuota", "there is not enough")
 GPU = FlavorResource("default", "gpu")
@@ -59,7 +59,7 @@ class Two:
         self.queues.flush(self.tree.queues["best"], freed or None)
 
 
-def cycle(two: Two, seconds: int = 0) -> Outcome:
+def cycle(two: Two, seconds: int = 0) -> CycleOutcome:
     return run(two.tree, two.queues, aw.FLAVORS, AdmissionSettings(), START + timedelta(seconds=seconds))
 
 

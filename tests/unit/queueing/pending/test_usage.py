@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.queueing.pending.usage import Account, Accounts, Decay
+from muster.queueing.pending.usage import Accounts, Decay, RecentUsage
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -93,7 +93,7 @@ def test_a_settled_penalty_is_consumed_once():
     accounts.charge(LQ, W, {"cpu": 4000}, NOW)
     accounts.charge(LQ, "team/other", {"cpu": 2000}, NOW)
     accounts.settle(LQ, W, {"cpu": 4000}, NOW + HOUR)
-    settled = Account(NOW + HOUR, {"cpu": 8000}, {"team/other": {"cpu": 1000}})
+    settled = RecentUsage(NOW + HOUR, {"cpu": 8000}, {"team/other": {"cpu": 1000}})
     assert accounts.get(LQ) == settled
     accounts.settle(LQ, W, {"cpu": 4000}, NOW + HOUR)
     accounts.refund(LQ, W)
@@ -120,13 +120,13 @@ def test_status_restores_what_was_consumed():
 @pytest.mark.parametrize(
     ("account", "faded"),
     [
-        pytest.param(Account(NOW), True, id="nothing ever"),
-        pytest.param(Account(NOW, {"cpu": 0.4, "memory": 0.0}), True, id="less than a unit"),
-        pytest.param(Account(NOW, {"cpu": 0.4, "memory": 1.0}), False, id="a unit of something"),
-        pytest.param(Account(NOW, {}, {W: {"cpu": 0.1}}), False, id="something is owed"),
+        pytest.param(RecentUsage(NOW), True, id="nothing ever"),
+        pytest.param(RecentUsage(NOW, {"cpu": 0.4, "memory": 0.0}), True, id="less than a unit"),
+        pytest.param(RecentUsage(NOW, {"cpu": 0.4, "memory": 1.0}), False, id="a unit of something"),
+        pytest.param(RecentUsage(NOW, {}, {W: {"cpu": 0.1}}), False, id="something is owed"),
     ],
 )
-def test_faded(account: Account, faded: bool):
+def test_faded(account: RecentUsage, faded: bool):
     assert account.faded == faded
 
 

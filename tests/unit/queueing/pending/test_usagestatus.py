@@ -6,7 +6,7 @@ import pytest
 
 from muster.api.kueue import AdmissionFairSharingStatus
 from muster.queueing.model import FlavorResource
-from muster.queueing.pending.usage import Account
+from muster.queueing.pending.usage import RecentUsage
 from muster.queueing.pending.usagestatus import by_resource, make_status, read_account
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -20,15 +20,17 @@ def status(cpu: str, at: datetime = NOW, **more: str) -> AdmissionFairSharingSta
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        pytest.param(None, Account(NOW), id="no status"),
-        pytest.param(AdmissionFairSharingStatus(consumed_resources={}), Account(NOW), id="an empty one"),
-        pytest.param(status("0", NOW - HOUR), Account(NOW), id="nothing was consumed: no usage since then"),
-        pytest.param(status("1500m", NOW - HOUR), Account(NOW - HOUR, {"cpu": 1500.0}), id="something was"),
-        pytest.param(status("1", NOW, memory="2Ki"), Account(NOW, {"cpu": 1000.0, "memory": 2048.0}), id="two things"),
-        pytest.param(status("1", NOW + HOUR), Account(NOW, {"cpu": 1000.0}), id="a moment that is still to come"),
+        pytest.param(None, RecentUsage(NOW), id="no status"),
+        pytest.param(AdmissionFairSharingStatus(consumed_resources={}), RecentUsage(NOW), id="an empty one"),
+        pytest.param(status("0", NOW - HOUR), RecentUsage(NOW), id="nothing was consumed: no usage since then"),
+        pytest.param(status("1500m", NOW - HOUR), RecentUsage(NOW - HOUR, {"cpu": 1500.0}), id="something was"),
+        pytest.param(
+            status("1", NOW, memory="2Ki"), RecentUsage(NOW, {"cpu": 1000.0, "memory": 2048.0}), id="two things"
+        ),
+        pytest.param(status("1", NOW + HOUR), RecentUsage(NOW, {"cpu": 1000.0}), id="a moment that is still to come"),
     ],
 )
-def test_account(given: AdmissionFairSharingStatus | None, expected: Account):
+def test_account(given: AdmissionFairSharingStatus | None, expected: RecentUsage):
     assert read_account(given, NOW) == expected
 
 
@@ -63,7 +65,7 @@ def test_shown(
     expected: AdmissionFairSharingStatus | None,
 ):
     now = NOW + timedelta(minutes=minutes, microseconds=7)
-    assert make_status(Account(now, consumed), old, used=used, half_life=HOUR) == expected
+    assert make_status(RecentUsage(now, consumed), old, used=used, half_life=HOUR) == expected
 
 
 def test_flavors_do_not_matter():
@@ -72,5 +74,5 @@ def test_flavors_do_not_matter():
 
 
 def test_what_a_queue_covers_is_named_though_nothing_was_consumed() -> None:
-    first = make_status(Account(NOW, {"cpu": 1500.0}), None, used=True, half_life=HOUR, covered=("cpu", "gpu"))
+    first = make_status(RecentUsage(NOW, {"cpu": 1500.0}), None, used=True, half_life=HOUR, covered=("cpu", "gpu"))
     assert first == AdmissionFairSharingStatus(consumed_resources={"cpu": "1500m", "gpu": "0"}, last_update=NOW)

@@ -12,7 +12,7 @@ from muster.api.kueue import ClusterQueueStatus, LocalQueueStatus
 from muster.api.meta import Condition
 from muster.queueing.pending.activity import Activity
 from muster.queueing.quota.status import cohort_status, local_status, queue_status, with_activity
-from muster.queueing.quota.tallies import Tally
+from muster.queueing.quota.tallies import WorkloadSums
 from muster.queueing.quota.tree import Tree
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -100,7 +100,7 @@ def test_a_local_queue_shows_every_flavor_of_its_cluster_queue() -> None:
 
 
 def test_a_local_queue_without_cluster_queue() -> None:
-    status = local_status(LocalQueueStatus(), Tally(), None, 0)
+    status = local_status(LocalQueueStatus(), WorkloadSums(), None, 0)
     assert (status.pending_workloads, status.flavors_reservation, status.flavors_usage) == (0, (), ())
 
 

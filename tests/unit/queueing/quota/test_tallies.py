@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from muster.queueing.elastic.growth import growth_by
 from muster.queueing.model import FlavorResource, QueueSpec, WorkloadInfo
-from muster.queueing.quota.tallies import Tally
+from muster.queueing.quota.tallies import WorkloadSums
 from muster.queueing.quota.tree import Tree
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ workloads = st.builds(
 holders = st.one_of(workloads, workloads.map(lambda one: replace(growth_by(one, ()), usage=one.usage)))
 
 
-def numbers(tally: Tally) -> tuple[object, ...]:
+def numbers(tally: WorkloadSums) -> tuple[object, ...]:
     return tally.reserving, tally.admitted, tally.reserved, tally.used
 
 

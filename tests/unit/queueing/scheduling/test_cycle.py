@@ -17,7 +17,7 @@ from tests.unit.queueing.worlds import START, state, usage_of
 from muster.queueing.model import CohortSpec, WorkloadInfo
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling.blocking import Blocking
-from muster.queueing.scheduling.cycle import AdmissionSettings, Outcome, Preemption, run
+from muster.queueing.scheduling.cycle import AdmissionSettings, CycleOutcome, CyclePreemption, run
 from muster.queueing.scheduling.fairness import FairSharing
 
 DOCUMENT = yaml.safe_load((Path(__file__).parents[1] / "cases" / "cycle.yaml").read_text())
@@ -36,7 +36,7 @@ class Played:
         self.settings = AdmissionSettings(fair, blocking)
         self.outcome = self.cycle()
 
-    def cycle(self) -> Outcome:
+    def cycle(self) -> CycleOutcome:
         before = state(self.tree)
         self.outcome = run(self.tree, self.queues, aw.FLAVORS, self.settings, START)
         if not self.outcome.admitted:
@@ -144,7 +144,7 @@ def test_where_elastic_workloads_shrink_instead_none_is_evicted_and_the_head_kee
     queues = aw.queues((node.policy for node in tree.queues.values()), {"high": "q p=1 | cpu=2"})
     held: list[int] = []
 
-    def spare(decision: Preemption) -> bool:
+    def spare(decision: CyclePreemption) -> bool:
         held.append(sum(tree.queues["q"].usage.values()))
         return [_name(victim.workload) for victim in decision.victims] == ["low"]
 
@@ -234,7 +234,7 @@ WITH = (aw.FLAVORS, AdmissionSettings())
 FAIR = st.sampled_from([None, FairSharing(), FairSharing(("LessThanInitialShare",), within_nominal=False)])
 
 
-def decisions(outcome: Outcome) -> tuple[Any, Any]:
+def decisions(outcome: CycleOutcome) -> tuple[Any, Any]:
     return (
         [(one.workload.key, one.assignment.usage) for one in outcome.admitted],
         [(one.workload.key, [victim.workload.key for victim in one.victims]) for one in outcome.preemptions],

@@ -18,8 +18,8 @@ from muster.queueing.scheduling.cycle import AdmissionSettings, run
 from muster.queueing.scheduling.estimate import (
     MOST_ENDS,
     Certainty,
-    Estimate,
     RunTime,
+    StartEstimate,
     estimate,
     estimate_all,
     estimate_rest,
@@ -44,13 +44,13 @@ def run_time(text: str) -> RunTime:
 
 def estimate_case(
     case: dict[str, Any], *, later: int = 0, until: dict[str, int] | None = None, name: str = "me"
-) -> Estimate:
+) -> StartEstimate:
     return estimate_names(case, [name], later=later, until=until)[f"ns/{name}"]
 
 
 def estimate_names(
     case: dict[str, Any], names: Iterable[str], *, later: int = 0, until: dict[str, int] | None = None
-) -> dict[str, Estimate]:
+) -> dict[str, StartEstimate]:
     tree = aw.tree(case)
     queues = aw.queues((node.policy for node in tree.queues.values()), case.get("running", {}))
     assert len(run(tree, queues, aw.FLAVORS, AdmissionSettings(), START).admitted) == len(case.get("running", {}))
@@ -300,7 +300,9 @@ def test_a_line_without_end_is_given_up():
         "waiting": waiting | {"me": f"q at={MOST_ENDS + 5} | cpu=4"},
         "runs": dict.fromkeys(waiting, "<1"),
     }
-    assert estimate_case(case) == Estimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
+    assert estimate_case(case) == StartEstimate(
+        None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before"
+    )
 
 
 @pytest.mark.parametrize(("strict", "seconds"), [(True, 45), (False, 60)])

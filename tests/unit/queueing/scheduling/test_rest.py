@@ -16,7 +16,7 @@ from tests.unit.queueing.worlds import START
 
 from muster.api.values.selectors import EVERYTHING
 from muster.queueing.elastic.growth import growth_by, growth_key
-from muster.queueing.elastic.sizing import Elastic, find_smaller_sizes
+from muster.queueing.elastic.sizing import ElasticWorkload, find_smaller_sizes
 from muster.queueing.model import (
     FlavorResource,
     FlavorSpec,
@@ -28,7 +28,7 @@ from muster.queueing.model import (
 )
 from muster.queueing.model import Preemption as Rules
 from muster.queueing.quota.tree import Tree
-from muster.queueing.scheduling.cycle import AdmissionSettings, Preemption, run
+from muster.queueing.scheduling.cycle import AdmissionSettings, CyclePreemption, run
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.scheduling.nomination import nominate
 
@@ -73,7 +73,7 @@ class Cluster:
         for decision in outcome.spared:
             self.shrink(decision.workload)
 
-    def evict(self, decision: Preemption) -> None:
+    def evict(self, decision: CyclePreemption) -> None:
         for victim in decision.victims:
             holder = self.tree.holder(victim.workload.key)
             if holder is not None and not holder.evicted:
@@ -81,7 +81,7 @@ class Cluster:
                 self.tree.hold(replace(holder, evicted=True))
                 self.queues.remove(growth_key(holder.key))
 
-    def can_shrink(self, decision: Preemption) -> bool:
+    def can_shrink(self, decision: CyclePreemption) -> bool:
         if decision.workload.key in self.unhelped:
             self.unhelped.discard(decision.workload.key)
             return False
@@ -93,7 +93,7 @@ class Cluster:
             return nominate(self.tree, claim, self.flavors, self.settings).fits
 
         elastic = [
-            Elastic(
+            ElasticWorkload(
                 holder.key, holder.queue, holder.priority, holder.created, self.size(holder), least, self.pod(holder)
             )
             for holder in self.holders()

@@ -13,8 +13,8 @@ from muster.queueing.scheduling.runtimes import (
     PastRun,
     PastRuns,
     Traits,
+    find_time_limit,
     find_traits,
-    limit,
     name_series,
     read_past_runs,
 )
@@ -45,7 +45,7 @@ def workload(
 def test_a_limit_counts_what_earlier_attempts_took(
     most: int | None, past: int | None, expected: timedelta | None
 ) -> None:
-    assert limit(workload(spec={"maximumExecutionTimeSeconds": most}, past=past)) == expected
+    assert find_time_limit(workload(spec={"maximumExecutionTimeSeconds": most}, past=past)) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tests.unit.queueing.lives import NOW, at, check
 
 from muster.api.conditions import find
 from muster.api.kueue import ClusterQueueSpec, WorkloadStatus
-from muster.queueing.model import Assignment, Choice, Mode, PodSetAssignment, QueueSpec
+from muster.queueing.model import Assignment, FlavorChoice, Mode, PodSetAssignment, QueueSpec
 from muster.queueing.workload import checks
 from muster.queueing.workload.reservation import reserve_quota
 
@@ -133,7 +133,7 @@ def test_after_an_eviction_all_begin_anew_and_updates_of_pods_are_dropped() -> N
 def test_pitfall_44_without_anything_to_check_admission_comes_with_the_reservation(
     listed: dict[str, Any], before: dict[str, str], admitted: str
 ) -> None:
-    podset = PodSetAssignment("main", 1, {"cpu": Choice("f", Mode.FIT)}, {"cpu": 1000})
+    podset = PodSetAssignment("main", 1, {"cpu": FlavorChoice("f", Mode.FIT)}, {"cpu": 1000})
     spec = QueueSpec("q", checks={name: frozenset(flavors) for name, flavors in listed.items()})
     status = reserve_quota(WorkloadStatus(admission_checks=states(**before)), spec, Assignment((podset,), {}), NOW)
     assert find(status.conditions, "QuotaReserved").status == "True"

@@ -12,7 +12,7 @@ from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.values.durations import MINUTE, SECOND
 from muster.queueing import convert
 from muster.queueing.conditions import put
-from muster.queueing.scheduling.blocking import MESSAGE, Blocking, Closed
+from muster.queueing.scheduling.blocking import MESSAGE, BlockedScopes, Blocking
 from muster.queueing.workload.readiness import find_deadline, settings_for, with_readiness
 
 BASE = WaitForPodsReady(timeout=5 * MINUTE, recovery_timeout=None)
@@ -155,13 +155,13 @@ def holder(written: dict[str, Any]) -> Any:
 
 
 def test_pitfall_4_a_workload_that_only_has_a_reservation_blocks_others_in_other_queues() -> None:
-    closed = Closed(Blocking(everything=True), [holder({"reserved": -5})])
+    closed = BlockedScopes(Blocking(everything=True), [holder({"reserved": -5})])
     newcomer = convert.convert_workload(lives.workload({}), "another")
     assert closed.blocker(newcomer, given.usage({"g/cpu": 1})) == "n/w"
     assert MESSAGE == "waiting for all admitted workloads to be in PodsReady condition"
 
 
 def test_pitfall_4_asked_for_on_a_flavor_it_blocks_only_who_would_get_that_flavor() -> None:
-    closed = Closed(Blocking(flavors={"f": True}), [holder({"reserved": -5})])
+    closed = BlockedScopes(Blocking(flavors={"f": True}), [holder({"reserved": -5})])
     assert closed.blocker(holder({}), given.usage({"f/cpu": 1})) == "n/w"
     assert closed.blocker(holder({}), given.usage({"g/cpu": 1})) == ""

@@ -6,7 +6,7 @@ import pytest
 
 from muster.api.conditions import find
 from muster.api.kueue import WorkloadStatus
-from muster.queueing.model import Assignment, Choice, Mode, PodSetAssignment, QueueSpec
+from muster.queueing.model import Assignment, FlavorChoice, Mode, PodSetAssignment, QueueSpec
 from muster.queueing.workload.reservation import make_admission, mark_blocked, mark_preempted, reserve_quota
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,6 +51,6 @@ def test_a_closed_gate_blocks_until_there_is_quota() -> None:
 
 
 def test_usage_is_listed_of_the_resources_that_have_a_flavor() -> None:
-    podset = PodSetAssignment("main", 2, {"cpu": Choice("f", Mode.FIT)}, {"cpu": 1500, "example.com/gpu": 0})
+    podset = PodSetAssignment("main", 2, {"cpu": FlavorChoice("f", Mode.FIT)}, {"cpu": 1500, "example.com/gpu": 0})
     (assigned,) = make_admission("q", Assignment((podset,), {})).pod_set_assignments
     assert (assigned.flavors, assigned.resource_usage, assigned.count) == ({"cpu": "f"}, {"cpu": "1500m"}, 2)

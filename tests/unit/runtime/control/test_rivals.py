@@ -11,8 +11,8 @@ from muster.runtime.control.rivals import (
     LONGEST_SECONDS,
     NEXT_LOOK,
     NOTICED,
-    Change,
     Dealings,
+    FieldChange,
     Quarrel,
     count_write,
     find_changes,
@@ -89,7 +89,7 @@ def test_what_a_write_changes(after, before, found):
     assert [(one.name, one.ours, one.theirs, one.rival) for one in find_changes(before, after, "muster")] == found
 
 
-SUSPENDED = Change(("spec", "suspend"), True, False, "jobset")
+SUSPENDED = FieldChange(("spec", "suspend"), True, False, "jobset")
 
 
 def test_it_waits_longer_each_time_and_no_longer_than_the_longest():
@@ -104,7 +104,7 @@ def test_it_waits_longer_each_time_and_no_longer_than_the_longest():
     assert max(waits) == waits[-1] == LONGEST_SECONDS
 
 
-LABEL = Change(("metadata", "labels", "a"), "b", "c", "jobset")
+LABEL = FieldChange(("metadata", "labels", "a"), "b", "c", "jobset")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ LABEL = Change(("metadata", "labels", "a"), "b", "c", "jobset")
     [
         ([SUSPENDED], 0.5, True),
         ([SUSPENDED], 1.0, False),
-        ([Change(SUSPENDED.path, False, True, "jobset")], 0.5, False),
+        ([FieldChange(SUSPENDED.path, False, True, "jobset")], 0.5, False),
         ([LABEL], 0.5, False),
         ([LABEL, SUSPENDED], 0.5, True),
         ([], 0.5, False),
@@ -127,12 +127,12 @@ def test_what_is_held_back(found, seconds, held):
     assert (dealings.held_by(found, seconds) is not None) == held
 
 
-def made(*owners: str) -> Change:
-    return Change((), True, list(owners), ANOTHER)
+def made(*owners: str) -> FieldChange:
+    return FieldChange((), True, list(owners), ANOTHER)
 
 
-def gone(*owners: str) -> Change:
-    return Change((), None, list(owners), "x")
+def gone(*owners: str) -> FieldChange:
+    return FieldChange((), None, list(owners), "x")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def gone(*owners: str) -> Change:
     [
         (SUSPENDED, SUSPENDED, "u", 0.0, 2),
         (SUSPENDED, SUSPENDED, "other", 0.0, 1),
-        (SUSPENDED, Change(SUSPENDED.path, "changed", False, "jobset"), "u", 0.0, 1),
+        (SUSPENDED, FieldChange(SUSPENDED.path, "changed", False, "jobset"), "u", 0.0, 1),
         (SUSPENDED, SUSPENDED, "u", FAR_APART_SECONDS + 1, 1),
         (made("o"), made("o"), "other", 0.0, 2),
         (made("o"), made("p"), "other", 0.0, 1),
@@ -175,10 +175,10 @@ def test_objects_are_looked_at_now_and_then_and_each_time_while_there_is_a_quarr
 def test_what_we_take_back_ourselves_is_no_quarrel():
     dealings = Dealings()
     for _ in range(2 * NOTICED):
-        dealings = judge_write(dealings, [Change(("status", "active"), 1, None, "x")], 0.0)
-        dealings = judge_write(dealings, [Change(("status", "active"), None, 1, "")], 0.0)
-        dealings = judge_write(dealings, [Change(("status", "admission", "clusterQueue"), "cq", None, "x")], 0.0)
-        dealings = judge_write(dealings, [Change(("status", "admission"), None, {"clusterQueue": "cq"}, "")], 0.0)
+        dealings = judge_write(dealings, [FieldChange(("status", "active"), 1, None, "x")], 0.0)
+        dealings = judge_write(dealings, [FieldChange(("status", "active"), None, 1, "")], 0.0)
+        dealings = judge_write(dealings, [FieldChange(("status", "admission", "clusterQueue"), "cq", None, "x")], 0.0)
+        dealings = judge_write(dealings, [FieldChange(("status", "admission"), None, {"clusterQueue": "cq"}, "")], 0.0)
     assert dealings.quarrels == {}
 
 

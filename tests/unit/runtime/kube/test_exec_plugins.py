@@ -18,8 +18,8 @@ from muster.runtime.kube import exec_plugins
 from muster.runtime.kube.credentials import ClientCertificate, ConfiguredSource, Credential, CredentialError
 from muster.runtime.kube.exec_plugins import (
     MAX_STDOUT_BYTES,
-    Command,
     ExecSource,
+    PluginCommand,
     credential_source,
     make_printable,
     may_ask,
@@ -145,10 +145,12 @@ def config(user: UserConfig, cluster: ClusterConfig = CLUSTER) -> ConnectionConf
     return ConnectionConfig(cluster, user)
 
 
-def run_source(connection: ConnectionConfig, stdout: bytes, environ: Mapping[str, str]) -> tuple[Credential, Command]:
-    started: list[Command] = []
+def run_source(
+    connection: ConnectionConfig, stdout: bytes, environ: Mapping[str, str]
+) -> tuple[Credential, PluginCommand]:
+    started: list[PluginCommand] = []
 
-    async def run(command: Command) -> bytes:
+    async def run(command: PluginCommand) -> bytes:
         started.append(command)
         return stdout
 
@@ -223,7 +225,7 @@ def program(directory: Path, text: str) -> str:
 
 def start(command: str, *args: str, hint: str = "", environ: Mapping[str, str] | None = None) -> bytes:
     given = os.environ if environ is None else environ
-    return asyncio.run(run_plugin(Command(command, args, given, interactive=False, install_hint=hint)))
+    return asyncio.run(run_plugin(PluginCommand(command, args, given, interactive=False, install_hint=hint)))
 
 
 def test_a_program_gets_arguments_and_environment_and_no_input(tmp_path: Path) -> None:
@@ -246,7 +248,7 @@ def test_what_a_program_complains_of_is_in_the_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("interactive", [True, False])
 def test_a_program_that_may_ask_stays_in_our_session(tmp_path: Path, interactive: bool) -> None:
     plugin = program(tmp_path, "cut -d' ' -f6 /proc/$$/stat")
-    session = int(asyncio.run(run_plugin(Command(plugin, (), os.environ, interactive=interactive))))
+    session = int(asyncio.run(run_plugin(PluginCommand(plugin, (), os.environ, interactive=interactive))))
     assert (session == os.getsid(0)) is interactive
 
 
@@ -255,7 +257,7 @@ def test_what_a_program_that_may_ask_complains_of_goes_to_the_terminal(
 ) -> None:
     plugin = program(tmp_path, "echo open this page >&2; exit 1")
     with pytest.raises(CredentialError, match=r"exit status 1$"):
-        asyncio.run(run_plugin(Command(plugin, (), os.environ, interactive=True)))
+        asyncio.run(run_plugin(PluginCommand(plugin, (), os.environ, interactive=True)))
     assert capfd.readouterr().err == "open this page\n"
 
 
@@ -307,7 +309,7 @@ def test_a_cancelled_login_leaves_neither_the_program_nor_its_children_behind(tm
 
     async def main() -> list[bool]:
         plugin = program(tmp_path, f"sleep 1000 & echo $$ $! > {fifo}; wait")
-        task = asyncio.create_task(run_plugin(Command(plugin, (), os.environ, interactive=False)))
+        task = asyncio.create_task(run_plugin(PluginCommand(plugin, (), os.environ, interactive=False)))
         processes = [os.pidfd_open(int(pid)) for pid in (await asyncio.to_thread(fifo.read_text)).split()]
         task.cancel()
         await asyncio.wait([task])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runtime.process.loginlimits import Login, fit, parse_limits, read_limits
+from muster.runtime.process.loginlimits import Login, fit_limit, parse_limits, read_limits
 
 ADA = Login("ada", ("lab", "ada"))
 NOFILE, MEMLOCK, CPU = resource.RLIMIT_NOFILE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_CPU
@@ -44,7 +44,7 @@ def test_the_closest_entry_counts_and_bad_ones_do_not(text: str, limits: dict[in
     ],
 )
 def test_the_soft_limit_is_at_most_the_hard_one(soft: int, hard: int, fitting: tuple[int, int]) -> None:
-    assert fit(soft, hard, NOFILE) == (NOFILE, *fitting)
+    assert fit_limit(soft, hard, NOFILE) == (NOFILE, *fitting)
 
 
 def test_later_files_win_and_missing_ones_say_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.simulation.engine.checkpoints import Checkpoints, Kept, measure_kept
+from muster.simulation.engine.checkpoints import Checkpoints, RemainingWork, measure_kept
 
 SECONDS = st.floats(0.01, 1e7)
 
@@ -25,14 +25,20 @@ def test_a_checkpoint_follows_each_interval_but_the_last(every, cost, work, span
 
 @pytest.mark.parametrize(
     ("ran", "kept"),
-    [(0, Kept(0, 0)), (10.9, Kept(0, 10.9)), (11, Kept(10, 0)), (16, Kept(10, 5)), (109, Kept(90, 10))],
+    [
+        (0, RemainingWork(0, 0)),
+        (10.9, RemainingWork(0, 10.9)),
+        (11, RemainingWork(10, 0)),
+        (16, RemainingWork(10, 5)),
+        (109, RemainingWork(90, 10)),
+    ],
 )
 def test_what_follows_the_last_checkpoint_is_lost(ran, kept):
     assert measure_kept(Checkpoints(10, 1), 100, ran) == kept
 
 
 def test_without_checkpoints_all_is_lost():
-    assert measure_kept(None, 100, 42.0) == Kept(0.0, 42.0)
+    assert measure_kept(None, 100, 42.0) == RemainingWork(0.0, 42.0)
 
 
 @given(SECONDS, st.floats(0, 1e5), SECONDS, st.floats(0, 1))

@@ -1,15 +1,15 @@
 """Differences of variants, and which of them are beyond noise."""
 
-from muster.simulation.outcome.comparison import Figure, Run, compare
-from muster.simulation.outcome.record import Record
+from muster.simulation.outcome.comparison import Figure, SimulationRun, compare
+from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.summary import summarize
 
 
 def run(variant, seed, wait):
-    record = Record(["w"])
+    record = SimulationRecord(["w"])
     record.start(record.submit("w-0", 0, "q", 1, 0, 0.0, 10.0), wait)
     record.now = wait
-    return Run(variant, seed, summarize(list(record.jobs()), [], wait), [], 0)
+    return SimulationRun(variant, seed, summarize(list(record.jobs()), [], wait), [], 0)
 
 
 def change_of_wait(runs):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from muster.simulation.outcome.record import Record
+from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.summary import Spread, find_percentile, jain_index, summarize
 
 
 def test_the_outcome_of_a_few_jobs():
-    record = Record(["w"])
+    record = SimulationRecord(["w"])
     first = record.submit("a", 0, "q", 4, 0, 0.0, 100.0)
     second = record.submit("b", 0, "q", 1, 0, 10.0, 50.0)
     record.submit("c", 0, "", 1, 0, 20.0, 5.0)
@@ -41,7 +41,7 @@ def test_the_outcome_of_a_few_jobs():
     ],
 )
 def test_the_error_of_a_forecast(forecast, wait, error):
-    record = Record(["w"])
+    record = SimulationRecord(["w"])
     job = record.submit("a", 0, "q", 1, 0, 5.0, 100.0)
     if forecast is not None:
         record.forecast(job, forecast)
@@ -53,7 +53,7 @@ def test_the_error_of_a_forecast(forecast, wait, error):
 
 
 def test_jobs_are_grouped_by_size():
-    record = Record(["w"])
+    record = SimulationRecord(["w"])
     for pods in (1, 2, 3, 4, 5, 8, 9):
         record.submit("a", 0, "q", pods, 0, 0.0, 1.0)
     sizes = summarize(list(record.jobs()), [], 1.0).sizes

@@ -1,6 +1,6 @@
 import pytest
 
-from muster.simulation.outcome.record import Record
+from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.timeline import build_timeline, list_rows
 
 CPU = ("cpu", 1000)
@@ -8,7 +8,7 @@ CPU = ("cpu", 1000)
 
 def record_two_queues():
     """Queue `a` (2 CPUs) borrows a third; one of its jobs is evicted after 20 s, and starts again."""
-    record = Record(["w"])
+    record = SimulationRecord(["w"])
     record.quotas.set(0.0, ("a", "f", "cpu"), 2000)
     record.quotas.set(0.0, ("b", "f", "cpu"), 2000)
     record.capacity.set(0.0, {"cpu": 4000})
@@ -75,7 +75,7 @@ def test_rows_count_whole_cpus():
 
 @pytest.mark.parametrize("now", [0.0, 5.0])
 def test_a_simulation_without_jobs_has_a_timeline(now):
-    record = Record(["w"])
+    record = SimulationRecord(["w"])
     record.now = now
     timeline = build_timeline(record)
     assert (len(timeline.edges), timeline.jobs, list(list_rows(timeline))) == (6 if now else 0, {}, [])

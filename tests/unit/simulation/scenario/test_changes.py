@@ -6,7 +6,7 @@ import pytest
 from muster.api.core import Node
 from muster.api.meta import ObjectMeta
 from muster.simulation.scenario.changes import choose_nodes, draw_failures, find_largest_size, list_times, name_nodes
-from muster.simulation.scenario.model import Change, NodeChoice, NodePool, Scaling, Spec
+from muster.simulation.scenario.model import ClusterChange, NodeChoice, NodePool, Scaling, Spec
 
 DAY = 86_400.0
 
@@ -64,12 +64,12 @@ def test_a_choice_names_nodes_that_meet_all_of_it(choice, names):
 
 def test_a_pool_is_as_large_as_it_ever_gets():
     pool = NodePool(name="p", count=2, template={})
-    changes = tuple(Change(at=1, scale=Scaling(pool=name, count=count)) for name, count in (("p", 5), ("q", 9)))
+    changes = tuple(ClusterChange(at=1, scale=Scaling(pool=name, count=count)) for name, count in (("p", 5), ("q", 9)))
     assert find_largest_size(Spec(changes=changes), pool) == 5
     assert find_largest_size(Spec(), pool) == 2
     assert name_nodes(pool, 3) == ["p-0", "p-1", "p-2"]
 
 
 def test_times_are_in_order():
-    assert list_times(Change(at=("1h", 5, "1d"))) == [5.0, 3600.0, DAY]
-    assert list_times(Change(at="2m")) == [120.0]
+    assert list_times(ClusterChange(at=("1h", 5, "1d"))) == [5.0, 3600.0, DAY]
+    assert list_times(ClusterChange(at="2m")) == [120.0]

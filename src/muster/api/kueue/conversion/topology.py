@@ -16,28 +16,28 @@ MAX_SLICE = 100_000  # the most domains of a slice in the schema of v1beta2
 def assignment_of_domains(assignment: Json) -> Json:
     """Convert an assignment from domains to slices."""
     domains = assignment.get("domains") or []
-    slices = [_slice(domains[first : first + MAX_SLICE]) for first in range(0, len(domains), MAX_SLICE)]
+    slices = [_make_slice(domains[first : first + MAX_SLICE]) for first in range(0, len(domains), MAX_SLICE)]
     return {"levels": assignment.get("levels", []), "slices": slices}
 
 
 def domains_of_assignment(assignment: Json) -> Json:
     """Convert an assignment from slices to domains."""
-    domains = [domain for part in assignment.get("slices") or () for domain in _domains(part)]
+    domains = [domain for part in assignment.get("slices") or () for domain in _list_domains(part)]
     return {"levels": assignment.get("levels", []), "domains": domains}
 
 
-def _slice(domains: list[Json]) -> Json:
+def _make_slice(domains: list[Json]) -> Json:
     # Rows of different lengths are invalid. The rules of v1beta2 refuse the rows that are filled up here.
     columns = zip_longest(*(domain["values"] for domain in domains), fillvalue="")
     counts = [domain["count"] for domain in domains]
     return {
         "domainCount": len(domains),
-        "valuesPerLevel": [_values(column) for column in columns],
+        "valuesPerLevel": [_compress_values(column) for column in columns],
         "podCounts": {"universal": counts[0]} if len(set(counts)) == 1 else {"individual": counts},
     }
 
 
-def _values(column: tuple[str, ...]) -> Json:
+def _compress_values(column: tuple[str, ...]) -> Json:
     if len(set(column)) == 1:
         return {"universal": column[0]}
     prefix = _common_prefix(column)
@@ -53,7 +53,7 @@ def _common_prefix(texts: Sequence[str]) -> str:
     return first[:length]
 
 
-def _domains(part: Json) -> list[Json]:
+def _list_domains(part: Json) -> list[Json]:
     levels, counts = part["valuesPerLevel"], part["podCounts"]
     columns = [level["individual"]["roots"] for level in levels if "individual" in level]
     if "individual" in counts:
@@ -61,14 +61,14 @@ def _domains(part: Json) -> list[Json]:
     if not columns:
         # Identical domains count as one, whatever number the slice claims.
         pods = counts.get("universal", 0) * part["domainCount"]
-        return [{"values": [_value(level, 0) for level in levels], "count": pods}]
+        return [{"values": [_get_value(level, 0) for level in levels], "count": pods}]
     return [
-        {"values": [_value(level, index) for level in levels], "count": _count(counts, index)}
+        {"values": [_get_value(level, index) for level in levels], "count": _count(counts, index)}
         for index in range(min([part["domainCount"], *map(len, columns)]))
     ]
 
 
-def _value(level: Json, index: int) -> str:
+def _get_value(level: Json, index: int) -> str:
     individual = level.get("individual")
     if individual is None:
         return str(level.get("universal", ""))

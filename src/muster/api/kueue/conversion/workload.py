@@ -40,12 +40,14 @@ def spec_down(spec: Json) -> Json:
 
 def status_up(status: Json) -> Json:
     """Rename the misspelled member, and convert topology assignments to slices."""
-    return _assigned(rename_member(status, _OLD_TIME, _TIME), assignment_of_domains)
+    return _convert_assignments(rename_member(status, _OLD_TIME, _TIME), assignment_of_domains)
 
 
 def status_down(status: Json) -> Json:
     """Rename the misspelled member, and convert topology assignments to domains. Preemption gates are lost."""
-    return _assigned(rename_member(remove_members(status, "preemptionGates"), _TIME, _OLD_TIME), domains_of_assignment)
+    return _convert_assignments(
+        rename_member(remove_members(status, "preemptionGates"), _TIME, _OLD_TIME), domains_of_assignment
+    )
 
 
 def _pod_set_down(pod_set: Json) -> Json:
@@ -55,7 +57,7 @@ def _pod_set_down(pod_set: Json) -> Json:
     return pod_set | {"topologyRequest": remove_members(request, "podsetSliceRequiredTopologyConstraints")}
 
 
-def _assigned(status: Json, convert: Callable[[Json], Json]) -> Json:
+def _convert_assignments(status: Json, convert: Callable[[Json], Json]) -> Json:
     """Convert the topology assignments of the status."""
     admission = status.get("admission") or {}
     assignments = admission.get("podSetAssignments")

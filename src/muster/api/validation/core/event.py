@@ -3,7 +3,7 @@
 from muster.api.core import Event
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, each, invalid, required
+from muster.api.validation.fields import Errors, invalid, make_errors, required
 
 MAX_INSTANCE = 128
 MAX_ACTION = 128
@@ -14,15 +14,15 @@ _MISMATCH = "does not match event.namespace"
 
 def validate_create(event: Event) -> list[FieldError]:
     """Return the errors in a new Event. An Event with an eventTime has stricter rules."""
-    return list(_event(event))
+    return list(_validate_event(event))
 
 
 def validate_update(new: Event, _old: Event) -> list[FieldError]:
     """Return the errors in the new version of an Event. The old version does not matter."""
-    return list(_event(new))
+    return list(_validate_event(new))
 
 
-def _event(event: Event) -> Errors:
+def _validate_event(event: Event) -> Errors:
     path, about = "involvedObject.namespace", event.involved_object.namespace
     namespace = event.metadata.namespace
     if event.event_time is None:
@@ -33,14 +33,14 @@ def _event(event: Event) -> Errors:
             yield invalid(path, about, _MISMATCH)
         yield from report("reportingComponent", event.reporting_component, event.reporting_instance)
         yield from sentence_fields(event.action, event.reason, "message", event.message)
-    yield from each("namespace", namespace, names.dns_subdomain(namespace))
+    yield from make_errors("namespace", namespace, names.dns_subdomain(namespace))
 
 
 def report(path: str, controller: str, instance: str) -> Errors:
     """Check the reporter."""
     if not controller:
         yield required(path)
-    yield from each(path, controller, names.label_key(controller))
+    yield from make_errors(path, controller, names.label_key(controller))
     if not instance:
         yield required("reportingInstance")
     if len(instance.encode()) > MAX_INSTANCE:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from muster.api.core.quota import LimitRange, LimitRangeItem
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, duplicate, each, forbidden, invalid, required
+from muster.api.validation.fields import Errors, duplicate, forbidden, invalid, make_errors, required
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.api.validation.resources import amount, container_resource_name, may_overcommit, resource_name
-from muster.api.values.quantity import Quantity, canonical, parse
+from muster.api.validation.resources import container_resource_name, may_overcommit, resource_name, validate_amount
+from muster.api.values.quantity import Quantity, format_canonical, parse
 
 TYPES = ("Container", "PersistentVolumeClaim", "Pod")
 
@@ -17,33 +17,33 @@ Amounts = Mapping[str, Quantity]
 
 def validate_create(limits: LimitRange) -> list[FieldError]:
     """Return the errors in a new LimitRange with its defaults."""
-    return [*new_metadata(limits.metadata, names.dns_subdomain), *_limits(limits)]
+    return [*new_metadata(limits.metadata, names.dns_subdomain), *_validate_limits(limits)]
 
 
 def validate_update(new: LimitRange, old: LimitRange) -> list[FieldError]:
     """Return the errors in a change of a LimitRange."""
-    return [*changed_metadata(new.metadata, old.metadata), *_limits(new)]
+    return [*changed_metadata(new.metadata, old.metadata), *_validate_limits(new)]
 
 
-def _limits(limits: LimitRange) -> Errors:
+def _validate_limits(limits: LimitRange) -> Errors:
     seen: set[str] = set()
     for i, item in enumerate(limits.spec.limits):
         path = f"spec.limits[{i}]"
-        yield from _type(f"{path}.type", item.type)
+        yield from _validate_type(f"{path}.type", item.type)
         if item.type in seen:
             yield duplicate(f"{path}.type", item.type)
         seen.add(item.type)
-        yield from _item(path, item)
+        yield from _validate_item(path, item)
 
 
-def _type(path: str, name: str) -> Errors:
+def _validate_type(path: str, name: str) -> Errors:
     messages = names.label_key(name)
-    yield from each(path, name, messages)
+    yield from make_errors(path, name, messages)
     if not messages and "/" not in name and name not in TYPES:
         yield invalid(path, name, "must be a standard limit type or fully qualified")
 
 
-def _item(path: str, item: LimitRangeItem) -> Errors:
+def _validate_item(path: str, item: LimitRangeItem) -> Errors:
     if item.type == "Pod":
         for field, given in (("default", item.default), ("defaultRequest", item.default_request)):
             if given:
@@ -53,16 +53,16 @@ def _item(path: str, item: LimitRangeItem) -> Errors:
         yield required(f"{path}.limits", sentence)
     rule = container_resource_name if item.type in ("Container", "Pod") else resource_name
     broken = False
-    for place, resource, quantity in _amounts(path, item):
-        for error in (*rule(place, resource), *amount(place, resource, quantity)):
+    for place, resource, quantity in _list_amounts(path, item):
+        for error in (*rule(place, resource), *validate_amount(place, resource, quantity)):
             broken = True
             yield error
     if not broken:
-        for resource in sorted({resource for _, resource, _ in _amounts(path, item)}):
-            yield from _order(path, item, resource)
+        for resource in sorted({resource for _, resource, _ in _list_amounts(path, item)}):
+            yield from _validate_order(path, item, resource)
 
 
-def _amounts(path: str, item: LimitRangeItem) -> Iterator[tuple[str, str, Quantity]]:
+def _list_amounts(path: str, item: LimitRangeItem) -> Iterator[tuple[str, str, Quantity]]:
     lists: tuple[tuple[str, Amounts], ...] = (
         ("max", item.max),
         ("min", item.min),
@@ -75,7 +75,7 @@ def _amounts(path: str, item: LimitRangeItem) -> Iterator[tuple[str, str, Quanti
             yield f"{path}.{field}[{resource}]", resource, quantity
 
 
-def _order(path: str, item: LimitRangeItem, resource: str) -> Errors:
+def _validate_order(path: str, item: LimitRangeItem, resource: str) -> Errors:
     """Check that the amounts of a resource are consistent."""
     least, most = item.min.get(resource), item.max.get(resource)
     default, request = item.default.get(resource), item.default_request.get(resource)
@@ -88,29 +88,31 @@ def _order(path: str, item: LimitRangeItem, resource: str) -> Errors:
     )
     yield from _at_most(at_default, least, default, least, "min value {} is greater than default value {}")
     yield from _at_most(at_default, default, most, most, "default value {} is greater than max value {}")
-    yield from _ratio(
+    yield from _validate_ratio(
         f"{path}.maxLimitRequestRatio[{resource}]", item.max_limit_request_ratio.get(resource), least, most
     )
     if default is None or request is None or may_overcommit(resource):
         return
     if parse(default) != parse(request):
-        detail = f"default value {canonical(default)} must equal to defaultRequest value {canonical(request)}"
-        yield invalid(at_default, canonical(default), f"{detail} in {resource}")
+        detail = (
+            f"default value {format_canonical(default)} must equal to defaultRequest value {format_canonical(request)}"
+        )
+        yield invalid(at_default, format_canonical(default), f"{detail} in {resource}")
 
 
 def _at_most(path: str, small: Quantity | None, big: Quantity | None, shown: Quantity | None, sentence: str) -> Errors:
     if small is not None and big is not None and shown is not None and parse(small) > parse(big):
-        yield invalid(path, canonical(shown), sentence.format(canonical(small), canonical(big)))
+        yield invalid(path, format_canonical(shown), sentence.format(format_canonical(small), format_canonical(big)))
 
 
-def _ratio(path: str, ratio: Quantity | None, least: Quantity | None, most: Quantity | None) -> Errors:
+def _validate_ratio(path: str, ratio: Quantity | None, least: Quantity | None, most: Quantity | None) -> Errors:
     if ratio is None:
         return
     number = parse(ratio)
     if number < 1:
-        yield invalid(path, canonical(ratio), f"ratio {canonical(ratio)} is less than 1")
+        yield invalid(path, format_canonical(ratio), f"ratio {format_canonical(ratio)} is less than 1")
     if least is not None and most is not None and parse(least) > 0:
         possible = parse(most) / parse(least)
         if number > possible:
-            sentence = f"ratio {canonical(ratio)} is greater than max/min = {float(possible):f}"
-            yield invalid(path, canonical(ratio), sentence)
+            sentence = f"ratio {format_canonical(ratio)} is greater than max/min = {float(possible):f}"
+            yield invalid(path, format_canonical(ratio), sentence)

@@ -3,19 +3,19 @@
 from muster.api.core import Node, NodeStatus, Taint
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.addresses import network
+from muster.api.validation.addresses import validate_network
 from muster.api.validation.fields import Errors, duplicate, forbidden, invalid, required
 from muster.api.validation.metadata import changed_metadata, label_key, new_metadata
 from muster.api.validation.pods.placement import taint_effect
-from muster.api.validation.resources import amount
+from muster.api.validation.resources import validate_amount
 
 
 def validate_create(node: Node) -> list[FieldError]:
     """Return the errors in a new Node with its defaults."""
     return [
         *new_metadata(node.metadata, names.dns_subdomain, namespaced=False),
-        *_taints(node.spec.taints),
-        *_amounts(node.status),
+        *_validate_taints(node.spec.taints),
+        *_validate_amounts(node.status),
         *_pod_networks(node),
     ]
 
@@ -24,10 +24,10 @@ def validate_update(new: Node, old: Node) -> list[FieldError]:
     """Return the errors in a change of a Node."""
     return [
         *changed_metadata(new.metadata, old.metadata),
-        *_amounts(new.status),
-        *_addresses(new.status),
-        *_kept(new, old),
-        *_taints(new.spec.taints),
+        *_validate_amounts(new.status),
+        *_validate_addresses(new.status),
+        *_validate_immutable_fields(new, old),
+        *_validate_taints(new.spec.taints),
     ]
 
 
@@ -36,7 +36,7 @@ def validate_status_update(new: Node, old: Node) -> list[FieldError]:
     return validate_update(new, old)
 
 
-def _taints(taints: tuple[Taint, ...]) -> Errors:
+def _validate_taints(taints: tuple[Taint, ...]) -> Errors:
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(taints):
         path = f"metadata.taints[{i}]"  # upstream's path, although the taints are in the spec
@@ -52,21 +52,21 @@ def _taints(taints: tuple[Taint, ...]) -> Errors:
         seen.add((taint.key, taint.effect))
 
 
-def _amounts(status: NodeStatus) -> Errors:
+def _validate_amounts(status: NodeStatus) -> Errors:
     for field, resources in (("capacity", status.capacity), ("allocatable", status.allocatable)):
         for resource, quantity in resources.items():
-            yield from amount(f"status.{field}.{resource}", resource, quantity)
+            yield from validate_amount(f"status.{field}.{resource}", resource, quantity)
 
 
 def _pod_networks(node: Node) -> Errors:
     for i, text in enumerate(node.spec.pod_cidrs):
-        yield from network(f"spec.podCIDRs[{i}]", text)
+        yield from validate_network(f"spec.podCIDRs[{i}]", text)
     if len(node.spec.pod_cidrs) > 2:
         sentence = "may specify no more than one CIDR for each IP family"
         yield invalid("spec.podCIDRs", node.spec.pod_cidrs, sentence)
 
 
-def _addresses(status: NodeStatus) -> Errors:
+def _validate_addresses(status: NodeStatus) -> Errors:
     seen: set[tuple[str, str]] = set()
     for i, address in enumerate(status.addresses):
         key = (address.type, address.address)
@@ -75,7 +75,7 @@ def _addresses(status: NodeStatus) -> Errors:
         seen.add(key)
 
 
-def _kept(new: Node, old: Node) -> Errors:
+def _validate_immutable_fields(new: Node, old: Node) -> Errors:
     if old.spec.pod_cidrs and new.spec.pod_cidrs != old.spec.pod_cidrs:
         yield forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
     if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 from muster.api.core.quota import SCOPES, ResourceQuota, ResourceQuotaSpec, ScopedResourceSelectorRequirement
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, immutable, invalid, required
+from muster.api.validation.fields import Errors, invalid, required, validate_immutable
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.api.validation.resources import HUGE_PAGES, STANDARD_RESOURCES, amount, resource_name
+from muster.api.validation.resources import HUGE_PAGES, STANDARD_RESOURCES, resource_name, validate_amount
 from muster.api.values.quantity import Quantity
 
 _COMPUTE = frozenset({
@@ -29,51 +29,51 @@ _ONLY_EXISTS = (
 
 def validate_create(quota: ResourceQuota) -> list[FieldError]:
     """Return the errors in a new ResourceQuota."""
-    return [*new_metadata(quota.metadata, names.dns_subdomain), *_spec(quota.spec)]
+    return [*new_metadata(quota.metadata, names.dns_subdomain), *_validate_spec(quota.spec)]
 
 
 def validate_update(new: ResourceQuota, old: ResourceQuota) -> list[FieldError]:
     """Return the errors in a change of a ResourceQuota, whose scopes are immutable."""
-    scopes = immutable("spec.scopes", sorted(new.spec.scopes), sorted(old.spec.scopes))
-    return [*changed_metadata(new.metadata, old.metadata), *_spec(new.spec), *scopes]
+    scopes = validate_immutable("spec.scopes", sorted(new.spec.scopes), sorted(old.spec.scopes))
+    return [*changed_metadata(new.metadata, old.metadata), *_validate_spec(new.spec), *scopes]
 
 
 def validate_status_update(new: ResourceQuota, old: ResourceQuota) -> list[FieldError]:
     """Return the errors in a change of a ResourceQuota's status."""
     return [
         *changed_metadata(new.metadata, old.metadata),
-        *_amounts("status.hard", new.status.hard),
-        *_amounts("status.used", new.status.used),
+        *_validate_amounts("status.hard", new.status.hard),
+        *_validate_amounts("status.used", new.status.used),
     ]
 
 
-def _spec(spec: ResourceQuotaSpec) -> Errors:
-    yield from _amounts("spec.hard", spec.hard)
+def _validate_spec(spec: ResourceQuotaSpec) -> Errors:
+    yield from _validate_amounts("spec.hard", spec.hard)
     for scope in spec.scopes:
-        yield from _scope("spec.scopes", spec.scopes, scope, spec.hard)
-    yield from _conflicts("spec.scopes", spec.scopes)
+        yield from _validate_scope("spec.scopes", spec.scopes, scope, spec.hard)
+    yield from _validate_conflicts("spec.scopes", spec.scopes)
     if spec.scope_selector is not None:
         path = "spec.scopeSelector.matchExpressions"
         expressions = spec.scope_selector.match_expressions
         for expression in expressions:
-            yield from _expression(path, expression, spec.hard)
-        yield from _conflicts(path, [expression.scope_name for expression in expressions])
+            yield from _validate_expression(path, expression, spec.hard)
+        yield from _validate_conflicts(path, [expression.scope_name for expression in expressions])
 
 
-def _amounts(path: str, amounts: Mapping[str, Quantity]) -> Errors:
+def _validate_amounts(path: str, amounts: Mapping[str, Quantity]) -> Errors:
     for resource, quantity in amounts.items():
         place = f"{path}[{resource}]"
         yield from resource_name(place, resource)
         if "/" not in resource and resource not in STANDARD_RESOURCES and not _huge_pages(resource):
             yield invalid(place, resource, "must be a standard resource for quota")
-        yield from amount(place, resource, quantity)
+        yield from validate_amount(place, resource, quantity)
 
 
 def _huge_pages(resource: str) -> bool:
     return resource.removeprefix("requests.").startswith(HUGE_PAGES)
 
 
-def _scope(path: str, shown: object, scope: str, hard: Iterable[str]) -> Errors:
+def _validate_scope(path: str, shown: object, scope: str, hard: Iterable[str]) -> Errors:
     if scope not in SCOPES:
         yield invalid(path, shown, "unsupported scope")
         return
@@ -82,14 +82,14 @@ def _scope(path: str, shown: object, scope: str, hard: Iterable[str]) -> Errors:
             yield invalid(path, shown, "unsupported scope applied to resource")
 
 
-def _conflicts(path: str, scopes: Collection[str]) -> Errors:
+def _validate_conflicts(path: str, scopes: Collection[str]) -> Errors:
     for pair in _OPPOSITES:
         if pair <= set(scopes):
             yield invalid(path, list(scopes), "conflicting scopes")
 
 
-def _expression(path: str, expression: ScopedResourceSelectorRequirement, hard: Iterable[str]) -> Errors:
-    yield from _scope(f"{path}.scopeName", expression.scope_name, expression.scope_name, hard)
+def _validate_expression(path: str, expression: ScopedResourceSelectorRequirement, hard: Iterable[str]) -> Errors:
+    yield from _validate_scope(f"{path}.scopeName", expression.scope_name, expression.scope_name, hard)
     operator, values = expression.operator, expression.values
     if expression.scope_name not in _VALUED and operator != "Exists":
         yield invalid(f"{path}.operator", operator, _ONLY_EXISTS)

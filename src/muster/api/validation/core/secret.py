@@ -6,7 +6,7 @@ from muster.api.core import Secret
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.core.configmap import FROZEN, MAX_BYTES
-from muster.api.validation.fields import Errors, each, forbidden, immutable, invalid, required, too_long
+from muster.api.validation.fields import Errors, forbidden, invalid, make_errors, required, too_long, validate_immutable
 from muster.api.validation.metadata import changed_metadata, new_metadata
 
 _ACCOUNT = "kubernetes.io/service-account.name"
@@ -15,17 +15,17 @@ _JSON_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconf
 
 def validate_create(secret: Secret) -> list[FieldError]:
     """Return the errors in a new Secret with its defaults."""
-    return [*new_metadata(secret.metadata, names.dns_subdomain), *_data(secret)]
+    return [*new_metadata(secret.metadata, names.dns_subdomain), *_validate_data(secret)]
 
 
 def validate_update(new: Secret, old: Secret) -> list[FieldError]:
     """Return the errors in a change of a Secret, whose type is immutable."""
-    return [*changed_metadata(new.metadata, old.metadata), *_kept(new, old), *_data(new)]
+    return [*changed_metadata(new.metadata, old.metadata), *_validate_immutable_fields(new, old), *_validate_data(new)]
 
 
-def _data(secret: Secret) -> Errors:
+def _validate_data(secret: Secret) -> Errors:
     for key in secret.data:
-        yield from each(f"data[{key}]", key, names.config_key(key))
+        yield from make_errors(f"data[{key}]", key, names.config_key(key))
     if sum(map(len, secret.data.values())) > MAX_BYTES:
         yield too_long("data", MAX_BYTES)
     yield from _by_type(secret)
@@ -38,7 +38,7 @@ def _by_type(secret: Secret) -> Errors:
             if not secret.metadata.annotations.get(_ACCOUNT):
                 yield required(f"metadata.annotations[{_ACCOUNT}]")
         case "kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson":
-            yield from _json(_JSON_KEYS[secret.type], data)
+            yield from _validate_json(_JSON_KEYS[secret.type], data)
         case "kubernetes.io/basic-auth":
             if not data.keys() & {"username", "password"}:
                 yield required("data[username]")
@@ -52,7 +52,7 @@ def _by_type(secret: Secret) -> Errors:
                     yield required(f"data[{key}]")
 
 
-def _json(key: str, data: dict[str, bytes]) -> Errors:
+def _validate_json(key: str, data: dict[str, bytes]) -> Errors:
     if key not in data:
         yield required(f"data[{key}]")
         return
@@ -64,8 +64,8 @@ def _json(key: str, data: dict[str, bytes]) -> Errors:
         yield invalid(f"data[{key}]", "<secret contents redacted>", "must be a JSON object")
 
 
-def _kept(new: Secret, old: Secret) -> Errors:
-    yield from immutable("type", new.type, old.type)
+def _validate_immutable_fields(new: Secret, old: Secret) -> Errors:
+    yield from validate_immutable("type", new.type, old.type)
     if old.immutable:
         if not new.immutable:
             yield forbidden("immutable", FROZEN)

@@ -3,19 +3,19 @@
 from muster.api.core import Service, ServicePort, ServiceSpec, SessionAffinityConfig
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.addresses import ip_address, network, one_of_each_family, parse, public_address
+from muster.api.validation.addresses import ip_address, one_of_each_family, parse, public_address, validate_network
 from muster.api.validation.fields import (
     Errors,
     duplicate,
-    each,
     forbidden,
     invalid,
+    make_errors,
     required,
     unsupported,
 )
-from muster.api.validation.metadata import changed_metadata, labels, new_metadata
+from muster.api.validation.metadata import changed_metadata, new_metadata, validate_labels
 from muster.api.validation.pods.containers import PROTOCOLS
-from muster.api.validation.pods.handlers import port as port_rule
+from muster.api.validation.pods.handlers import validate_port as port_rule
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES = ("ClientIP", "None")
@@ -30,7 +30,7 @@ _NOT_LOAD_BALANCER = "may only be used when `type` is 'LoadBalancer'"
 
 def validate_create(service: Service) -> list[FieldError]:
     """Return the errors in a new Service with its defaults."""
-    return [*new_metadata(service.metadata, names.dns_label), *_spec(service.spec, ServiceSpec())]
+    return [*new_metadata(service.metadata, names.dns_label), *_validate_spec(service.spec, ServiceSpec())]
 
 
 def validate_update(new: Service, old: Service) -> list[FieldError]:
@@ -39,13 +39,13 @@ def validate_update(new: Service, old: Service) -> list[FieldError]:
         *changed_metadata(new.metadata, old.metadata),
         *_kept_addresses(new.spec, old.spec),
         *_kept_load_balancer(new.spec, old.spec),
-        *_spec(new.spec, old.spec),
+        *_validate_spec(new.spec, old.spec),
     ]
 
 
 def validate_status_update(new: Service, old: Service) -> list[FieldError]:
     """Return the errors in a change of a Service's status."""
-    return [*changed_metadata(new.metadata, old.metadata), *_ingress(new, old)]
+    return [*changed_metadata(new.metadata, old.metadata), *_validate_ingress_addresses(new, old)]
 
 
 def is_headless(spec: ServiceSpec) -> bool:
@@ -53,7 +53,7 @@ def is_headless(spec: ServiceSpec) -> bool:
     return spec.cluster_ips == ("None",)
 
 
-def _spec(spec: ServiceSpec, old: ServiceSpec) -> Errors:
+def _validate_spec(spec: ServiceSpec, old: ServiceSpec) -> Errors:
     headless = is_headless(spec)
     if not spec.ports and not headless and spec.type != "ExternalName":
         yield required("spec.ports")
@@ -61,8 +61,8 @@ def _spec(spec: ServiceSpec, old: ServiceSpec) -> Errors:
         yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {spec.type} services")
     if spec.type == "ExternalName":
         yield from _external_name(spec)
-    yield from _ports(spec.ports)
-    yield from labels("spec.selector", spec.selector)
+    yield from _validate_ports(spec.ports)
+    yield from validate_labels("spec.selector", spec.selector)
     yield from _session_affinity(spec)
     if spec.type != "ExternalName":
         yield from _cluster_ips(spec, old)
@@ -75,7 +75,7 @@ def _spec(spec: ServiceSpec, old: ServiceSpec) -> Errors:
         yield unsupported("spec.type", spec.type, _TYPES)
     yield from _port_numbers(spec)
     yield from _load_balancer(spec, old)
-    yield from _traffic(spec)
+    yield from _validate_traffic(spec)
 
 
 def _external_name(spec: ServiceSpec) -> Errors:
@@ -90,28 +90,28 @@ def _external_name(spec: ServiceSpec) -> Errors:
     if not name:
         yield required("spec.externalName")
     else:
-        yield from each("spec.externalName", name, names.dns_subdomain(name))
+        yield from make_errors("spec.externalName", name, names.dns_subdomain(name))
 
 
-def _ports(ports: tuple[ServicePort, ...]) -> Errors:
+def _validate_ports(ports: tuple[ServicePort, ...]) -> Errors:
     seen: set[str] = set()
     for i, port in enumerate(ports):
         path = f"spec.ports[{i}]"
         if port.name:
-            yield from each(f"{path}.name", port.name, names.dns_label(port.name))
+            yield from make_errors(f"{path}.name", port.name, names.dns_label(port.name))
             if port.name in seen:
                 yield duplicate(f"{path}.name", port.name)
             seen.add(port.name)
         elif len(ports) > 1:
             yield required(f"{path}.name")
-        yield from each(f"{path}.port", port.port, names.port_number(port.port))
+        yield from make_errors(f"{path}.port", port.port, names.port_number(port.port))
         if not port.protocol:
             yield required(f"{path}.protocol")
         elif port.protocol not in PROTOCOLS:
             yield unsupported(f"{path}.protocol", port.protocol, PROTOCOLS)
         yield from port_rule(f"{path}.targetPort", 0 if port.target_port is None else port.target_port)
         if port.app_protocol is not None:
-            yield from each(f"{path}.appProtocol", port.app_protocol, names.label_key(port.app_protocol))
+            yield from make_errors(f"{path}.appProtocol", port.app_protocol, names.label_key(port.app_protocol))
 
 
 def _port_numbers(spec: ServiceSpec) -> Errors:
@@ -164,14 +164,14 @@ def _cluster_ips(spec: ServiceSpec, old: ServiceSpec) -> Errors:
         yield invalid(path, ips, "first value must match `clusterIP`")
     elif ips and not spec.cluster_ip:
         yield invalid(path, ips, "must be empty when `clusterIP` is not specified")
-    yield from _families(spec)
+    yield from _validate_families(spec)
     if ips[:1] != ("None",):
         yield from _real_cluster_ips(path, ips, spec.ip_families, old.cluster_ips)
     elif len(ips) > 1:
         yield invalid(path, ips, "'None' must be the first and only value")
 
 
-def _families(spec: ServiceSpec) -> Errors:
+def _validate_families(spec: ServiceSpec) -> Errors:
     for i, family in enumerate(spec.ip_families):
         if family not in _FAMILIES:
             yield unsupported(f"spec.ipFamilies[{i}]", family, _FAMILIES)
@@ -202,7 +202,7 @@ def _load_balancer(spec: ServiceSpec, old: ServiceSpec) -> Errors:
         yield forbidden("spec.LoadBalancerSourceRanges", _NOT_LOAD_BALANCER)
     known = tuple(each_range.strip() for each_range in old.load_balancer_source_ranges)
     for i, each_range in enumerate(ranges):
-        yield from network(f"spec.LoadBalancerSourceRanges[{i}]", each_range.strip(), known)
+        yield from validate_network(f"spec.LoadBalancerSourceRanges[{i}]", each_range.strip(), known)
     if spec.allocate_load_balancer_node_ports is not None and not balanced:
         yield forbidden("spec.allocateLoadBalancerNodePorts", _NOT_LOAD_BALANCER)
     if spec.allocate_load_balancer_node_ports is None and balanced:
@@ -210,12 +210,12 @@ def _load_balancer(spec: ServiceSpec, old: ServiceSpec) -> Errors:
     if spec.load_balancer_class is not None:
         if balanced:
             messages = names.label_key(spec.load_balancer_class)
-            yield from each("spec.loadBalancerClass", spec.load_balancer_class, messages)
+            yield from make_errors("spec.loadBalancerClass", spec.load_balancer_class, messages)
         else:
             yield forbidden("spec.loadBalancerClass", _NOT_LOAD_BALANCER)
 
 
-def _traffic(spec: ServiceSpec) -> Errors:
+def _validate_traffic(spec: ServiceSpec) -> Errors:
     external = spec.type in ("LoadBalancer", "NodePort") or (spec.type == "ClusterIP" and bool(spec.external_ips))
     policy = spec.external_traffic_policy
     if not external:
@@ -250,7 +250,7 @@ def _health_check(spec: ServiceSpec) -> Errors:
     elif not number:
         yield required(path)
     else:
-        yield from each(path, number, names.port_number(number))
+        yield from make_errors(path, number, names.port_number(number))
 
 
 def _kept_addresses(new: ServiceSpec, old: ServiceSpec) -> Errors:
@@ -258,12 +258,12 @@ def _kept_addresses(new: ServiceSpec, old: ServiceSpec) -> Errors:
         return
     headless, headless_before = is_headless(new), is_headless(old)
     if not (headless and headless_before):
-        yield from _kept("clusterIP", new.cluster_ips, old.cluster_ips, new)
+        yield from _validate_first_value("clusterIP", new.cluster_ips, old.cluster_ips, new)
     if not headless and not headless_before:
-        yield from _kept("ipFamily", new.ip_families, old.ip_families, new)
+        yield from _validate_first_value("ipFamily", new.ip_families, old.ip_families, new)
 
 
-def _kept(what: str, now: tuple[str, ...], before: tuple[str, ...], spec: ServiceSpec) -> Errors:
+def _validate_first_value(what: str, now: tuple[str, ...], before: tuple[str, ...], spec: ServiceSpec) -> Errors:
     """Check that the first value stays. A second one may be added, or removed if one address family is requested."""
     path = {"clusterIP": "spec.clusterIPs", "ipFamily": "spec.ipFamilies"}[what]
     if len(now) == len(before):
@@ -290,7 +290,7 @@ def _kept_load_balancer(new: ServiceSpec, old: ServiceSpec) -> Errors:
         yield forbidden("spec.healthCheckNodePort", "field is immutable")
 
 
-def _ingress(new: Service, old: Service) -> Errors:
+def _validate_ingress_addresses(new: Service, old: Service) -> Errors:
     path, ingress = "status.loadBalancer.ingress", new.status.load_balancer.ingress
     if new.spec.type != "LoadBalancer":
         if ingress:
@@ -308,6 +308,6 @@ def _ingress(new: Service, old: Service) -> Errors:
         if entry.ip and entry.ip_mode not in (None, *_IP_MODES):
             yield unsupported(f"{place}.ipMode", entry.ip_mode, _IP_MODES)
         if entry.hostname:
-            yield from each(f"{place}.hostname", entry.hostname, names.dns_subdomain(entry.hostname))
+            yield from make_errors(f"{place}.hostname", entry.hostname, names.dns_subdomain(entry.hostname))
             if parse(entry.hostname) is not None:
                 yield invalid(f"{place}.hostname", entry.hostname, "must be a DNS name, not an IP address")

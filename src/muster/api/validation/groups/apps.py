@@ -20,11 +20,11 @@ from muster.api.validation.fields import (
     IMMUTABLE,
     Errors,
     forbidden,
-    immutable,
     invalid,
     not_negative,
     required,
     unsupported,
+    validate_immutable,
 )
 from muster.api.validation.jobs.job import validate_template_spec
 from muster.api.validation.metadata import label_selector
@@ -42,10 +42,10 @@ _STATEFUL_CHANGES = (
 )
 
 
-def _deployment(deployment: Deployment) -> Errors:
+def _validate_deployment(deployment: Deployment) -> Errors:
     spec = deployment.spec
     yield from not_negative("spec.replicas", spec.replicas)
-    yield from _selector(spec.selector, spec.template, "deployment")
+    yield from _validate_selector(spec.selector, spec.template, "deployment")
     yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     yield from not_negative("spec.revisionHistoryLimit", spec.revision_history_limit)
     if spec.strategy.type not in ("Recreate", "RollingUpdate"):
@@ -64,7 +64,7 @@ def _replica_set(replica_set: ReplicaSet) -> Errors:
     spec = replica_set.spec
     yield from not_negative("spec.replicas", spec.replicas)
     yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
-    yield from _selector(spec.selector, spec.template, "replicaset")
+    yield from _validate_selector(spec.selector, spec.template, "replicaset")
 
 
 def _stateful_set(stateful_set: StatefulSet) -> Errors:
@@ -78,7 +78,7 @@ def _stateful_set(stateful_set: StatefulSet) -> Errors:
     yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     if spec.ordinals is not None:
         yield from not_negative("spec.ordinals.start", spec.ordinals.start)
-    yield from _selector(spec.selector, _with_claims(spec), "statefulset")
+    yield from _validate_selector(spec.selector, _with_claims(spec), "statefulset")
 
 
 def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
@@ -99,7 +99,7 @@ def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
 
 def _daemon_set(daemon_set: DaemonSet) -> Errors:
     spec = daemon_set.spec
-    yield from _selector(spec.selector, spec.template, "daemonset")
+    yield from _validate_selector(spec.selector, spec.template, "daemonset")
     yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     if spec.update_strategy.type not in ("OnDelete", "RollingUpdate"):
         yield unsupported("spec.updateStrategy.type", spec.update_strategy.type, ("RollingUpdate", "OnDelete"))
@@ -164,7 +164,7 @@ def _pod_template(template: PodTemplate) -> Errors:
     yield from pod_template("template", template.template)
 
 
-def _selector(selector: LabelSelector | None, template: PodTemplateSpec, of: str) -> Errors:
+def _validate_selector(selector: LabelSelector | None, template: PodTemplateSpec, of: str) -> Errors:
     """Yield the errors in the selector of a controller, which must match its template, and in the template."""
     if selector is None:
         yield required("spec.selector")
@@ -204,15 +204,15 @@ def _stateful_change(new: StatefulSet, old: StatefulSet) -> Errors:
         yield forbidden("spec", _STATEFUL_CHANGES)
 
 
-def _revision(new: ControllerRevision, old: ControllerRevision) -> Errors:
-    yield from immutable("data", new.data, old.data)
+def _validate_revision(new: ControllerRevision, old: ControllerRevision) -> Errors:
+    yield from validate_immutable("data", new.data, old.data)
 
 
-DEPLOYMENT = Standard(_deployment, _same_selector)
+DEPLOYMENT = Standard(_validate_deployment, _same_selector)
 REPLICA_SET = Standard(_replica_set, _same_selector)
 STATEFUL_SET = Standard(_stateful_set, _stateful_change)
 DAEMON_SET = Standard(_daemon_set, _same_selector)
-CONTROLLER_REVISION = Standard(change=_revision)
+CONTROLLER_REVISION = Standard(change=_validate_revision)
 REPLICATION_CONTROLLER = Standard(_replication_controller)
 POD_TEMPLATE = Standard(_pod_template)
 CRON_JOB = Standard(_cron_job, name=names.dns_subdomain)

@@ -9,7 +9,7 @@ from muster.api.groups.events import Event
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.core.event import report, sentence_fields
-from muster.api.validation.fields import Errors, each, immutable, invalid, required
+from muster.api.validation.fields import Errors, invalid, make_errors, required, validate_immutable
 from muster.api.validation.metadata import changed_metadata, new_metadata
 
 _UNSET = "needs to be unset"
@@ -17,25 +17,34 @@ _UNSET = "needs to be unset"
 
 def validate_create(event: Event) -> list[FieldError]:
     """Return the errors in a new Event."""
-    return [*_common(event), *new_metadata(event.metadata, names.dns_subdomain), *_series(event), *_strict(event)]
+    return [
+        *_validate_common_fields(event),
+        *new_metadata(event.metadata, names.dns_subdomain),
+        *_validate_series(event),
+        *_validate_new_event(event),
+    ]
 
 
 def validate_update(new: Event, old: Event) -> list[FieldError]:
     """Return the errors in a change of an Event, of which only the series may change."""
-    return [*_common(new), *changed_metadata(new.metadata, old.metadata), *_kept(new, old)]
+    return [
+        *_validate_common_fields(new),
+        *changed_metadata(new.metadata, old.metadata),
+        *_validate_immutable_fields(new, old),
+    ]
 
 
-def _common(event: Event) -> Errors:
+def _validate_common_fields(event: Event) -> Errors:
     about, namespace = event.regarding.namespace, event.metadata.namespace
     if event.event_time is not None:
         if not about and namespace not in ("default", "kube-system"):
             yield invalid("involvedObject.namespace", about, "does not match event.namespace")
         yield from report("reportingController", event.reporting_controller, event.reporting_instance)
         yield from sentence_fields(event.action, event.reason, "message", event.note)
-    yield from each("namespace", namespace, names.dns_subdomain(namespace))
+    yield from make_errors("namespace", namespace, names.dns_subdomain(namespace))
 
 
-def _series(event: Event) -> Errors:
+def _validate_series(event: Event) -> Errors:
     if event.series is None:
         return
     if event.series.count < 2:
@@ -44,7 +53,7 @@ def _series(event: Event) -> Errors:
         yield required("series.lastObservedTime")
 
 
-def _strict(event: Event) -> Errors:
+def _validate_new_event(event: Event) -> Errors:
     if event.event_time is None:
         yield required("eventTime")
     if event.type not in ("Normal", "Warning"):
@@ -59,9 +68,9 @@ def _strict(event: Event) -> Errors:
             yield invalid(path, "", _UNSET)
 
 
-def _kept(new: Event, old: Event) -> Errors:
+def _validate_immutable_fields(new: Event, old: Event) -> Errors:
     if new.series != old.series:
-        yield from _series(new)
+        yield from _validate_series(new)
     for path, field in (
         ("involvedObject", "regarding"),
         ("reason", "reason"),
@@ -77,8 +86,8 @@ def _kept(new: Event, old: Event) -> Errors:
         ("reportingController", "reporting_controller"),
         ("reportingInstance", "reporting_instance"),
     ):
-        yield from immutable(path, _shown(getattr(new, field)), _shown(getattr(old, field)))
+        yield from validate_immutable(path, _format_value(getattr(new, field)), _format_value(getattr(old, field)))
 
 
-def _shown(value: object) -> object:
+def _format_value(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else value

@@ -12,8 +12,17 @@ from muster.api.groups.networking import (
     NetworkPolicyPort,
 )
 from muster.api.validation import names
-from muster.api.validation.addresses import network
-from muster.api.validation.fields import Errors, each, forbidden, immutable, invalid, required, too_many, unsupported
+from muster.api.validation.addresses import validate_network
+from muster.api.validation.fields import (
+    Errors,
+    forbidden,
+    invalid,
+    make_errors,
+    required,
+    too_many,
+    unsupported,
+    validate_immutable,
+)
 from muster.api.validation.metadata import label_selector
 from muster.api.validation.standard import Standard
 
@@ -27,9 +36,9 @@ def _network_policy(policy: NetworkPolicy) -> Errors:
     spec = policy.spec
     yield from label_selector("spec.podSelector", spec.pod_selector)
     for i, incoming in enumerate(spec.ingress):
-        yield from _rule(f"spec.ingress[{i}]", incoming.ports, "from", incoming.from_)
+        yield from _validate_rule(f"spec.ingress[{i}]", incoming.ports, "from", incoming.from_)
     for i, outgoing in enumerate(spec.egress):
-        yield from _rule(f"spec.egress[{i}]", outgoing.ports, "to", outgoing.to)
+        yield from _validate_rule(f"spec.egress[{i}]", outgoing.ports, "to", outgoing.to)
     if len(spec.policy_types) > 2:
         yield invalid("spec.policyTypes", spec.policy_types, "may not specify more than two policyTypes")
         return
@@ -38,29 +47,31 @@ def _network_policy(policy: NetworkPolicy) -> Errors:
             yield unsupported(f"spec.policyTypes[{i}]", type_, ("Egress", "Ingress"))
 
 
-def _rule(path: str, ports: tuple[NetworkPolicyPort, ...], side: str, peers: tuple[NetworkPolicyPeer, ...]) -> Errors:
+def _validate_rule(
+    path: str, ports: tuple[NetworkPolicyPort, ...], side: str, peers: tuple[NetworkPolicyPeer, ...]
+) -> Errors:
     for i, port in enumerate(ports):
         yield from _policy_port(f"{path}.ports[{i}]", port)
     for i, peer in enumerate(peers):
-        yield from _peer(f"{path}.{side}[{i}]", peer)
+        yield from _validate_peer(f"{path}.{side}[{i}]", peer)
 
 
 def _policy_port(path: str, port: NetworkPolicyPort) -> Errors:
     if port.protocol is not None and port.protocol not in _PROTOCOLS:
         yield unsupported(f"{path}.protocol", port.protocol, _PROTOCOLS)
     if isinstance(port.port, int):
-        yield from each(f"{path}.port", port.port, names.port_number(port.port))
+        yield from make_errors(f"{path}.port", port.port, names.port_number(port.port))
         if port.end_port is not None and port.end_port < port.port:
             yield invalid(f"{path}.endPort", port.end_port, "must be greater than or equal to `port`")
     elif port.port is not None:
-        yield from each(f"{path}.port", port.port, names.port_name(port.port))
+        yield from make_errors(f"{path}.port", port.port, names.port_name(port.port))
         if port.end_port is not None:
             yield invalid(f"{path}.endPort", port.end_port, "may not be specified when `port` is non-numeric")
     elif port.end_port is not None:
         yield invalid(f"{path}.endPort", port.end_port, "may not be specified when `port` is not specified")
 
 
-def _peer(path: str, peer: NetworkPolicyPeer) -> Errors:
+def _validate_peer(path: str, peer: NetworkPolicyPeer) -> Errors:
     given = sum(part is not None for part in (peer.pod_selector, peer.namespace_selector, peer.ip_block))
     yield from label_selector(f"{path}.podSelector", peer.pod_selector)
     yield from label_selector(f"{path}.namespaceSelector", peer.namespace_selector)
@@ -68,33 +79,35 @@ def _peer(path: str, peer: NetworkPolicyPeer) -> Errors:
         if not peer.ip_block.cidr:
             yield required(f"{path}.ipBlock.cidr")
         else:
-            yield from network(f"{path}.ipBlock.cidr", peer.ip_block.cidr)
+            yield from validate_network(f"{path}.ipBlock.cidr", peer.ip_block.cidr)
         for i, part in enumerate(peer.ip_block.except_):
-            yield from network(f"{path}.ipBlock.except[{i}]", part)
+            yield from validate_network(f"{path}.ipBlock.except[{i}]", part)
     if not given:
         yield required(path, "must specify a peer")
     elif given > 1 and peer.ip_block is not None:
         yield forbidden(path, "may not specify both ipBlock and another peer")
 
 
-def _ingress(ingress: Ingress) -> Errors:
+def _validate_ingress(ingress: Ingress) -> Errors:
     spec = ingress.spec
     if not spec.rules and spec.default_backend is None:
         yield invalid("spec", spec, "either `defaultBackend` or `rules` must be specified")
     if spec.default_backend is not None:
-        yield from _backend("spec.defaultBackend", spec.default_backend)
+        yield from _validate_backend("spec.defaultBackend", spec.default_backend)
     for i, rule in enumerate(spec.rules):
         yield from _ingress_rule(f"spec.rules[{i}]", rule)
     for i, tls in enumerate(spec.tls):
         for j, host in enumerate(tls.hosts):
-            yield from _host(f"spec.tls[{i}].hosts[{j}]", host)
+            yield from _validate_host(f"spec.tls[{i}].hosts[{j}]", host)
     if spec.ingress_class_name is not None:
-        yield from each("spec.ingressClassName", spec.ingress_class_name, names.dns_subdomain(spec.ingress_class_name))
+        yield from make_errors(
+            "spec.ingressClassName", spec.ingress_class_name, names.dns_subdomain(spec.ingress_class_name)
+        )
 
 
 def _ingress_rule(path: str, rule: IngressRule) -> Errors:
     if rule.host:
-        yield from _host(f"{path}.host", rule.host)
+        yield from _validate_host(f"{path}.host", rule.host)
     if rule.http is None:
         return
     if not rule.http.paths:
@@ -107,14 +120,14 @@ def _ingress_rule(path: str, rule: IngressRule) -> Errors:
             yield unsupported(f"{place}.pathType", each_path.path_type, _PATH_TYPES)
         elif not each_path.path.startswith("/") and (each_path.path or each_path.path_type in ("Exact", "Prefix")):
             yield invalid(f"{place}.path", each_path.path, "must be an absolute path")
-        yield from _backend(f"{place}.backend", each_path.backend)
+        yield from _validate_backend(f"{place}.backend", each_path.backend)
 
 
-def _host(path: str, host: str) -> Errors:
-    yield from each(path, host, names.dns_subdomain(host.removeprefix("*.")))
+def _validate_host(path: str, host: str) -> Errors:
+    yield from make_errors(path, host, names.dns_subdomain(host.removeprefix("*.")))
 
 
-def _backend(path: str, backend: IngressBackend) -> Errors:
+def _validate_backend(path: str, backend: IngressBackend) -> Errors:
     if backend.service is not None and backend.resource is not None:
         yield invalid(path, "", "cannot set both resource and service backends")
     elif backend.resource is None and backend.service is None:
@@ -125,13 +138,15 @@ def _backend(path: str, backend: IngressBackend) -> Errors:
     if not service.name:
         yield required(f"{path}.service.name")
     else:
-        yield from each(f"{path}.service.name", service.name, names.dns_1035_label(service.name))
+        yield from make_errors(f"{path}.service.name", service.name, names.dns_1035_label(service.name))
     if service.port.name and service.port.number:
         yield invalid(path, "", "cannot set both port name & port number")
     elif service.port.name:
-        yield from each(f"{path}.service.port.name", service.port.name, names.port_name(service.port.name))
+        yield from make_errors(f"{path}.service.port.name", service.port.name, names.port_name(service.port.name))
     elif service.port.number:
-        yield from each(f"{path}.service.port.number", service.port.number, names.port_number(service.port.number))
+        yield from make_errors(
+            f"{path}.service.port.number", service.port.number, names.port_number(service.port.number)
+        )
     else:
         yield required(path, "port name or number is required")
 
@@ -142,16 +157,16 @@ def _ingress_class(ingress_class: IngressClass) -> Errors:
 
 
 def _ingress_class_change(new: IngressClass, old: IngressClass) -> Errors:
-    yield from immutable("spec.controller", new.spec.controller, old.spec.controller)
+    yield from validate_immutable("spec.controller", new.spec.controller, old.spec.controller)
 
 
-def _endpoints(endpoints: Endpoints) -> Errors:
+def _validate_endpoints(endpoints: Endpoints) -> Errors:
     for i, subset in enumerate(endpoints.subsets):
         path = f"subsets[{i}]"
         if not subset.addresses and not subset.not_ready_addresses:
             yield required(path, "must specify `addresses` or `notReadyAddresses`")
         for j, port in enumerate(subset.ports):
-            yield from each(f"{path}.ports[{j}].port", port.port, names.port_number(port.port))
+            yield from make_errors(f"{path}.ports[{j}].port", port.port, names.port_number(port.port))
             if port.protocol not in _PROTOCOLS:
                 yield unsupported(f"{path}.ports[{j}].protocol", port.protocol, _PROTOCOLS)
 
@@ -171,11 +186,11 @@ def _endpoint_slice(endpoint_slice: EndpointSlice) -> Errors:
 
 
 def _endpoint_slice_change(new: EndpointSlice, old: EndpointSlice) -> Errors:
-    yield from immutable("addressType", new.address_type, old.address_type)
+    yield from validate_immutable("addressType", new.address_type, old.address_type)
 
 
 NETWORK_POLICY = Standard(_network_policy)
-INGRESS = Standard(_ingress)
+INGRESS = Standard(_validate_ingress)
 INGRESS_CLASS = Standard(_ingress_class, _ingress_class_change, namespaced=False)
-ENDPOINTS = Standard(_endpoints)
+ENDPOINTS = Standard(_validate_endpoints)
 ENDPOINT_SLICE = Standard(_endpoint_slice, _endpoint_slice_change)

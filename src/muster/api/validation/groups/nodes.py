@@ -2,9 +2,9 @@
 
 from muster.api.groups.runtimeclass import RuntimeClass
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, each, immutable, required
-from muster.api.validation.pods.placement import tolerations
-from muster.api.validation.resources import amount
+from muster.api.validation.fields import Errors, make_errors, required, validate_immutable
+from muster.api.validation.pods.placement import validate_tolerations
+from muster.api.validation.resources import validate_amount
 from muster.api.validation.standard import Standard
 
 
@@ -12,16 +12,16 @@ def _runtime_class(runtime_class: RuntimeClass) -> Errors:
     if not runtime_class.handler:
         yield required("handler")
     else:
-        yield from each("handler", runtime_class.handler, names.dns_label(runtime_class.handler))
+        yield from make_errors("handler", runtime_class.handler, names.dns_label(runtime_class.handler))
     if runtime_class.overhead is not None:
         for resource, quantity in runtime_class.overhead.pod_fixed.items():
-            yield from amount(f"overhead.podFixed[{resource}]", resource, quantity)
+            yield from validate_amount(f"overhead.podFixed[{resource}]", resource, quantity)
     if runtime_class.scheduling is not None:
-        yield from tolerations("scheduling.tolerations", runtime_class.scheduling.tolerations)
+        yield from validate_tolerations("scheduling.tolerations", runtime_class.scheduling.tolerations)
 
 
 def _runtime_class_change(new: RuntimeClass, old: RuntimeClass) -> Errors:
-    yield from immutable("handler", new.handler, old.handler)
+    yield from validate_immutable("handler", new.handler, old.handler)
 
 
 RUNTIME_CLASS = Standard(_runtime_class, _runtime_class_change, namespaced=False)

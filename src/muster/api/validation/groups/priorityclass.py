@@ -3,7 +3,7 @@
 from muster.api.groups.scheduling import PriorityClass
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, forbidden, immutable
+from muster.api.validation.fields import Errors, forbidden, validate_immutable
 from muster.api.validation.metadata import changed_metadata, new_metadata
 from muster.api.validation.pods.podspec import preemption_policy
 
@@ -18,15 +18,15 @@ SYSTEM_CLASSES = {
 def validate_create(priority_class: PriorityClass) -> list[FieldError]:
     """Return the errors in a new PriorityClass with its defaults."""
     meta = priority_class.metadata
-    return [*new_metadata(meta, names.dns_subdomain, namespaced=False), *_value(priority_class)]
+    return [*new_metadata(meta, names.dns_subdomain, namespaced=False), *_validate_value(priority_class)]
 
 
 def validate_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
     """Return the errors in a change of a PriorityClass, whose value and preemption policy are immutable."""
-    return [*changed_metadata(new.metadata, old.metadata), *_kept(new, old)]
+    return [*changed_metadata(new.metadata, old.metadata), *_validate_immutable_fields(new, old)]
 
 
-def _value(priority_class: PriorityClass) -> Errors:
+def _validate_value(priority_class: PriorityClass) -> Errors:
     name = priority_class.metadata.name
     if name.startswith(SYSTEM_PREFIX):
         problem = _system_problem(priority_class)
@@ -50,7 +50,7 @@ def _system_problem(priority_class: PriorityClass) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if priority_class.global_default else ""
 
 
-def _kept(new: PriorityClass, old: PriorityClass) -> Errors:
+def _validate_immutable_fields(new: PriorityClass, old: PriorityClass) -> Errors:
     if new.value != old.value:
         yield forbidden("value", "may not be changed in an update.")
-    yield from immutable("preemptionPolicy", new.preemption_policy, old.preemption_policy)
+    yield from validate_immutable("preemptionPolicy", new.preemption_policy, old.preemption_policy)

@@ -16,7 +16,7 @@ _METRICS = {
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
-def _autoscaler(autoscaler: HorizontalPodAutoscaler) -> Errors:
+def _validate_autoscaler(autoscaler: HorizontalPodAutoscaler) -> Errors:
     spec = autoscaler.spec
     target = spec.scale_target_ref
     for field, value in (("kind", target.kind), ("name", target.name)):
@@ -29,10 +29,10 @@ def _autoscaler(autoscaler: HorizontalPodAutoscaler) -> Errors:
     if spec.min_replicas is not None and spec.max_replicas < spec.min_replicas:
         yield invalid("spec.maxReplicas", spec.max_replicas, "must be greater than or equal to `minReplicas`")
     for i, metric in enumerate(spec.metrics):
-        yield from _metric(f"spec.metrics[{i}]", metric)
+        yield from _validate_metric(f"spec.metrics[{i}]", metric)
 
 
-def _metric(path: str, metric: MetricSpec) -> Errors:
+def _validate_metric(path: str, metric: MetricSpec) -> Errors:
     if not metric.type:
         yield required(f"{path}.type", "must specify a metric source type")
     elif metric.type not in _METRICS:
@@ -48,14 +48,14 @@ def _budget(budget: PodDisruptionBudget) -> Errors:
         yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
     for field, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         if value is not None:
-            yield from _part(f"spec.{field}", value)
+            yield from _validate_pods_or_percent(f"spec.{field}", value)
     yield from label_selector("spec.selector", spec.selector)
     policy = spec.unhealthy_pod_eviction_policy
     if policy is not None and policy not in _EVICTION_POLICIES:
         yield unsupported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION_POLICIES)
 
 
-def _part(path: str, value: int | str) -> Errors:
+def _validate_pods_or_percent(path: str, value: int | str) -> Errors:
     """Check a number of pods, or a percentage of them."""
     if isinstance(value, int):
         if value < 0:
@@ -68,5 +68,5 @@ def _part(path: str, value: int | str) -> Errors:
         yield invalid(path, value, "must not be greater than 100%")
 
 
-AUTOSCALER = Standard(_autoscaler)
+AUTOSCALER = Standard(_validate_autoscaler)
 DISRUPTION_BUDGET = Standard(_budget)

@@ -9,9 +9,9 @@ from muster.api.core.claims import PersistentVolumeClaimSpec
 from muster.api.core.persistent import PersistentVolumeSpec
 from muster.api.groups.storage import StorageClass, VolumeAttributesClass
 from muster.api.status import FieldError
-from muster.api.validation.fields import Errors, forbidden, immutable, invalid, required, unsupported
+from muster.api.validation.fields import Errors, forbidden, invalid, required, unsupported, validate_immutable
 from muster.api.validation.pods.volumes import ACCESS_MODES, claim_spec
-from muster.api.validation.resources import amount
+from muster.api.validation.resources import validate_amount
 from muster.api.validation.standard import Standard
 from muster.api.values.quantity import Quantity, QuantityError, parse
 
@@ -48,22 +48,22 @@ def _claim_change(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Err
             kept = msgspec.structs.replace(kept, storage_class_name=now.storage_class_name)
     if kept != now:
         yield forbidden("spec", _CLAIM_CHANGES)
-    elif _shrinks(now, before):
+    elif _is_shrinking(now, before):
         yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
 
 
-def _shrinks(now: PersistentVolumeClaimSpec, before: PersistentVolumeClaimSpec) -> bool:
+def _is_shrinking(now: PersistentVolumeClaimSpec, before: PersistentVolumeClaimSpec) -> bool:
     try:
-        return parse(_storage(now)) < parse(_storage(before))
+        return parse(_get_storage_request(now)) < parse(_get_storage_request(before))
     except QuantityError:
         return False  # the rule of amounts reports the error
 
 
-def _storage(spec: PersistentVolumeClaimSpec) -> Quantity:
+def _get_storage_request(spec: PersistentVolumeClaimSpec) -> Quantity:
     return spec.resources.requests.get("storage", 0)
 
 
-def _volume(volume: PersistentVolume) -> Errors:
+def _validate_volume(volume: PersistentVolume) -> Errors:
     spec = volume.spec
     if not spec.access_modes:
         yield required("spec.accessModes")
@@ -75,7 +75,7 @@ def _volume(volume: PersistentVolume) -> Errors:
     elif "storage" not in spec.capacity or len(spec.capacity) > 1:
         yield unsupported("spec.capacity", spec.capacity, ("storage",))
     else:
-        yield from amount("spec.capacity[storage]", "storage", spec.capacity["storage"])
+        yield from validate_amount("spec.capacity[storage]", "storage", spec.capacity["storage"])
     if spec.persistent_volume_reclaim_policy not in _RECLAIM:
         yield unsupported("spec.persistentVolumeReclaimPolicy", spec.persistent_volume_reclaim_policy, _RECLAIM)
     given = [name for name in _SOURCES if getattr(spec, name) is not None]
@@ -95,7 +95,7 @@ def _without_zeroes(value: Any) -> Any:
 def _volume_change(new: PersistentVolume, old: PersistentVolume) -> Errors:
     if any(_without_zeroes(getattr(new.spec, name)) != _without_zeroes(getattr(old.spec, name)) for name in _SOURCES):
         yield forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
-    yield from immutable("spec.volumeMode", new.spec.volume_mode, old.spec.volume_mode)
+    yield from validate_immutable("spec.volumeMode", new.spec.volume_mode, old.spec.volume_mode)
 
 
 def _storage_class(storage_class: StorageClass) -> Errors:
@@ -114,7 +114,7 @@ def _storage_class_change(new: StorageClass, old: StorageClass) -> Errors:
         yield forbidden("provisioner", "updates to provisioner are forbidden.")
     if new.reclaim_policy != old.reclaim_policy:
         yield forbidden("reclaimPolicy", "updates to reclaimPolicy are forbidden.")
-    yield from immutable("volumeBindingMode", new.volume_binding_mode, old.volume_binding_mode)
+    yield from validate_immutable("volumeBindingMode", new.volume_binding_mode, old.volume_binding_mode)
 
 
 def _attributes_class(attributes: VolumeAttributesClass) -> Errors:
@@ -131,6 +131,6 @@ def _attributes_class_change(new: VolumeAttributesClass, old: VolumeAttributesCl
 
 
 PERSISTENT_VOLUME_CLAIM = Standard(_claim, _claim_change)
-PERSISTENT_VOLUME = Standard(_volume, _volume_change, namespaced=False)
+PERSISTENT_VOLUME = Standard(_validate_volume, _volume_change, namespaced=False)
 STORAGE_CLASS = Standard(_storage_class, _storage_class_change, namespaced=False)
 VOLUME_ATTRIBUTES_CLASS = Standard(_attributes_class, _attributes_class_change, namespaced=False)

@@ -29,13 +29,13 @@ from muster.api.validation import names
 from muster.api.validation.fields import (
     IMMUTABLE,
     Errors,
-    each,
-    immutable,
     invalid,
+    make_errors,
     not_negative,
     required,
     too_long,
     unsupported,
+    validate_immutable,
 )
 from muster.api.validation.jobs import policies, status
 from muster.api.validation.metadata import changed_metadata, has_label, label_selector, new_metadata
@@ -52,7 +52,7 @@ _REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
 
 def validate_create(job: Job) -> list[FieldError]:
     """Return the errors in a new Job with its defaults and its generated selector."""
-    return list(_job(job))
+    return list(_validate_job(job))
 
 
 def validate_update(new: Job, old: Job, *, elastic: Elastic = "kep") -> list[FieldError]:
@@ -70,10 +70,10 @@ def validate_template_spec(path: str, spec: JobSpec) -> list[FieldError]:
     return list(_job_template_spec(path, spec))
 
 
-def _job(job: Job) -> Errors:
+def _validate_job(job: Job) -> Errors:
     yield from new_metadata(job.metadata, names.dns_subdomain)
     yield from _generated_selector(job)
-    yield from _spec("spec", job.spec)
+    yield from _validate_spec("spec", job.spec)
     yield from _pod_names(job)
 
 
@@ -83,7 +83,7 @@ def _new_rules(job: Job) -> Errors:
     old: the previous version, if there is one.
     """
     yield from _generated_selector(job)
-    yield from _spec("spec", job.spec)
+    yield from _validate_spec("spec", job.spec)
     yield from _pod_names(job)
 
 
@@ -127,7 +127,7 @@ def _generated_selector(job: Job) -> Errors:
         yield invalid("spec.selector", job.spec.selector, "`selector` not auto-generated")
 
 
-def _spec(path: str, spec: JobSpec) -> Errors:
+def _validate_spec(path: str, spec: JobSpec) -> Errors:
     yield from _spec_without_selector(path, spec)
     if spec.selector is None:
         yield required(f"{path}.selector")
@@ -160,7 +160,7 @@ def _spec_without_selector(path: str, spec: JobSpec) -> Errors:
     if mode not in (None, NON_INDEXED, INDEXED):
         yield unsupported(f"{path}.completionMode", mode, (NON_INDEXED, INDEXED))
     if mode == INDEXED:
-        yield from _indexed(path, spec)
+        yield from _validate_indexed_fields(path, spec)
     elif mode in (None, NON_INDEXED):
         for field, value in (
             ("backoffLimitPerIndex", spec.backoff_limit_per_index),
@@ -175,7 +175,7 @@ def _spec_without_selector(path: str, spec: JobSpec) -> Errors:
     yield from _restart_policy(f"{path}.template.spec.restartPolicy", spec)
 
 
-def _indexed(path: str, spec: JobSpec) -> Errors:
+def _validate_indexed_fields(path: str, spec: JobSpec) -> Errors:
     completions, parallelism, most_failed = spec.completions, spec.parallelism, spec.max_failed_indexes
     if completions is None:
         yield required(f"{path}.completions", f"when completion mode is {INDEXED}")
@@ -229,14 +229,14 @@ def domain_prefixed_path(path: str, value: str) -> Errors:
     if not host or not rest:
         yield invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
         return
-    yield from each(path, host, names.dns_subdomain(host))
-    yield from each(path, rest, names.http_path(rest))
+    yield from make_errors(path, host, names.dns_subdomain(host))
+    yield from make_errors(path, rest, names.http_path(rest))
 
 
 def _update(new: Job, old: Job, elastic: Elastic) -> Errors:
     yield from changed_metadata(new.metadata, old.metadata)
-    yield from _completions(new.spec, old, elastic)
-    yield from immutable("spec.selector", new.spec.selector, old.spec.selector)
+    yield from _validate_completions(new.spec, old, elastic)
+    yield from validate_immutable("spec.selector", new.spec.selector, old.spec.selector)
     yield from _template_update(new.spec, old)
     for path, now, before in (
         ("spec.completionMode", new.spec.completion_mode, old.spec.completion_mode),
@@ -245,13 +245,13 @@ def _update(new: Job, old: Job, elastic: Elastic) -> Errors:
         ("spec.managedBy", new.spec.managed_by, old.spec.managed_by),
         ("spec.successPolicy", new.spec.success_policy, old.spec.success_policy),
     ):
-        yield from immutable(path, now, before)
+        yield from validate_immutable(path, now, before)
 
 
-def _completions(spec: JobSpec, old: Job, elastic: Elastic) -> Errors:
+def _validate_completions(spec: JobSpec, old: Job, elastic: Elastic) -> Errors:
     path = "spec.completions"
     if spec.completion_mode != INDEXED:
-        yield from immutable(path, spec.completions, old.spec.completions)
+        yield from validate_immutable(path, spec.completions, old.spec.completions)
         return
     if spec.completions == old.spec.completions or spec.completions is None:
         return  # another rule refuses an Indexed Job without completions
@@ -274,7 +274,7 @@ def _template_update(spec: JobSpec, old: Job) -> Errors:
     allowed = old.spec.template
     if old.spec.suspend and _has_no_pods(old.status):
         allowed = _with_resources(_with_directives(allowed, new), new)
-    yield from immutable("spec.template", new, allowed)
+    yield from validate_immutable("spec.template", new, allowed)
 
 
 def _has_no_pods(status: JobStatus) -> bool:

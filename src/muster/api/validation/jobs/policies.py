@@ -15,8 +15,8 @@ from muster.api.validation import indexes, names
 from muster.api.validation.fields import (
     Errors,
     duplicate,
-    each,
     invalid,
+    make_errors,
     not_negative,
     required,
     too_long,
@@ -71,18 +71,18 @@ def _failure_rule(path: str, rule: PodFailurePolicyRule, spec: JobSpec, containe
         if spec.backoff_limit_per_index is None:
             yield invalid(f"{path}.action", rule.action, "requires the backoffLimitPerIndex to be set")
     else:
-        yield from _word(f"{path}.action", rule.action, _ACTIONS)
+        yield from _validate_choice(f"{path}.action", rule.action, _ACTIONS)
     if rule.on_exit_codes is not None:
         yield from _exit_codes(f"{path}.onExitCodes", rule.on_exit_codes, containers)
     if rule.on_pod_conditions:
-        yield from _conditions(f"{path}.onPodConditions", rule.on_pod_conditions)
+        yield from _validate_conditions(f"{path}.onPodConditions", rule.on_pod_conditions)
         if rule.on_exit_codes is not None:
             yield invalid(path, NO_VALUE, "specifying both OnExitCodes and OnPodConditions is not supported")
     elif rule.on_exit_codes is None:
         yield invalid(path, NO_VALUE, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
-def _word(path: str, value: str, words: Sequence[str]) -> Errors:
+def _validate_choice(path: str, value: str, words: Sequence[str]) -> Errors:
     if not value:
         listed = " ".join(f'"{word}"' for word in words)
         yield required(path, f"valid values: [{listed}]")
@@ -91,7 +91,7 @@ def _word(path: str, value: str, words: Sequence[str]) -> Errors:
 
 
 def _exit_codes(path: str, codes: PodFailurePolicyOnExitCodesRequirement, containers: Collection[str]) -> Errors:
-    yield from _word(f"{path}.operator", codes.operator, _OPERATORS)
+    yield from _validate_choice(f"{path}.operator", codes.operator, _OPERATORS)
     if codes.container_name is not None and codes.container_name not in containers:
         sentence = "must be one of the container or initContainer names in the pod template"
         yield invalid(f"{path}.containerName", codes.container_name, sentence)
@@ -111,12 +111,12 @@ def _exit_codes(path: str, codes: PodFailurePolicyOnExitCodesRequirement, contai
         yield invalid(f"{path}.values", values, "must be ordered")
 
 
-def _conditions(path: str, patterns: tuple[PodFailurePolicyOnPodConditionsPattern, ...]) -> Errors:
+def _validate_conditions(path: str, patterns: tuple[PodFailurePolicyOnPodConditionsPattern, ...]) -> Errors:
     if len(patterns) > _MAX_PATTERNS:
         yield too_many(path, len(patterns), _MAX_PATTERNS)
     for i, pattern in enumerate(patterns):
-        yield from each(f"{path}[{i}].type", pattern.type, names.label_key(pattern.type))
-        yield from _word(f"{path}[{i}].status", pattern.status, _STATUSES)
+        yield from make_errors(f"{path}[{i}].type", pattern.type, names.label_key(pattern.type))
+        yield from _validate_choice(f"{path}[{i}].status", pattern.status, _STATUSES)
 
 
 def _success_rule(path: str, rule: SuccessPolicyRule, completions: int) -> Errors:

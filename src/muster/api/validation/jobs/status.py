@@ -33,22 +33,22 @@ def is_ending(status: JobStatus) -> bool:
 def status_update(new: Job, old: Job) -> Errors:
     """Yield the errors in the change of a status."""
     status, before = new.status, old.status
-    yield from _numbers(status)
-    yield from _uncounted(status.uncounted_terminated_pods)
-    yield from _conditions(status, before)
-    yield from _times(status, before)
-    yield from _finished(status, before)
-    yield from _indexes(new, before)
-    yield from _ready(status, before)
-    yield from _success(new)
-    yield from _history(new, old)
+    yield from _validate_counts(status)
+    yield from _validate_uncounted_pods(status.uncounted_terminated_pods)
+    yield from _validate_conditions(status, before)
+    yield from _validate_times(status, before)
+    yield from _validate_end(status, before)
+    yield from _validate_indexes(new, before)
+    yield from _validate_ready_count(status, before)
+    yield from _validate_success(new)
+    yield from _validate_history(new, old)
 
 
 def _condition_error(sentence: str) -> FieldError:
     return invalid(_CONDITIONS, NO_VALUE, sentence)
 
 
-def _numbers(status: JobStatus) -> Errors:
+def _validate_counts(status: JobStatus) -> Errors:
     for field, value in (
         ("active", status.active),
         ("succeeded", status.succeeded),
@@ -59,7 +59,7 @@ def _numbers(status: JobStatus) -> Errors:
         yield from not_negative(f"status.{field}", value)
 
 
-def _uncounted(pods: UncountedTerminatedPods | None) -> Errors:
+def _validate_uncounted_pods(pods: UncountedTerminatedPods | None) -> Errors:
     seen: set[str] = set()
     for path, uid in _uncounted_uids(pods):
         if not uid:
@@ -77,24 +77,24 @@ def _uncounted_uids(pods: UncountedTerminatedPods | None) -> Iterator[tuple[str,
             yield f"status.uncountedTerminatedPods.{field}[{i}]", uid
 
 
-def _changed(status: JobStatus, before: JobStatus, *types: str) -> bool:
+def _has_changed(status: JobStatus, before: JobStatus, *types: str) -> bool:
     return any(is_true(status.conditions, type) != is_true(before.conditions, type) for type in types)
 
 
-def _conditions(status: JobStatus, before: JobStatus) -> Errors:
+def _validate_conditions(status: JobStatus, before: JobStatus) -> Errors:
     complete, failed = is_true(status.conditions, "Complete"), is_true(status.conditions, "Failed")
     target = is_true(status.conditions, "FailureTarget")
-    if complete and failed and _changed(status, before, "Complete", "Failed"):
+    if complete and failed and _has_changed(status, before, "Complete", "Failed"):
         yield _condition_error("cannot set Complete=True and Failed=true conditions")
-    if complete and target and _changed(status, before, "Complete", "FailureTarget"):
+    if complete and target and _has_changed(status, before, "Complete", "FailureTarget"):
         yield _condition_error("cannot set Complete=True and FailureTarget=true conditions")
 
 
-def _times(status: JobStatus, before: JobStatus) -> Errors:
+def _validate_times(status: JobStatus, before: JobStatus) -> Errors:
     start, end = status.start_time, status.completion_time
     complete = is_true(status.conditions, "Complete")
     path = "status.completionTime"
-    if _changed(status, before, "Complete") or end != before.completion_time:
+    if _has_changed(status, before, "Complete") or end != before.completion_time:
         if end is not None and not complete:
             yield invalid(path, end, "cannot set completionTime when there is no Complete=True condition")
         if end is None and complete:
@@ -104,12 +104,12 @@ def _times(status: JobStatus, before: JobStatus) -> Errors:
         yield invalid(path, end, "must be equal to or after `startTime`")
 
 
-def _finished(status: JobStatus, before: JobStatus) -> Errors:
+def _validate_end(status: JobStatus, before: JobStatus) -> Errors:
     failed, complete = is_true(status.conditions, "Failed"), is_true(status.conditions, "Complete")
-    looked_at = _changed(status, before, "Failed") or status.failed_indexes != before.failed_indexes
+    looked_at = _has_changed(status, before, "Failed") or status.failed_indexes != before.failed_indexes
     if failed and looked_at and not is_true(status.conditions, "FailureTarget"):
         yield _condition_error("cannot set Failed=True condition without the FailureTarget=true condition")
-    looked_at = _changed(status, before, "Complete", "SuccessCriteriaMet")
+    looked_at = _has_changed(status, before, "Complete", "SuccessCriteriaMet")
     if complete and looked_at and not is_true(status.conditions, "SuccessCriteriaMet"):
         yield _condition_error("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
     if not (failed or complete):
@@ -127,7 +127,7 @@ def _finished(status: JobStatus, before: JobStatus) -> Errors:
         yield invalid("status.terminating", status.terminating, "terminating>0 is invalid for finished job")
 
 
-def _indexes(job: Job, before: JobStatus) -> Errors:
+def _validate_indexes(job: Job, before: JobStatus) -> Errors:
     status, completions = job.status, job.spec.completions
     completed_changed = status.completed_indexes != before.completed_indexes
     failed_changed = status.failed_indexes != before.failed_indexes
@@ -156,13 +156,13 @@ def _format(field: str, text: str, completions: int) -> Errors:
         yield invalid(f"status.{field}", text, f"error parsing {field}: {error}")
 
 
-def _ready(status: JobStatus, before: JobStatus) -> Errors:
+def _validate_ready_count(status: JobStatus, before: JobStatus) -> Errors:
     changed = status.ready != before.ready or status.active != before.active
     if changed and status.ready is not None and status.ready > status.active:
         yield invalid("status.ready", status.ready, "cannot set more ready pods than active")
 
 
-def _success(job: Job) -> Errors:
+def _validate_success(job: Job) -> Errors:
     status = job.status
     met = is_true(status.conditions, "SuccessCriteriaMet")
     if met and is_true(status.conditions, "Failed"):
@@ -174,7 +174,7 @@ def _success(job: Job) -> Errors:
         yield _condition_error(sentence)
 
 
-def _history(new: Job, old: Job) -> Errors:
+def _validate_history(new: Job, old: Job) -> Errors:
     """Check the fields that never decrease or lose entries."""
     status, before = new.status, old.status
     for type_ in ("Failed", "Complete", "FailureTarget"):

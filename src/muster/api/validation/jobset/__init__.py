@@ -20,7 +20,7 @@ from muster.api.validation.metadata import changed_metadata, new_metadata
 def validate_create(job_set: JobSet) -> list[FieldError]:
     """Return the errors in a new JobSet, with its defaults and its name."""
     meta = new_metadata(job_set.metadata, names.dns_subdomain, custom=True)
-    return [*meta, *definition.rules(job_set)] or list(webhook.rules(job_set))
+    return [*meta, *definition.validate_job_set(job_set)] or list(webhook.validate_job_set(job_set))
 
 
 def validate_update(new: JobSet, old: JobSet) -> list[FieldError]:
@@ -28,12 +28,12 @@ def validate_update(new: JobSet, old: JobSet) -> list[FieldError]:
     meta = changed_metadata(new.metadata, old.metadata, custom=True)
     if new.spec == old.spec and new.metadata.annotations == old.metadata.annotations:
         return list(meta)
-    of_definition = _without(definition.rules(new), definition.rules(old))
-    by_definition = [*meta, *of_definition, *definition.changes(new, old)]
+    of_definition = _drop_old_errors(definition.validate_job_set(new), definition.validate_job_set(old))
+    by_definition = [*meta, *of_definition, *definition.validate_changes(new, old)]
     if by_definition:
         return by_definition
-    changes = list(update.changes(new, old))
-    return changes or _without(webhook.rules(new), webhook.rules(old))
+    changes = list(update.validate_changes(new, old))
+    return changes or _drop_old_errors(webhook.validate_job_set(new), webhook.validate_job_set(old))
 
 
 def validate_status_update(new: JobSet, old: JobSet) -> list[FieldError]:
@@ -41,7 +41,7 @@ def validate_status_update(new: JobSet, old: JobSet) -> list[FieldError]:
     return list(changed_metadata(new.metadata, old.metadata, custom=True))
 
 
-def _without(new_errors: Iterable[FieldError], old: Iterable[FieldError]) -> list[FieldError]:
+def _drop_old_errors(new_errors: Iterable[FieldError], old: Iterable[FieldError]) -> list[FieldError]:
     """Return the errors that the old object does not have. Objects stored under other rules can still change."""
     errors = list(new_errors)
     known = {str(error) for error in old} if errors else set()

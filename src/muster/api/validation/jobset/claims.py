@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from muster.api.jobset import JobSet, ReplicatedJob
 from muster.api.jobset.naming import claim_name
-from muster.api.validation.fields import Errors, each, invalid
+from muster.api.validation.fields import Errors, invalid, make_errors
 from muster.api.validation.names import dns_subdomain
 
 _MAX_NAME = 63
@@ -17,7 +17,7 @@ def volume_claims(path: str, job_set: JobSet) -> Errors:
     """
     seen: set[str] = set()
     roles = job_set.spec.replicated_jobs
-    mounted = {name for role in roles for name in mounts(role)}
+    mounted = {name for role in roles for name in list_mounted_volumes(role)}
     for i, policy in enumerate(job_set.spec.volume_claim_policies):
         for j, template in enumerate(policy.templates):
             name = template.metadata.name
@@ -25,7 +25,7 @@ def volume_claims(path: str, job_set: JobSet) -> Errors:
             if name in seen:
                 yield invalid(where, name, "names must be unique for VolumeClaimPolicies template")
             seen.add(name)
-            yield from each(where, name, dns_subdomain(name))
+            yield from make_errors(where, name, dns_subdomain(name))
             if len(claim_name(job_set, name).encode()) > _MAX_NAME:
                 yield invalid(where, name, "VolumeClaimPolicies template name is too long")
             if name not in mounted:
@@ -33,19 +33,19 @@ def volume_claims(path: str, job_set: JobSet) -> Errors:
                     f"replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies"
                 )
                 yield invalid("spec.replicatedJobs", [role.name for role in roles], sentence)
-    for where, name in _volumes(roles):
+    for where, name in _list_volumes(roles):
         if name in seen:
             yield invalid(where, name, f"volume name conflicts with VolumeClaimPolicy template name: {name}")
 
 
-def mounts(role: ReplicatedJob) -> frozenset[str]:
+def list_mounted_volumes(role: ReplicatedJob) -> frozenset[str]:
     """Return the names of the volumes that the containers of a replicated job mount."""
     spec = role.template.spec.template.spec
     containers = (*spec.init_containers, *spec.containers)
     return frozenset(mount.name for container in containers for mount in container.volume_mounts)
 
 
-def _volumes(roles: tuple[ReplicatedJob, ...]) -> Iterator[tuple[str, str]]:
+def _list_volumes(roles: tuple[ReplicatedJob, ...]) -> Iterator[tuple[str, str]]:
     """Return the paths and names of the volumes that exist without claims."""
     for i, role in enumerate(roles):
         path = f"spec.replicatedJobs[{i}].template.spec.template.spec.volumes"

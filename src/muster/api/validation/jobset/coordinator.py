@@ -7,7 +7,7 @@ from muster.api.validation.fields import Errors, invalid
 from muster.api.validation.names import label_value
 
 
-def coordinator(path: str, job_set: JobSet, pod: Coordinator) -> Errors:
+def validate_coordinator(path: str, job_set: JobSet, pod: Coordinator) -> Errors:
     """Check that the JobSet has the coordinator's pod, and that the pod's host name is a valid label."""
     yield from _is_there(path, job_set, pod)
     endpoint = coordinator_endpoint(job_set, pod)

@@ -9,7 +9,7 @@ from muster.api.validation.kueue.rules import ARRAY, OBJECT
 _IMMUTABLE = "Value is immutable"
 
 
-def rules(job_set: JobSet) -> Errors:
+def validate_job_set(job_set: JobSet) -> Errors:
     """Yield the errors in any version.
 
     old: the previous version, if there is one.
@@ -24,7 +24,7 @@ def rules(job_set: JobSet) -> Errors:
             yield invalid(f"spec.volumeClaimPolicies[{i}]", OBJECT, sentence)
 
 
-def changes(new: JobSet, old: JobSet) -> Errors:
+def validate_changes(new: JobSet, old: JobSet) -> Errors:
     """Check that immutable fields do not change.
 
     Unlike CEL, which compares only present fields, this also forbids adding or removing.
@@ -32,7 +32,7 @@ def changes(new: JobSet, old: JobSet) -> Errors:
     before = {role.name: role.depends_on for role in old.spec.replicated_jobs}
     for i, role in enumerate(new.spec.replicated_jobs):
         depended = before.get(role.name, role.depends_on)
-        yield from _unchanged(f"spec.replicatedJobs[{i}].dependsOn", ARRAY, role.depends_on, depended)
+        yield from _validate_unchanged(f"spec.replicatedJobs[{i}].dependsOn", ARRAY, role.depends_on, depended)
     now, then = new.spec, old.spec
     for name, value, stored in (
         ("network", now.network, then.network),
@@ -41,10 +41,12 @@ def changes(new: JobSet, old: JobSet) -> Errors:
         ("startupPolicy", now.startup_policy, then.startup_policy),
         ("groupSchedulingConfig", now.group_scheduling_config, then.group_scheduling_config),
     ):
-        yield from _unchanged(f"spec.{name}", OBJECT, value, stored)
-    yield from _unchanged("spec.volumeClaimPolicies", ARRAY, now.volume_claim_policies, then.volume_claim_policies)
+        yield from _validate_unchanged(f"spec.{name}", OBJECT, value, stored)
+    yield from _validate_unchanged(
+        "spec.volumeClaimPolicies", ARRAY, now.volume_claim_policies, then.volume_claim_policies
+    )
 
 
-def _unchanged(path: str, shown: str, new: Any, old: Any) -> Errors:
+def _validate_unchanged(path: str, shown: str, new: Any, old: Any) -> Errors:
     if new != old:
         yield invalid(path, shown, _IMMUTABLE)

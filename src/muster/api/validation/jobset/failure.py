@@ -29,7 +29,7 @@ def failure_policy(path: str, policy: FailurePolicy, roles: Sequence[ReplicatedJ
     by_name: dict[str, list[int]] = {}
     for i, rule in enumerate(policy.rules):
         by_name.setdefault(rule.name, []).append(i)
-        yield from _rule(f"{path}.rules[{i}]", rule, known)
+        yield from _validate_rule(f"{path}.rules[{i}]", rule, known)
     for name, indices in by_name.items():
         if len(indices) > 1:
             listed = " ".join(map(str, indices))
@@ -48,7 +48,7 @@ def _restarted_alone(roles: Sequence[ReplicatedJob]) -> Errors:
             return
 
 
-def _rule(path: str, rule: FailurePolicyRule, roles: set[str]) -> Errors:
+def _validate_rule(path: str, rule: FailurePolicyRule, roles: set[str]) -> Errors:
     length = len(rule.name.encode())
     if not 1 <= length <= _MAX_NAME:
         sentence = (
@@ -72,10 +72,10 @@ def _rule(path: str, rule: FailurePolicyRule, roles: set[str]) -> Errors:
             sentence = f"invalid job failure reason '{reason}' in failure policy is not a recognized job failure reason"
             yield invalid(f"{path}.onJobFailureReasons[{i}]", reason, sentence)
     for i, pattern in enumerate(rule.on_job_failure_message_patterns):
-        yield from _pattern(f"{path}.onJobFailureMessagePatterns[{i}]", pattern)
+        yield from _validate_pattern(f"{path}.onJobFailureMessagePatterns[{i}]", pattern)
 
 
-def _pattern(path: str, pattern: str) -> Errors:
+def _validate_pattern(path: str, pattern: str) -> Errors:
     """Check the pattern. Upstream finds an invalid one only when a Job fails, and then skips it."""
     if len(pattern.encode()) > _MAX_PATTERN_BYTES:
         yield too_long(path, _MAX_PATTERN_BYTES)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from muster.api.batch import MAX_PARALLELISM, pods_at_once
 from muster.api.jobset import JobSetSpec, ReplicatedJob, names
 from muster.api.validation.fields import Errors, duplicate, forbidden, invalid
-from muster.api.validation.jobset.claims import mounts
+from muster.api.validation.jobset.claims import list_mounted_volumes
 
 # A limit, because the controller counts and checks each pod individually.
 MOST_PODS = MAX_PARALLELISM
@@ -19,9 +19,9 @@ def group_start(path: str, spec: JobSetSpec) -> Errors:
         return
     named = config.target_replicated_jobs
     roles = {role.name for role in spec.replicated_jobs}
-    yield from _named(f"{path}.targetReplicatedJobs", named, roles)
+    yield from _validate_named_roles(f"{path}.targetReplicatedJobs", named, roles)
     targets = set(named or roles) & roles
-    size = sum(_pods(role) for role in spec.replicated_jobs if role.name in targets)
+    size = sum(_count_pods(role) for role in spec.replicated_jobs if role.name in targets)
     if size > MOST_PODS:
         yield invalid(path, size, f"a group may have at most {MOST_PODS} pods")
     order = spec.startup_policy
@@ -33,21 +33,21 @@ def group_start(path: str, spec: JobSetSpec) -> Errors:
     if spec.failure_policy is not None and spec.failure_policy.restart_strategy == names.IN_PLACE_RESTART:
         sentence = "may not be combined with restartStrategy InPlaceRestart, which has a barrier of its own"
         yield forbidden(path, sentence)
-    yield from _claims("spec.volumeClaimPolicies", spec, targets)
-    yield from _dependencies("spec.replicatedJobs", spec.replicated_jobs, targets)
+    yield from _add_claim_volumes("spec.volumeClaimPolicies", spec, targets)
+    yield from _validate_dependencies("spec.replicatedJobs", spec.replicated_jobs, targets)
     for i, role in enumerate(spec.replicated_jobs):
         where = f"spec.replicatedJobs[{i}]"
         if role.name in targets:
-            yield from _volumes(f"{where}.template.spec.template.spec.volumes", role)
-        yield from _containers(f"{where}.template.spec.template.spec", role)
+            yield from _validate_volumes(f"{where}.template.spec.template.spec.volumes", role)
+        yield from _validate_containers(f"{where}.template.spec.template.spec", role)
 
 
-def _pods(role: ReplicatedJob) -> int:
+def _count_pods(role: ReplicatedJob) -> int:
     """Return the number of pods of a role that start together. A Job without pods counts as a Job with one pod."""
     return role.replicas * max(pods_at_once(role.template.spec), 1)
 
 
-def _named(path: str, named: tuple[str, ...], roles: Collection[str]) -> Errors:
+def _validate_named_roles(path: str, named: tuple[str, ...], roles: Collection[str]) -> Errors:
     seen: set[str] = set()
     for i, name in enumerate(named):
         if name not in roles:
@@ -58,7 +58,7 @@ def _named(path: str, named: tuple[str, ...], roles: Collection[str]) -> Errors:
         seen.add(name)
 
 
-def _dependencies(path: str, roles: Sequence[ReplicatedJob], targets: Collection[str]) -> Errors:
+def _validate_dependencies(path: str, roles: Sequence[ReplicatedJob], targets: Collection[str]) -> Errors:
     """Check that no role depends on another in one group.
 
     The pods of the role would come after the start of the other role, whose pods wait for them.
@@ -80,7 +80,7 @@ def _dependencies(path: str, roles: Sequence[ReplicatedJob], targets: Collection
             held[role.name] = role.name
 
 
-def _containers(path: str, role: ReplicatedJob) -> Errors:
+def _validate_containers(path: str, role: ReplicatedJob) -> Errors:
     pod = role.template.spec.template.spec
     for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
         for i, container in enumerate(containers):
@@ -89,15 +89,15 @@ def _containers(path: str, role: ReplicatedJob) -> Errors:
                 yield invalid(f"{path}.{field}[{i}].name", container.name, sentence)
 
 
-def _volumes(path: str, role: ReplicatedJob) -> Errors:
+def _validate_volumes(path: str, role: ReplicatedJob) -> Errors:
     for i, volume in enumerate(role.template.spec.template.spec.volumes):
         if volume.name == names.GROUP_SCHEDULING_VOLUME:
             yield invalid(f"{path}[{i}].name", volume.name, _RESERVED)
 
 
-def _claims(path: str, spec: JobSetSpec, targets: Collection[str]) -> Errors:
+def _add_claim_volumes(path: str, spec: JobSetSpec, targets: Collection[str]) -> Errors:
     """Add a volume for each mounted claim."""
-    mounted = {name for role in spec.replicated_jobs if role.name in targets for name in mounts(role)}
+    mounted = {name for role in spec.replicated_jobs if role.name in targets for name in list_mounted_volumes(role)}
     for i, policy in enumerate(spec.volume_claim_policies):
         for j, template in enumerate(policy.templates):
             if (name := template.metadata.name) == names.GROUP_SCHEDULING_VOLUME and name in mounted:

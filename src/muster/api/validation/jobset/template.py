@@ -13,7 +13,7 @@ from muster.api.defaults import default_job
 from muster.api.jobset import JobSet, ReplicatedJob, names
 from muster.api.validation.fields import Errors
 from muster.api.validation.jobs.job import validate_template_spec
-from muster.api.validation.metadata import annotations, labels
+from muster.api.validation.metadata import validate_annotations, validate_labels
 
 Json = dict[str, Any]
 
@@ -21,8 +21,8 @@ Json = dict[str, Any]
 def job_template(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
     """Yield the errors in the template of the Jobs of a role."""
     template = role.template
-    yield from labels(f"{path}.metadata.labels", template.metadata.labels)
-    yield from annotations(f"{path}.metadata.annotations", template.metadata.annotations)
+    yield from validate_labels(f"{path}.metadata.labels", template.metadata.labels)
+    yield from validate_annotations(f"{path}.metadata.annotations", template.metadata.annotations)
     job: Json = {"spec": msgspec.json.decode(msgspec.json.encode(template.spec))}
     _add(job["spec"].setdefault("template", {}).setdefault("spec", {}), job_set, role)
     default_job(job)

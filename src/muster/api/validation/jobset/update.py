@@ -6,28 +6,28 @@ from muster.api.batch import INDEXED
 from muster.api.conditions import is_true
 from muster.api.jobset import JobSet, ReplicatedJob, names
 from muster.api.status import INVALID, FieldError
-from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, immutable, invalid
+from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid, validate_immutable
 
 _ENDED = "when JobSet is in a terminal state (Completed or Failed)"
 
 
-def changes(new: JobSet, old: JobSet) -> Errors:
+def validate_changes(new: JobSet, old: JobSet) -> Errors:
     """Yield the errors in a change of the spec."""
     stored = {role.name: role for role in old.spec.replicated_jobs}
     ended = is_true(old.status.conditions, names.COMPLETED) or is_true(old.status.conditions, names.FAILED)
     for i, role in enumerate(new.spec.replicated_jobs):
         if role.name in stored:
-            yield from _scaled(f"spec.replicatedJobs[{i}]", role, stored[role.name], ended=ended)
+            yield from _validate_scaling(f"spec.replicatedJobs[{i}]", role, stored[role.name], ended=ended)
     suspended = bool(old.spec.suspend or new.spec.suspend)
     allowed = [
         _as_before(role, stored[role.name], suspended=suspended) if role.name in stored else role
         for role in new.spec.replicated_jobs
     ]
-    yield from _same("spec.replicatedJobs", allowed, old.spec.replicated_jobs)
-    yield from immutable("spec.managedBy", new.spec.managed_by, old.spec.managed_by)
+    yield from _validate_same_items("spec.replicatedJobs", allowed, old.spec.replicated_jobs)
+    yield from validate_immutable("spec.managedBy", new.spec.managed_by, old.spec.managed_by)
 
 
-def _scaled(path: str, new: ReplicatedJob, old: ReplicatedJob, *, ended: bool) -> Errors:
+def _validate_scaling(path: str, new: ReplicatedJob, old: ReplicatedJob, *, ended: bool) -> Errors:
     """Yield the errors in a change of the number of Jobs, and of their pods."""
     if ended and new.replicas != old.replicas:
         yield forbidden(path, f"Cannot mutate replicas {_ENDED}")
@@ -70,7 +70,7 @@ def _as_before(new: ReplicatedJob, old: ReplicatedJob, *, suspended: bool) -> Re
     return replace(new, replicas=old.replicas, template=replace(new.template, spec=job))
 
 
-def _same(path: str, new: list[ReplicatedJob], old: tuple[ReplicatedJob, ...]) -> Errors:
+def _validate_same_items(path: str, new: list[ReplicatedJob], old: tuple[ReplicatedJob, ...]) -> Errors:
     """Return errors that show only the names of the differing items."""
     if tuple(new) == old:
         return

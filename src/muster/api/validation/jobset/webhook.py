@@ -4,10 +4,10 @@ from collections.abc import Collection
 
 from muster.api.batch import INDEXED, JobSpec
 from muster.api.jobset import DependsOn, JobSet, ReplicatedJob, names, naming
-from muster.api.validation.fields import Errors, each, forbidden, invalid, too_long
+from muster.api.validation.fields import Errors, forbidden, invalid, make_errors, too_long
 from muster.api.validation.jobs.job import domain_prefixed_path
 from muster.api.validation.jobset.claims import volume_claims
-from muster.api.validation.jobset.coordinator import coordinator
+from muster.api.validation.jobset.coordinator import validate_coordinator
 from muster.api.validation.jobset.failure import failure_policy
 from muster.api.validation.jobset.groupstart import group_start
 from muster.api.validation.jobset.placement import exclusive_placement
@@ -28,7 +28,7 @@ _JOB_NAME_TOO_LONG = "JobSet name is too long, job names generated for this JobS
 _POD_NAME_TOO_LONG = "JobSet name is too long, pod names generated for this JobSet will exceed 63 characters"
 
 
-def rules(job_set: JobSet) -> Errors:
+def validate_job_set(job_set: JobSet) -> Errors:
     """Yield the errors in any version.
 
     old: the previous version, if there is one.
@@ -38,7 +38,7 @@ def rules(job_set: JobSet) -> Errors:
         sentence = "DependsOn can't be set for the first ReplicatedJob"
         yield forbidden("spec.replicatedJobs[0].dependsOn", sentence)
     if spec.network is not None and spec.network.subdomain:
-        yield from _subdomain("spec.network.subdomain", spec.network.subdomain)
+        yield from _validate_subdomain("spec.network.subdomain", spec.network.subdomain)
     if spec.managed_by is not None:
         yield from domain_prefixed_path("spec.managedBy", spec.managed_by)
         if len(spec.managed_by.encode()) > _MAX_NAME:
@@ -59,15 +59,15 @@ def rules(job_set: JobSet) -> Errors:
     if spec.failure_policy is not None:
         yield from failure_policy("spec.failurePolicy", spec.failure_policy, spec.replicated_jobs)
     if spec.coordinator is not None:
-        yield from coordinator("spec.coordinator", job_set, spec.coordinator)
+        yield from validate_coordinator("spec.coordinator", job_set, spec.coordinator)
     yield from volume_claims("spec.volumeClaimPolicies", job_set)
     yield from group_start("spec.groupSchedulingConfig", spec)
     yield from exclusive_placement(job_set)
 
 
-def _subdomain(path: str, value: str) -> Errors:
-    yield from each(path, value, dns_subdomain(value))
-    yield from each(path, value, _or_too_long(value, _SUBDOMAIN_TOO_LONG))
+def _validate_subdomain(path: str, value: str) -> Errors:
+    yield from make_errors(path, value, dns_subdomain(value))
+    yield from make_errors(path, value, _or_too_long(value, _SUBDOMAIN_TOO_LONG))
 
 
 def _or_too_long(value: str, sentence: str) -> list[str]:
@@ -80,26 +80,26 @@ def _replicated_job(path: str, job_set: JobSet, role: ReplicatedJob, earlier: Co
     if (1 if job.parallelism is None else job.parallelism) * role.replicas > _MAX_INT32:
         sentence = f"the product of replicas and parallelism must not exceed {_MAX_INT32} for replicatedJob"
         yield invalid(f"{path}.replicas", role.replicas, f"{sentence} '{role.name}'")
-    yield from each(f"{path}.groupName", role.group_name, _or_too_long(role.group_name, _GROUP_NAME_TOO_LONG))
-    yield from _names(f"{path}.name", job_set, role)
-    yield from _dependencies(f"{path}.dependsOn", role.name, role.depends_on, earlier)
+    yield from make_errors(f"{path}.groupName", role.group_name, _or_too_long(role.group_name, _GROUP_NAME_TOO_LONG))
+    yield from _validate_names(f"{path}.name", job_set, role)
+    yield from _validate_dependencies(f"{path}.dependsOn", role.name, role.depends_on, earlier)
     policy = job_set.spec.failure_policy
     if policy is not None and policy.restart_strategy == names.IN_PLACE_RESTART:
         yield from _in_place(f"{path}.template.spec", role.name, job)
     yield from job_template(f"{path}.template", job_set, role)
 
 
-def _names(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
+def _validate_names(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
     """Check the longest names of Jobs and pods, those with the highest indexes."""
     last, job = max(role.replicas, 1) - 1, role.template.spec
     longest = naming.job_name(job_set, role.name, last)
-    yield from each(path, longest, _or_too_long(longest, _JOB_NAME_TOO_LONG))
+    yield from make_errors(path, longest, _or_too_long(longest, _JOB_NAME_TOO_LONG))
     if job.completion_mode == INDEXED and job.completions is not None:
         pod = naming.pod_host(job_set, role.name, last, max(job.completions, 1) - 1) + _SUFFIX
-        yield from each(path, longest, _or_too_long(pod, _POD_NAME_TOO_LONG))
+        yield from make_errors(path, longest, _or_too_long(pod, _POD_NAME_TOO_LONG))
 
 
-def _dependencies(path: str, role: str, on: tuple[DependsOn, ...], earlier: Collection[str]) -> Errors:
+def _validate_dependencies(path: str, role: str, on: tuple[DependsOn, ...], earlier: Collection[str]) -> Errors:
     """Check that a role depends only on earlier ones. Upstream lets a role wait for itself forever."""
     for i, dependency in enumerate(on):
         if dependency.name not in earlier:

@@ -40,7 +40,7 @@ Create = Callable[[Any], Sequence[FieldError]]
 Update = Callable[[Any, Any], Sequence[FieldError]]
 
 
-def _metadata(new: Any) -> list[FieldError]:
+def _validate_metadata(new: Any) -> list[FieldError]:
     return validate_created(new.metadata)
 
 
@@ -51,7 +51,7 @@ def _changed_metadata(new: Any, old: Any) -> list[FieldError]:
 class Validation(Struct, frozen=True):
     """The rules of a kind beyond its schema: of new objects, of changes (new, old), and of changes of the status."""
 
-    create: Create = _metadata
+    create: Create = _validate_metadata
     update: Update = _changed_metadata
     status: Update = _changed_metadata
 

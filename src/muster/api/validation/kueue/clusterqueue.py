@@ -15,9 +15,15 @@ from muster.api.kueue import (
 from muster.api.meta import ObjectMeta
 from muster.api.ours.teams import USER_LIMITS, find_limit_problems
 from muster.api.status import FieldError
-from muster.api.validation.fields import Errors, forbidden, immutable, invalid, unsupported
-from muster.api.validation.kueue.quotas import GROUPS, Owner, group_sizes, groups, weight
-from muster.api.validation.kueue.rules import OBJECT, annotation_path, readiness, validate_changed, validate_created
+from muster.api.validation.fields import Errors, forbidden, invalid, unsupported, validate_immutable
+from muster.api.validation.kueue.quotas import GROUPS, Owner, group_sizes, validate_resource_groups, validate_weight
+from muster.api.validation.kueue.rules import (
+    OBJECT,
+    annotation_path,
+    validate_changed,
+    validate_created,
+    validate_readiness,
+)
 from muster.api.validation.metadata import label_selector
 
 _MAX_FLAVORS = 256  # the most flavors, and the most resources, of all groups
@@ -27,16 +33,18 @@ _MAX_CONCURRENT_FLAVORS = 16
 
 def validate_create(queue: ClusterQueue) -> list[FieldError]:
     """Return the errors in a new ClusterQueue with its defaults."""
-    webhook = chain(_webhook(queue.spec), _on_flavors(queue.spec, {}), _annotations(queue.metadata))
-    return validate_created(queue.metadata, _crd(queue.spec), webhook)
+    webhook = chain(
+        _validate_webhook_rules(queue.spec), _on_flavors(queue.spec, {}), _validate_annotations(queue.metadata)
+    )
+    return validate_created(queue.metadata, _validate_crd_rules(queue.spec), webhook)
 
 
 def validate_update(new: ClusterQueue, old: ClusterQueue) -> list[FieldError]:
     """Return the errors in a change of a ClusterQueue."""
-    return validate_changed(new.metadata, old.metadata, _crd(new.spec), _webhook_update(new, old))
+    return validate_changed(new.metadata, old.metadata, _validate_crd_rules(new.spec), _webhook_update(new, old))
 
 
-def _crd(spec: ClusterQueueSpec) -> Errors:
+def _validate_crd_rules(spec: ClusterQueueSpec) -> Errors:
     borrowing = (
         quota.borrowing_limit
         for group in spec.resource_groups
@@ -55,38 +63,38 @@ def _crd(spec: ClusterQueueSpec) -> Errors:
         yield invalid("spec.preemption", OBJECT, "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never")
 
 
-def _webhook(spec: ClusterQueueSpec) -> Errors:
+def _validate_webhook_rules(spec: ClusterQueueSpec) -> Errors:
     owner = Owner("cohort", has_above=bool(spec.cohort_name), lends_its_own=True)
-    yield from groups(spec.resource_groups, owner)
+    yield from validate_resource_groups(spec.resource_groups, owner)
     yield from label_selector("spec.namespaceSelector", spec.namespace_selector)
-    yield from weight(spec.fair_sharing)
-    yield from _sizes(spec)
+    yield from validate_weight(spec.fair_sharing)
+    yield from _validate_sizes(spec)
     yield from _concurrent_admission(spec)
 
 
 def _webhook_update(new: ClusterQueue, old: ClusterQueue) -> Errors:
-    yield from _webhook(new.spec)
+    yield from _validate_webhook_rules(new.spec)
     yield from _on_flavors(new.spec, _known_on_flavors(new.spec, old.spec))
     policies = new.spec.concurrent_admission_policy, old.spec.concurrent_admission_policy
-    yield from immutable("spec.concurrentAdmissionPolicy", *policies)
-    yield from _annotations(new.metadata)
+    yield from validate_immutable("spec.concurrentAdmissionPolicy", *policies)
+    yield from _validate_annotations(new.metadata)
 
 
-def _annotations(metadata: ObjectMeta) -> Errors:
+def _validate_annotations(metadata: ObjectMeta) -> Errors:
     """Check the annotations of Muster's own."""
-    yield from readiness(metadata)
+    yield from validate_readiness(metadata)
     text = metadata.annotations.get(USER_LIMITS, "")
     for problem in find_limit_problems(text):
         yield invalid(annotation_path(USER_LIMITS), text, problem)
 
 
-def _flavors(spec: ClusterQueueSpec) -> tuple[str, ...]:
+def _list_flavors(spec: ClusterQueueSpec) -> tuple[str, ...]:
     return tuple(flavor.name for group in spec.resource_groups for flavor in group.flavors)
 
 
 def _known_on_flavors(new: ClusterQueueSpec, old: ClusterQueueSpec) -> Mapping[str, Collection[str]]:
     """Check the new flavors of checks. Older releases allowed flavors that the ClusterQueue does not have."""
-    if old.admission_checks_strategy is None or set(_flavors(new)) != set(_flavors(old)):
+    if old.admission_checks_strategy is None or set(_list_flavors(new)) != set(_list_flavors(old)):
         return {}
     return {check.name: set(check.on_flavors) for check in old.admission_checks_strategy.admission_checks}
 
@@ -94,7 +102,7 @@ def _known_on_flavors(new: ClusterQueueSpec, old: ClusterQueueSpec) -> Mapping[s
 def _on_flavors(spec: ClusterQueueSpec, known: Mapping[str, Collection[str]]) -> Errors:
     if spec.admission_checks_strategy is None:
         return
-    flavors = _flavors(spec)
+    flavors = _list_flavors(spec)
     for i, check in enumerate(spec.admission_checks_strategy.admission_checks):
         if known.get(check.name) == set(check.on_flavors):
             continue
@@ -104,7 +112,7 @@ def _on_flavors(spec: ClusterQueueSpec, known: Mapping[str, Collection[str]]) ->
                 yield unsupported(path, flavor, flavors)
 
 
-def _sizes(spec: ClusterQueueSpec) -> Errors:
+def _validate_sizes(spec: ClusterQueueSpec) -> Errors:
     every = "across all resourceGroups"
     groups = spec.resource_groups
     yield from _at_most(GROUPS, _MAX_FLAVORS, (group.flavors for group in groups), f"total number of flavors {every}")
@@ -133,13 +141,13 @@ def _concurrent_admission(spec: ClusterQueueSpec) -> Errors:
     elif len(groups[0].flavors) > _MAX_CONCURRENT_FLAVORS:
         most = f"cannot have more than {_MAX_CONCURRENT_FLAVORS} resource flavors in the ResourceGroup"
         yield invalid(f"{GROUPS}[0].flavors", len(groups[0].flavors), f"{most} {when}")
-    yield from _migration("spec.concurrentAdmissionPolicy.migration", policy.migration, _flavors(spec))
+    yield from _validate_migration("spec.concurrentAdmissionPolicy.migration", policy.migration, _list_flavors(spec))
     if spec.queueing_strategy == STRICT_FIFO:
         sentence = f"{STRICT_FIFO} queueing strategy cannot be used {when}"
         yield invalid("spec.queueingStrategy", spec.queueing_strategy, sentence)
 
 
-def _migration(path: str, migration: ConcurrentAdmissionMigration, flavors: tuple[str, ...]) -> Errors:
+def _validate_migration(path: str, migration: ConcurrentAdmissionMigration, flavors: tuple[str, ...]) -> Errors:
     constraints, mode = migration.constraints, migration.mode
     if constraints is None:
         return

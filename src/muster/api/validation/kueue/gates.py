@@ -10,7 +10,7 @@ _MAX_GATE = 63  # bytes
 _PATH = annotation_path(ADMISSION_GATED_BY)
 
 
-def gates(meta: ObjectMeta) -> Errors:
+def validate_gates(meta: ObjectMeta) -> Errors:
     """Check that each gate is the name of a controller, and unique."""
     text = meta.annotations.get(ADMISSION_GATED_BY, "")
     seen: set[str] = set()

@@ -4,19 +4,21 @@ from itertools import chain
 
 from muster.api.kueue import LocalQueue
 from muster.api.status import FieldError
-from muster.api.validation.fields import Errors, immutable
-from muster.api.validation.kueue.quotas import weight
+from muster.api.validation.fields import Errors, validate_immutable
+from muster.api.validation.kueue.quotas import validate_weight
 from muster.api.validation.kueue.rules import not_negative, validate_changed, validate_created
 
 
 def validate_create(queue: LocalQueue) -> list[FieldError]:
     """Return the errors in a new LocalQueue with its defaults."""
-    return validate_created(queue.metadata, weight(queue.spec.fair_sharing), namespaced=True)
+    return validate_created(queue.metadata, validate_weight(queue.spec.fair_sharing), namespaced=True)
 
 
 def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
     """Return the errors in a change of a LocalQueue."""
-    return validate_changed(new.metadata, old.metadata, chain(_same_queue(new, old), weight(new.spec.fair_sharing)))
+    return validate_changed(
+        new.metadata, old.metadata, chain(_same_queue(new, old), validate_weight(new.spec.fair_sharing))
+    )
 
 
 def validate_status_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
@@ -35,4 +37,4 @@ def _past_usage(queue: LocalQueue) -> Errors:
 def _same_queue(new: LocalQueue, old: LocalQueue) -> Errors:
     # The rule applies once there is a name. The CRD's rule allows removing the name, Muster's does not.
     if old.spec.cluster_queue:
-        yield from immutable("spec.clusterQueue", new.spec.cluster_queue, old.spec.cluster_queue)
+        yield from validate_immutable("spec.clusterQueue", new.spec.cluster_queue, old.spec.cluster_queue)

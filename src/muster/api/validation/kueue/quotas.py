@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from muster.api.kueue import FairSharing, FlavorQuotas, ResourceGroup, ResourceQuota
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, duplicate, each, invalid
+from muster.api.validation.fields import Errors, duplicate, invalid, make_errors
 from muster.api.validation.kueue.rules import OBJECT, at_most, not_negative, show_quantity
 from muster.api.values.quantity import Quantity, QuantityError, parse
 
@@ -36,26 +36,26 @@ def group_sizes(groups: tuple[ResourceGroup, ...]) -> Errors:
             yield invalid(f"{GROUPS}[{i}]", OBJECT, sentence)
 
 
-def groups(groups: tuple[ResourceGroup, ...], owner: Owner) -> Errors:
+def validate_resource_groups(groups: tuple[ResourceGroup, ...], owner: Owner) -> Errors:
     """Check the webhook's rules of resource groups."""
     resources: set[str] = set()
     flavors: set[str] = set()
     for i, group in enumerate(groups):
         for j, name in enumerate(group.covered_resources):
             path = f"{GROUPS}[{i}].coveredResources[{j}]"
-            yield from each(path, name, names.label_key(name))
+            yield from make_errors(path, name, names.label_key(name))
             if name in resources:
                 yield duplicate(path, name)
             resources.add(name)
         for j, flavor in enumerate(group.flavors):
             path = f"{GROUPS}[{i}].flavors[{j}]"
-            yield from _flavor(path, flavor, group.covered_resources, owner)
+            yield from _validate_flavor(path, flavor, group.covered_resources, owner)
             if flavor.name in flavors:
                 yield duplicate(f"{path}.name", flavor.name)
             flavors.add(flavor.name)
 
 
-def weight(sharing: FairSharing | None) -> Errors:
+def validate_weight(sharing: FairSharing | None) -> Errors:
     """Check that the weight is zero, or large enough to count."""
     if sharing is None:
         return
@@ -72,28 +72,28 @@ def _counts_as_zero(weight: Quantity) -> bool:
         return False  # another rule reports the error
 
 
-def _flavor(path: str, flavor: FlavorQuotas, covered: tuple[str, ...], owner: Owner) -> Errors:
+def _validate_flavor(path: str, flavor: FlavorQuotas, covered: tuple[str, ...], owner: Owner) -> Errors:
     for i, (quota, name) in enumerate(zip(flavor.resources, covered, strict=False)):
         place = f"{path}.resources[{i}]"
         if quota.name != name:
             yield invalid(f"{place}.name", quota.name, "must match the name in coveredResources")
-        yield from _quota(place, quota, owner)
+        yield from _validate_quota(place, quota, owner)
 
 
-def _quota(path: str, quota: ResourceQuota, owner: Owner) -> Errors:
+def _validate_quota(path: str, quota: ResourceQuota, owner: Owner) -> Errors:
     yield from not_negative(f"{path}.nominalQuota", quota.nominal_quota)
     if (borrowing := quota.borrowing_limit) is not None:
-        yield from _limit(f"{path}.borrowingLimit", borrowing, owner)
+        yield from _validate_limit(f"{path}.borrowingLimit", borrowing, owner)
         yield from not_negative(f"{path}.borrowingLimit", borrowing)
     if (lending := quota.lending_limit) is not None:
         yield from not_negative(f"{path}.lendingLimit", lending)
-        yield from _limit(f"{path}.lendingLimit", lending, owner)
+        yield from _validate_limit(f"{path}.lendingLimit", lending, owner)
         if owner.lends_its_own and not at_most(lending, quota.nominal_quota):
             yield invalid(
                 f"{path}.lendingLimit", show_quantity(lending), "must be less than or equal to the nominalQuota"
             )
 
 
-def _limit(path: str, limit: Quantity, owner: Owner) -> Errors:
+def _validate_limit(path: str, limit: Quantity, owner: Owner) -> Errors:
     if not owner.has_above:
         yield invalid(path, show_quantity(limit), f"must be nil when {owner.above} is empty")

@@ -18,7 +18,7 @@ from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, NOT_NEGATIVE, Errors, invalid
 from muster.api.validation.metadata import changed_metadata, label_key, new_metadata
 from muster.api.validation.pods.placement import TAINT_EFFECTS
-from muster.api.values.quantity import Quantity, QuantityError, canonical, parse
+from muster.api.values.quantity import Quantity, QuantityError, format_canonical, parse
 
 # The value in the message of a CRD's rule: the type of an object or a list, or else the value itself.
 OBJECT: Final = "object"
@@ -56,7 +56,7 @@ def annotation_path(name: str) -> str:
     return f"metadata.annotations[{name}]"
 
 
-def readiness(metadata: ObjectMeta) -> Errors:
+def validate_readiness(metadata: ObjectMeta) -> Errors:
     """Check Muster's annotation about the readiness of pods."""
     text = metadata.annotations.get(READY_ANNOTATION)
     if text is not None:
@@ -74,7 +74,7 @@ def not_negative(path: str, quantity: Quantity) -> Errors:
         yield invalid(path, quantity, str(error))
         return
     if negative:
-        yield invalid(path, canonical(quantity), NOT_NEGATIVE)
+        yield invalid(path, format_canonical(quantity), NOT_NEGATIVE)
 
 
 def at_most(quantity: Quantity, most: Quantity) -> bool:
@@ -88,35 +88,35 @@ def at_most(quantity: Quantity, most: Quantity) -> bool:
 def show_quantity(quantity: Quantity) -> str:
     """Return an amount in canonical form, or any other value unchanged."""
     try:
-        return canonical(quantity)
+        return format_canonical(quantity)
     except QuantityError:
         return str(quantity)
 
 
-def unchanged(path: str, new: Any, old: Any) -> Errors:
+def validate_unchanged(path: str, new: Any, old: Any) -> Errors:
     """Check that the value never changes.
 
     An amount may be spelled differently, because clients change the spelling.
     """
-    if new != old and _meaning(msgspec.to_builtins(new)) != _meaning(msgspec.to_builtins(old)):
+    if new != old and _make_canonical(msgspec.to_builtins(new)) != _make_canonical(msgspec.to_builtins(old)):
         yield invalid(path, new, IMMUTABLE)
 
 
-def _meaning(value: Any) -> Any:
+def _make_canonical(value: Any) -> Any:
     """Return the JSON value with all amounts of resources in canonical form."""
     if isinstance(value, list | tuple):
-        return [_meaning(item) for item in value]
+        return [_make_canonical(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
         key: {resource: show_quantity(quantity) for resource, quantity in member.items()}
         if key in _RESOURCE_LISTS and isinstance(member, dict)
-        else _meaning(member)
+        else _make_canonical(member)
         for key, member in value.items()
     }
 
 
-def tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
+def validate_tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
     """Check the CRD's rules of a list of tolerations.
 
     Their errors have the path of the list, not that of an item.

@@ -11,16 +11,16 @@ _LEVELS = "spec.levels"
 
 def validate_create(topology: Topology) -> list[FieldError]:
     """Return the errors in a new Topology."""
-    return validate_created(topology.metadata, _levels(topology.spec.levels))
+    return validate_created(topology.metadata, _validate_levels(topology.spec.levels))
 
 
 def validate_update(new: Topology, old: Topology) -> list[FieldError]:
     """Return the errors in a change of a Topology, whose levels may change only above its hosts."""
     now, before = new.spec.levels, old.spec.levels
-    return validate_changed(new.metadata, old.metadata, [*_changed_levels(now, before), *_levels(now)])
+    return validate_changed(new.metadata, old.metadata, [*_changed_levels(now, before), *_validate_levels(now)])
 
 
-def _levels(levels: tuple[TopologyLevel, ...]) -> Errors:
+def _validate_levels(levels: tuple[TopologyLevel, ...]) -> Errors:
     if len(set(levels)) < len(levels):
         yield invalid(_LEVELS, ARRAY, "must be unique")
     if any(level.node_label == HOSTNAME_LABEL for level in levels) and not _ends_with_hosts(levels):

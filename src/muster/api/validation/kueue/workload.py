@@ -23,19 +23,19 @@ from muster.api.ours.elastic import is_elastic
 from muster.api.status import FieldError
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid, required
 from muster.api.validation.kueue import workload_status
-from muster.api.validation.kueue.gates import fewer_gates, gates
+from muster.api.validation.kueue.gates import fewer_gates, validate_gates
 from muster.api.validation.kueue.rules import (
     OBJECT,
     ROOT,
     annotation_path,
     not_negative,
-    readiness,
-    unchanged,
     validate_changed,
     validate_created,
+    validate_readiness,
+    validate_unchanged,
 )
 from muster.api.validation.kueue.workload_status import holds
-from muster.api.validation.metadata import annotations, labels
+from muster.api.validation.metadata import validate_annotations, validate_labels
 from muster.api.values.quantity import ResourceList
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -45,8 +45,8 @@ _KINDS = {POD_PRIORITY_GROUP: "PriorityClass", WORKLOAD_PRIORITY_GROUP: "Workloa
 
 def validate_create(workload: Workload) -> list[FieldError]:
     """Return the errors in a new Workload with its defaults, which has no status yet."""
-    webhook = chain(_pod_sets(workload), _annotations(workload))
-    return validate_created(workload.metadata, _spec(workload), webhook, namespaced=True)
+    webhook = chain(_pod_sets(workload), _validate_annotations(workload))
+    return validate_created(workload.metadata, _validate_spec(workload), webhook, namespaced=True)
 
 
 def validate_update(new: Workload, old: Workload) -> list[FieldError]:
@@ -54,28 +54,30 @@ def validate_update(new: Workload, old: Workload) -> list[FieldError]:
     webhook = chain(
         _pod_sets(new),
         workload_status.fits(new, old),
-        _annotations(new),
+        _validate_annotations(new),
         _same_pod_sets(new, old),
         workload_status.check_status_change(new, old),
         fewer_gates(new.metadata, old.metadata),
     )
-    return validate_changed(new.metadata, old.metadata, chain(_held(new, old), _spec(new)), webhook)
+    return validate_changed(
+        new.metadata, old.metadata, chain(_validate_held_fields(new, old), _validate_spec(new)), webhook
+    )
 
 
 def validate_status_update(new: Workload, old: Workload) -> list[FieldError]:
     """Yield the errors in a change of a Workload's status and annotations, without its spec."""
     webhook = chain(
         workload_status.fits(new, old),
-        _annotations(new),
+        _validate_annotations(new),
         workload_status.check_status_change(new, old),
         fewer_gates(new.metadata, old.metadata),
     )
-    return validate_changed(new.metadata, old.metadata, workload_status.crd(new, old), webhook)
+    return validate_changed(new.metadata, old.metadata, workload_status.validate_crd_rules(new, old), webhook)
 
 
-def _held(new: Workload, old: Workload) -> Errors:
+def _validate_held_fields(new: Workload, old: Workload) -> Errors:
     """Check the CRD's rules of the fields that may not change while the Workload holds quota."""
-    yield from workload_status.assignments(new)
+    yield from workload_status.validate_assignments(new)
     if not holds(old, QUOTA_RESERVED):
         return
     now, before = new.spec, old.spec
@@ -101,7 +103,7 @@ def _changed_priority(now: PriorityClassRef | None, before: PriorityClassRef | N
         yield "priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass"
 
 
-def _spec(workload: Workload) -> Errors:
+def _validate_spec(workload: Workload) -> Errors:
     spec, ref = workload.spec, workload.spec.priority_class_ref
     if ref is not None and spec.priority is None:
         yield invalid("spec", OBJECT, "priority should not be nil when priorityClassRef is set")
@@ -126,29 +128,29 @@ def _pod_sets(workload: Workload) -> Errors:
 
 def _pod_set(path: str, podset: PodSet) -> Errors:
     meta, spec = podset.template.metadata, podset.template.spec
-    yield from labels(f"{path}.template.metadata.labels", meta.labels)
-    yield from annotations(f"{path}.template.metadata.annotations", meta.annotations)
+    yield from validate_labels(f"{path}.template.metadata.labels", meta.labels)
+    yield from validate_annotations(f"{path}.template.metadata.annotations", meta.annotations)
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for i, container in enumerate(containers):
             place = f"{path}.template.spec.{field}[{i}].resources"
-            yield from _amounts(f"{place}.requests", container.resources.requests)
-            yield from _amounts(f"{place}.limits", container.resources.limits)
+            yield from _validate_amounts(f"{place}.requests", container.resources.requests)
+            yield from _validate_amounts(f"{place}.limits", container.resources.limits)
     if spec.resources is not None:
-        yield from _amounts(f"{path}.template.spec.resources.requests", spec.resources.requests)
-        yield from _amounts(f"{path}.template.spec.resources.limits", spec.resources.limits)
-    yield from _amounts(f"{path}.template.spec.overhead", spec.overhead)
+        yield from _validate_amounts(f"{path}.template.spec.resources.requests", spec.resources.requests)
+        yield from _validate_amounts(f"{path}.template.spec.resources.limits", spec.resources.limits)
+    yield from _validate_amounts(f"{path}.template.spec.overhead", spec.overhead)
     if podset.topology_request is not None:
-        yield from _slices(f"{path}.topologyRequest.podSetSliceSize", podset.topology_request)
+        yield from _validate_slices(f"{path}.topologyRequest.podSetSliceSize", podset.topology_request)
 
 
-def _amounts(path: str, resources: ResourceList) -> Errors:
+def _validate_amounts(path: str, resources: ResourceList) -> Errors:
     for resource, quantity in resources.items():
         if resource == "pods":
             yield invalid(f"{path}[pods]", resource, "the key is reserved for internal kueue use")
         yield from not_negative(f"{path}[{resource}]", quantity)
 
 
-def _slices(path: str, request: PodSetTopologyRequest) -> Errors:
+def _validate_slices(path: str, request: PodSetTopologyRequest) -> Errors:
     level, size = request.pod_set_slice_required_topology, request.pod_set_slice_size
     if level is not None and size is None:
         yield required(path, "must be set when podSetSliceRequiredTopology is specified")
@@ -156,16 +158,16 @@ def _slices(path: str, request: PodSetTopologyRequest) -> Errors:
         yield forbidden(path, "may not be set when podSetSliceRequiredTopology is not specified")
 
 
-def _annotations(workload: Workload) -> Errors:
+def _validate_annotations(workload: Workload) -> Errors:
     given = workload.metadata.annotations
-    yield from gates(workload.metadata)
+    yield from validate_gates(workload.metadata)
     boost = given.get(PRIORITY_BOOST)
     if boost == "":
         sentence = 'must be a valid signed integer; use "0" explicitly, empty string is not allowed'
         yield invalid(annotation_path(PRIORITY_BOOST), boost, sentence)
     elif boost is not None and not _is_int32(boost):
         yield invalid(annotation_path(PRIORITY_BOOST), boost, "must be a valid signed integer")
-    yield from readiness(workload.metadata)
+    yield from validate_readiness(workload.metadata)
     if (start := given.get(JOB_START_ANNOTATION)) is not None:
         try:
             parse_job_start(start)
@@ -189,4 +191,4 @@ def _same_pod_sets(new: Workload, old: Workload) -> Errors:
     for i, (podset, was) in enumerate(zip(now, before, strict=True)):
         if any_size or podset.count < was.count:
             podset = msgspec.structs.replace(podset, count=was.count)
-        yield from unchanged(f"spec.podSets.{i}", podset, was)  # upstream's path
+        yield from validate_unchanged(f"spec.podSets.{i}", podset, was)  # upstream's path

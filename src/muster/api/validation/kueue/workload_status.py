@@ -21,10 +21,25 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import QUOTA_RESERVED, WORKLOAD_SLICE_REPLACEMENT_FOR
 from muster.api.ours.elastic import is_elastic
-from muster.api.validation.fields import NOT_NEGATIVE, Errors, immutable, invalid, not_found, required, unsupported
-from muster.api.validation.kueue.rules import OBJECT, ROOT, show_quantity, toleration_keys, tolerations, unchanged
-from muster.api.validation.metadata import annotations, labels
-from muster.api.values.quantity import Quantity, QuantityError, amount
+from muster.api.validation.fields import (
+    NOT_NEGATIVE,
+    Errors,
+    invalid,
+    not_found,
+    required,
+    unsupported,
+    validate_immutable,
+)
+from muster.api.validation.kueue.rules import (
+    OBJECT,
+    ROOT,
+    show_quantity,
+    toleration_keys,
+    validate_tolerations,
+    validate_unchanged,
+)
+from muster.api.validation.metadata import validate_annotations, validate_labels
+from muster.api.values.quantity import Quantity, QuantityError, parse_amount
 
 _ADMISSION = "status.admission"
 _CHECKS = "status.admissionChecks"
@@ -36,21 +51,21 @@ def holds(workload: Workload, condition: str) -> bool:
     return is_true(workload.status.conditions, condition)
 
 
-def crd(new: Workload, old: Workload) -> Errors:
+def validate_crd_rules(new: Workload, old: Workload) -> Errors:
     """Check the CRD's rules of the status."""
-    yield from assignments(new)
-    yield from _cluster(new.status, old.status)
+    yield from validate_assignments(new)
+    yield from _validate_cluster(new.status, old.status)
     admission = new.status.admission
     for i, assignment in enumerate(admission.pod_set_assignments if admission is not None else ()):
         if assignment.topology_assignment is not None:
             path = f"{_ADMISSION}.podSetAssignments[{i}].topologyAssignment"
-            yield from _topology(path, assignment.topology_assignment)
+            yield from _validate_topology(path, assignment.topology_assignment)
     for i, check in enumerate(new.status.admission_checks):
         for j, update in enumerate(check.pod_set_updates):
-            yield from tolerations(f"{_CHECKS}[{i}].podSetUpdates[{j}].tolerations", update.tolerations)
+            yield from validate_tolerations(f"{_CHECKS}[{i}].podSetUpdates[{j}].tolerations", update.tolerations)
 
 
-def assignments(workload: Workload) -> Errors:
+def validate_assignments(workload: Workload) -> Errors:
     """Check the CRD's rule that podsets and assignments correspond."""
     admission = workload.status.admission
     if admission is None or not holds(workload, QUOTA_RESERVED):
@@ -62,8 +77,8 @@ def assignments(workload: Workload) -> Errors:
 def fits(new: Workload, old: Workload) -> Errors:
     """Check the rules of Kueue's webhook by which the status fits the spec."""
     if holds(new, QUOTA_RESERVED):
-        yield from _admission(new, old)
-    yield from _reclaimable(new, old)
+        yield from _validate_admission(new, old)
+    yield from _validate_reclaimable_pods(new, old)
     known = sorted(podset.name for podset in new.spec.pod_sets)
     for i, check in enumerate(new.status.admission_checks):
         for j, update in enumerate(check.pod_set_updates):
@@ -73,17 +88,17 @@ def fits(new: Workload, old: Workload) -> Errors:
 def check_status_change(new: Workload, old: Workload) -> Errors:
     """Check the rules of Kueue's webhook for the change from the old status to the new one."""
     if holds(new, QUOTA_RESERVED) and holds(old, QUOTA_RESERVED):
-        yield from _reclaimed(new, old)
+        yield from _validate_released_quota(new, old)
     yield from _same_admission(new, old)
     checks = {check.name: check for check in new.status.admission_checks}
     for i, was in enumerate(old.status.admission_checks):
         now = checks.get(was.name)
         if now is not None and now.state == was.state == CHECK_READY:
-            yield from immutable(f"{_CHECKS}[{i}].podSetUpdates", now.pod_set_updates, was.pod_set_updates)
-    yield from _nominated(new, old)
+            yield from validate_immutable(f"{_CHECKS}[{i}].podSetUpdates", now.pod_set_updates, was.pod_set_updates)
+    yield from _validate_nominated_clusters(new, old)
 
 
-def _nominated(new: Workload, old: Workload) -> Errors:
+def _validate_nominated_clusters(new: Workload, old: Workload) -> Errors:
     chosen = new.status.cluster_name
     if chosen is None or old.status.cluster_name is not None:
         return
@@ -94,7 +109,7 @@ def _nominated(new: Workload, old: Workload) -> Errors:
         yield invalid("status.clusterName", chosen, sentence)
 
 
-def _cluster(new: WorkloadStatus, old: WorkloadStatus) -> Errors:
+def _validate_cluster(new: WorkloadStatus, old: WorkloadStatus) -> Errors:
     if new.cluster_name is None:
         return
     if old.cluster_name not in (None, new.cluster_name):
@@ -103,15 +118,15 @@ def _cluster(new: WorkloadStatus, old: WorkloadStatus) -> Errors:
         yield invalid("status", OBJECT, "clusterName and nominatedClusterNames are mutually exclusive")
 
 
-def _topology(path: str, assignment: TopologyAssignment) -> Errors:
+def _validate_topology(path: str, assignment: TopologyAssignment) -> Errors:
     if any(len(slice_.values_per_level) != len(assignment.levels) for slice_ in assignment.slices):
         sentence = "valuesPerLevel must have the same length as the number of levels in this TopologyAssignment"
         yield invalid(path, OBJECT, sentence)
     for i, slice_ in enumerate(assignment.slices):
-        yield from _slice(f"{path}.slices[{i}]", slice_)
+        yield from _validate_slice(f"{path}.slices[{i}]", slice_)
 
 
-def _slice(path: str, slice_: TopologyAssignmentSlice) -> Errors:
+def _validate_slice(path: str, slice_: TopologyAssignmentSlice) -> Errors:
     counts, domains = slice_.pod_counts, slice_.domain_count
     if counts.individual and len(counts.individual) != domains:
         yield invalid(path, OBJECT, "podCounts.individual must have length equal to domainCount")
@@ -130,7 +145,7 @@ def _slice(path: str, slice_: TopologyAssignmentSlice) -> Errors:
             yield invalid(f"{path}.valuesPerLevel[{i}]", OBJECT, one_of_two)
 
 
-def _admission(new: Workload, old: Workload) -> Errors:
+def _validate_admission(new: Workload, old: Workload) -> Errors:
     admission = new.status.admission
     if admission is None:
         # A Workload that already lacks an admission may still change, or else it could never be released.
@@ -149,7 +164,7 @@ def _admission(new: Workload, old: Workload) -> Errors:
 def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None) -> Errors:
     """Check that every pod has the same share, because a pod that ends releases its part."""
     try:
-        used = amount(resource, quantity)
+        used = parse_amount(resource, quantity)
     except QuantityError as error:
         yield invalid(path, quantity, str(error))
         return
@@ -159,7 +174,7 @@ def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None)
         yield invalid(path, show_quantity(quantity), f"is not a multiple of {count}")
 
 
-def _reclaimable(new: Workload, old: Workload) -> Errors:
+def _validate_reclaimable_pods(new: Workload, old: Workload) -> Errors:
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
     # A podset that shrank has such a count until a controller updates it (kueue#12670).
     stale = _reclaimable_counts(old) if is_elastic(new.metadata.annotations) else {}
@@ -171,9 +186,9 @@ def _reclaimable(new: Workload, old: Workload) -> Errors:
             yield invalid(f"{path}.count", count, f"should be less or equal to {sizes[name]}")
 
 
-def _reclaimed(new: Workload, old: Workload) -> Errors:
+def _validate_released_quota(new: Workload, old: Workload) -> Errors:
     """Check that released quota stays released, except for a podset that shrank (kueue#12958)."""
-    counts, shrunk = _reclaimable_counts(new), _shrunk(new, old)
+    counts, shrunk = _reclaimable_counts(new), _find_shrunk_podsets(new, old)
     before = {name: count for name, count in _reclaimable_counts(old).items() if name not in shrunk}
     for name, count in before.items():
         if counts.get(name, count) < count:
@@ -187,7 +202,7 @@ def _reclaimable_counts(workload: Workload) -> Mapping[str, int]:
     return {each.name: each.count for each in workload.status.reclaimable_pods}
 
 
-def _shrunk(new: Workload, old: Workload) -> Collection[str]:
+def _find_shrunk_podsets(new: Workload, old: Workload) -> Collection[str]:
     """Return the podsets of an elastic Workload that lost pods, even if the admission has followed already."""
     if not is_elastic(new.metadata.annotations):
         return ()
@@ -202,9 +217,9 @@ def _update(path: str, update: PodSetUpdate, known: Collection[str]) -> Errors:
     if update.name not in known:
         yield unsupported(f"{path}.name", update.name, known)
     yield from toleration_keys(f"{path}.tolerations", update.tolerations)
-    yield from annotations(f"{path}.annotations", update.annotations)
-    yield from labels(f"{path}.nodeSelector", update.node_selector)
-    yield from labels(f"{path}.labels", update.labels)
+    yield from validate_annotations(f"{path}.annotations", update.annotations)
+    yield from validate_labels(f"{path}.nodeSelector", update.node_selector)
+    yield from validate_labels(f"{path}.labels", update.labels)
 
 
 def _same_admission(new: Workload, old: Workload) -> Errors:
@@ -214,16 +229,18 @@ def _same_admission(new: Workload, old: Workload) -> Errors:
         return
     if len(now.pod_set_assignments) == len(before.pod_set_assignments):
         before = _with_changeable(before, now, sizes=is_elastic(new.metadata.annotations))
-    yield from unchanged(_ADMISSION, now, before)
+    yield from validate_unchanged(_ADMISSION, now, before)
 
 
 def _with_changeable(old: Admission, new: Admission, *, sizes: bool) -> Admission:
     """Return the old admission with those fields of the new one that may change."""
     pairs = zip(old.pod_set_assignments, new.pod_set_assignments, strict=True)
-    return msgspec.structs.replace(old, pod_set_assignments=tuple(_changeable(*pair, sizes=sizes) for pair in pairs))
+    return msgspec.structs.replace(
+        old, pod_set_assignments=tuple(_reset_changeable_fields(*pair, sizes=sizes) for pair in pairs)
+    )
 
 
-def _changeable(old: PodSetAssignment, new: PodSetAssignment, *, sizes: bool) -> PodSetAssignment:
+def _reset_changeable_fields(old: PodSetAssignment, new: PodSetAssignment, *, sizes: bool) -> PodSetAssignment:
     places = msgspec.structs.replace(
         old, topology_assignment=new.topology_assignment, delayed_topology_request=new.delayed_topology_request
     )

@@ -19,16 +19,16 @@ from muster.api.validation import names, paths
 from muster.api.validation.fields import (
     Errors,
     duplicate,
-    each,
     forbidden,
     invalid,
+    make_errors,
     not_found,
     required,
     too_many,
     unsupported,
 )
-from muster.api.validation.pods.environment import environment, environment_from
-from muster.api.validation.pods.handlers import lifecycle, liveness_or_startup, readiness
+from muster.api.validation.pods.environment import environment_from, validate_environment
+from muster.api.validation.pods.handlers import liveness_or_startup, validate_lifecycle, validate_readiness
 from muster.api.validation.pods.security import container_context
 from muster.api.validation.pods.volumes import pull_policy
 from muster.api.validation.resources import container_resources
@@ -69,14 +69,14 @@ class PodFacts(Struct, frozen=True):
     host_users: bool
 
 
-def containers(path: str, given: tuple[Container, ...], pod: PodFacts) -> Errors:
+def validate_containers(path: str, given: tuple[Container, ...], pod: PodFacts) -> Errors:
     """Yield the errors in the main containers."""
     if not given:
         yield required(path)
     seen: set[str] = set()
     for i, container in enumerate(given):
         place = f"{path}[{i}]"
-        yield from _common(place, container, pod)
+        yield from _validate_common_fields(place, container, pod)
         if container.name in seen:
             yield duplicate(f"{place}.name", container.name)
         seen.add(container.name)
@@ -93,7 +93,7 @@ def init_containers(path: str, given: tuple[Container, ...], main: tuple[Contain
     seen = {container.name for container in main}
     for i, container in enumerate(given):
         place = f"{path}[{i}]"
-        yield from _common(place, container, pod)
+        yield from _validate_common_fields(place, container, pod)
         yield from _restart_policy(place, container)
         if container.name in seen:
             yield duplicate(f"{place}.name", container.name)
@@ -129,7 +129,7 @@ def ephemeral_containers(
     seen = set(own)
     for i, container in enumerate(given):
         place = f"{path}[{i}]"
-        yield from _common(place, container, pod)
+        yield from _validate_common_fields(place, container, pod)
         yield from only_for_pods(place, container)
         if container.name in seen:
             yield duplicate(f"{place}.name", container.name)
@@ -155,11 +155,11 @@ def only_for_pods(path: str, container: Container) -> Errors:
         yield invalid(f"{path}.image", container.image, "must not have leading or trailing whitespace")
 
 
-def _common(path: str, container: Container, pod: PodFacts) -> Errors:
+def _validate_common_fields(path: str, container: Container, pod: PodFacts) -> Errors:
     if not container.name:
         yield required(f"{path}.name")
     else:
-        yield from each(f"{path}.name", container.name, names.dns_label(container.name))
+        yield from make_errors(f"{path}.name", container.name, names.dns_label(container.name))
     if not container.image:
         yield required(f"{path}.image")
     policy = container.termination_message_policy
@@ -167,11 +167,11 @@ def _common(path: str, container: Container, pod: PodFacts) -> Errors:
         yield required(f"{path}.terminationMessagePolicy")
     elif policy not in _MESSAGE_POLICIES:
         yield unsupported(f"{path}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
-    yield from _ports(f"{path}.ports", container.ports)
-    yield from environment(f"{path}.env", container.env)
+    yield from _validate_ports(f"{path}.ports", container.ports)
+    yield from validate_environment(f"{path}.env", container.env)
     yield from environment_from(f"{path}.envFrom", container.env_from)
-    yield from _mounts(f"{path}.volumeMounts", container, pod.volumes)
-    yield from _devices(f"{path}.volumeDevices", container, pod.volumes)
+    yield from _validate_mounts(f"{path}.volumeMounts", container, pod.volumes)
+    yield from _validate_devices(f"{path}.volumeDevices", container, pod.volumes)
     yield from pull_policy(f"{path}.imagePullPolicy", container.image_pull_policy)
     yield from container_resources(f"{path}.resources", container.resources, pod.claims)
     yield from _resize_policy(f"{path}.resizePolicy", container.resize_policy, pod.restart_policy)
@@ -180,28 +180,30 @@ def _common(path: str, container: Container, pod: PodFacts) -> Errors:
 
 def _hooks_and_probes(path: str, container: Container, pod: PodFacts) -> Errors:
     if container.lifecycle is not None:
-        yield from lifecycle(f"{path}.lifecycle", container.lifecycle, pod.grace_seconds, pod.os)
+        yield from validate_lifecycle(f"{path}.lifecycle", container.lifecycle, pod.grace_seconds, pod.os)
     yield from liveness_or_startup(f"{path}.livenessProbe", container.liveness_probe)
-    yield from readiness(f"{path}.readinessProbe", container.readiness_probe)
+    yield from validate_readiness(f"{path}.readinessProbe", container.readiness_probe)
     yield from liveness_or_startup(f"{path}.startupProbe", container.startup_probe)
 
 
-def _ports(path: str, ports: tuple[ContainerPort, ...]) -> Errors:
+def _validate_ports(path: str, ports: tuple[ContainerPort, ...]) -> Errors:
     seen: set[str] = set()
     for i, port in enumerate(ports):
         place = f"{path}[{i}]"
         if port.name:
             messages = names.port_name(port.name)
-            yield from each(f"{place}.name", port.name, messages)
+            yield from make_errors(f"{place}.name", port.name, messages)
             if not messages and port.name in seen:
                 yield duplicate(f"{place}.name", port.name)
             seen.add(port.name)
         if port.container_port == 0:
             yield required(f"{place}.containerPort")
         else:
-            yield from each(f"{place}.containerPort", port.container_port, names.port_number(port.container_port))
+            yield from make_errors(
+                f"{place}.containerPort", port.container_port, names.port_number(port.container_port)
+            )
         if port.host_port != 0:
-            yield from each(f"{place}.hostPort", port.host_port, names.port_number(port.host_port))
+            yield from make_errors(f"{place}.hostPort", port.host_port, names.port_number(port.host_port))
         if not port.protocol:
             yield required(f"{place}.protocol")
         elif port.protocol not in PROTOCOLS:
@@ -220,7 +222,7 @@ def _host_ports(path: str, given: tuple[Container, ...]) -> Errors:
             seen.add(key)
 
 
-def _mounts(path: str, container: Container, volumes: Mapping[str, Volume]) -> Errors:
+def _validate_mounts(path: str, container: Container, volumes: Mapping[str, Volume]) -> Errors:
     device_names = {device.name for device in container.volume_devices}
     device_paths = {device.device_path for device in container.volume_devices}
     seen: set[str] = set()
@@ -245,12 +247,12 @@ def _mounts(path: str, container: Container, volumes: Mapping[str, Volume]) -> E
 
 def _mount_options(path: str, place: str, mount: VolumeMount, container: Container) -> Errors:
     if mount.sub_path:
-        yield from paths.inside(f"{path}.subPath", mount.sub_path)
+        yield from paths.validate_relative_path(f"{path}.subPath", mount.sub_path)
     if mount.sub_path_expr:
         if mount.sub_path:
             sentence = "subPathExpr and subPath are mutually exclusive"
             yield invalid(f"{place}.subPathExpr", mount.sub_path_expr, sentence)
-        yield from paths.inside(f"{path}.subPathExpr", mount.sub_path_expr)
+        yield from paths.validate_relative_path(f"{path}.subPathExpr", mount.sub_path_expr)
     propagation = mount.mount_propagation
     if propagation is not None and propagation not in _MOUNT_PROPAGATIONS:
         yield unsupported(f"{path}.mountPropagation", propagation, _MOUNT_PROPAGATIONS)
@@ -269,14 +271,14 @@ def _mount_options(path: str, place: str, mount: VolumeMount, container: Contain
         yield unsupported(f"{path}.recursiveReadOnly", recursive, _RECURSIVE_READ_ONLY)
 
 
-def _devices(path: str, container: Container, volumes: Mapping[str, Volume]) -> Errors:
+def _validate_devices(path: str, container: Container, volumes: Mapping[str, Volume]) -> Errors:
     mount_names = {mount.name for mount in container.volume_mounts}
     mount_paths = {mount.mount_path for mount in container.volume_mounts}
     seen_names: set[str] = set()
     seen_paths: set[str] = set()
     for i, device in enumerate(container.volume_devices):
         place = f"{path}[{i}]"
-        yield from _device(place, device, volumes)
+        yield from _validate_device(place, device, volumes)
         if device.name in seen_names:
             yield invalid(f"{place}.name", device.name, "must be unique")
         if device.device_path in seen_paths:
@@ -290,7 +292,7 @@ def _devices(path: str, container: Container, volumes: Mapping[str, Volume]) -> 
         seen_paths.add(device.device_path)
 
 
-def _device(path: str, device: VolumeDevice, volumes: Mapping[str, Volume]) -> Errors:
+def _validate_device(path: str, device: VolumeDevice, volumes: Mapping[str, Volume]) -> Errors:
     volume = volumes.get(device.name)
     if not device.name:
         yield required(f"{path}.name")

@@ -12,8 +12,8 @@ from muster.api.core import (
     ResourceFieldSelector,
 )
 from muster.api.validation import names, paths
-from muster.api.validation.fields import Errors, each, invalid, required, unsupported
-from muster.api.values.quantity import Quantity, QuantityError, canonical
+from muster.api.validation.fields import Errors, invalid, make_errors, required, unsupported
+from muster.api.values.quantity import Quantity, QuantityError, format_canonical
 
 _ENV_FIELDS = frozenset({
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
@@ -39,14 +39,14 @@ _UNITS = {
 _SUBSCRIPTED = re.compile(r"(?P<path>[^\[\]]*)\['(?P<key>.*)'\]", re.DOTALL)
 
 
-def environment(path: str, variables: tuple[EnvVar, ...]) -> Errors:
+def validate_environment(path: str, variables: tuple[EnvVar, ...]) -> Errors:
     """Yield the errors in a container's `env`."""
     for i, variable in enumerate(variables):
         place = f"{path}[{i}]"
         if not variable.name:
             yield required(f"{place}.name")
         else:
-            yield from each(f"{place}.name", variable.name, names.environment_variable(variable.name))
+            yield from make_errors(f"{place}.name", variable.name, names.environment_variable(variable.name))
         if variable.value_from is not None:
             yield from _value_from(f"{place}.valueFrom", variable.value_from, has_value=bool(variable.value))
 
@@ -56,7 +56,7 @@ def environment_from(path: str, sources: tuple[EnvFromSource, ...]) -> Errors:
     for i, source in enumerate(sources):
         place = f"{path}[{i}]"
         if source.prefix:
-            yield from each(f"{place}.prefix", source.prefix, names.environment_variable(source.prefix))
+            yield from make_errors(f"{place}.prefix", source.prefix, names.environment_variable(source.prefix))
         given = [
             (field, reference)
             for field, reference in (("configMapRef", source.config_map_ref), ("secretRef", source.secret_ref))
@@ -66,8 +66,8 @@ def environment_from(path: str, sources: tuple[EnvFromSource, ...]) -> Errors:
             if not reference.name:
                 yield required(f"{place}.{field}.name")
             else:
-                messages = names.prefix(names.dns_subdomain, reference.name)
-                yield from each(f"{place}.{field}.name", reference.name, messages)
+                messages = names.check_prefix(names.dns_subdomain, reference.name)
+                yield from make_errors(f"{place}.{field}.name", reference.name, messages)
         if not given:
             yield invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(given) > 1:
@@ -92,7 +92,7 @@ def field_selector(path: str, selector: ObjectFieldSelector, fields: Collection[
     elif subscripted:
         key = subscripted["key"]
         lowered = key.lower() if subscripted["path"] == "metadata.annotations" else key
-        yield from each(path, lowered, names.label_key(lowered))
+        yield from make_errors(path, lowered, names.label_key(lowered))
     else:
         field = "spec.nodeName" if selector.field_path == "spec.host" else selector.field_path
         if field not in fields:
@@ -108,7 +108,7 @@ def resource_selector(path: str, selector: ResourceFieldSelector, *, needs_conta
     elif selector.resource not in _RESOURCES and not selector.resource.startswith(_HUGE_PAGES):
         yield unsupported(f"{path}.resource", selector.resource, _RESOURCES)
     if selector.divisor is not None:
-        yield from _divisor(f"{path}.divisor", selector.resource, selector.divisor)
+        yield from _validate_divisor(f"{path}.divisor", selector.resource, selector.divisor)
 
 
 def _conversion_problem(selector: ObjectFieldSelector, subscripted: re.Match[str] | None) -> str:
@@ -121,9 +121,9 @@ def _conversion_problem(selector: ObjectFieldSelector, subscripted: re.Match[str
     return "" if known else f"field label not supported: {selector.field_path}"
 
 
-def _divisor(path: str, resource: str, divisor: Quantity) -> Errors:
+def _validate_divisor(path: str, resource: str, divisor: Quantity) -> Errors:
     try:
-        unit = canonical(divisor)
+        unit = format_canonical(divisor)
     except QuantityError as error:
         yield invalid(path, divisor, str(error))
         return
@@ -147,10 +147,12 @@ def _value_from(path: str, source: EnvVarSource, *, has_value: bool) -> Errors:
         yield from resource_selector(f"{path}.resourceFieldRef", source.resource_field_ref, needs_container=False)
     if source.config_map_key_ref is not None:
         number += 1
-        yield from _key(f"{path}.configMapKeyRef", source.config_map_key_ref.name, source.config_map_key_ref.key)
+        yield from _validate_key(
+            f"{path}.configMapKeyRef", source.config_map_key_ref.name, source.config_map_key_ref.key
+        )
     if source.secret_key_ref is not None:
         number += 1
-        yield from _key(f"{path}.secretKeyRef", source.secret_key_ref.name, source.secret_key_ref.key)
+        yield from _validate_key(f"{path}.secretKeyRef", source.secret_key_ref.name, source.secret_key_ref.key)
     if source.file_key_ref is not None:
         number += 1
         yield from _file_key(f"{path}.fileKeyRef", source.file_key_ref)
@@ -163,23 +165,23 @@ def _value_from(path: str, source: EnvVarSource, *, has_value: bool) -> Errors:
         yield invalid(path, "", "may not have more than one field specified at a time")
 
 
-def _key(path: str, name: str, key: str) -> Errors:
-    yield from each(f"{path}.name", name, names.dns_subdomain(name))
+def _validate_key(path: str, name: str, key: str) -> Errors:
+    yield from make_errors(f"{path}.name", name, names.dns_subdomain(name))
     if not key:
         yield required(f"{path}.key")
     else:
-        yield from each(f"{path}.key", key, names.config_key(key))
+        yield from make_errors(f"{path}.key", key, names.config_key(key))
 
 
 def _file_key(path: str, selector: FileKeySelector) -> Errors:
     if not selector.key:
         yield required(f"{path}.key")
     else:
-        yield from each(f"{path}.key", selector.key, names.environment_variable(selector.key))
+        yield from make_errors(f"{path}.key", selector.key, names.environment_variable(selector.key))
     if not selector.volume_name:
         yield required(f"{path}.volumeName")
     else:
-        yield from each(f"{path}.volumeName", selector.volume_name, names.dns_label(selector.volume_name))
+        yield from make_errors(f"{path}.volumeName", selector.volume_name, names.dns_label(selector.volume_name))
     if not selector.path:
         yield required(f"{path}.path")
     else:

@@ -16,9 +16,9 @@ from muster.api.core import (
 from muster.api.validation import names
 from muster.api.validation.fields import (
     Errors,
-    each,
     forbidden,
     invalid,
+    make_errors,
     not_negative,
     required,
     unsupported,
@@ -43,7 +43,7 @@ def liveness_or_startup(path: str, probe: Probe | None) -> Errors:
         yield invalid(f"{path}.successThreshold", probe.success_threshold, "must be 1")
 
 
-def readiness(path: str, probe: Probe | None) -> Errors:
+def validate_readiness(path: str, probe: Probe | None) -> Errors:
     """Yield the errors in a readiness probe."""
     if probe is None:
         return
@@ -53,16 +53,16 @@ def readiness(path: str, probe: Probe | None) -> Errors:
         yield invalid(f"{path}.terminationGracePeriodSeconds", seconds, "must not be set for readinessProbes")
 
 
-def lifecycle(path: str, hooks: Lifecycle, grace_seconds: int | None, os: str | None) -> Errors:
+def validate_lifecycle(path: str, hooks: Lifecycle, grace_seconds: int | None, os: str | None) -> Errors:
     """Check lifecycle hooks.
 
     grace_seconds: the grace period of the pod.
     os: the operating system that the pod declares.
     """
     if hooks.post_start is not None:
-        yield from _handler(f"{path}.postStart", hooks.post_start, grace_seconds)
+        yield from _validate_handler(f"{path}.postStart", hooks.post_start, grace_seconds)
     if hooks.pre_stop is not None:
-        yield from _handler(f"{path}.preStop", hooks.pre_stop, grace_seconds)
+        yield from _validate_handler(f"{path}.preStop", hooks.pre_stop, grace_seconds)
     signal = hooks.stop_signal
     if signal is None:
         return
@@ -73,13 +73,13 @@ def lifecycle(path: str, hooks: Lifecycle, grace_seconds: int | None, os: str | 
         yield unsupported(f"{path}.stopSignal", signal, sorted(signals))
 
 
-def port(path: str, value: int | str) -> Errors:
+def validate_port(path: str, value: int | str) -> Errors:
     """Yield the errors in a port, which is a number or a name."""
-    yield from each(path, value, names.port_name(value) if isinstance(value, str) else names.port_number(value))
+    yield from make_errors(path, value, names.port_name(value) if isinstance(value, str) else names.port_number(value))
 
 
 def _probe(path: str, probe: Probe) -> Errors:
-    yield from _handler(path, probe, None)
+    yield from _validate_handler(path, probe, None)
     yield from not_negative(f"{path}.initialDelaySeconds", probe.initial_delay_seconds)
     yield from not_negative(f"{path}.timeoutSeconds", probe.timeout_seconds)
     yield from not_negative(f"{path}.periodSeconds", probe.period_seconds)
@@ -90,14 +90,14 @@ def _probe(path: str, probe: Probe) -> Errors:
         yield invalid(f"{path}.terminationGracePeriodSeconds", seconds, "must be greater than 0")
 
 
-def _handler(path: str, handler: Probe | LifecycleHandler, grace_seconds: int | None) -> Errors:
+def _validate_handler(path: str, handler: Probe | LifecycleHandler, grace_seconds: int | None) -> Errors:
     actions: list[tuple[str, Any, Callable[[str, Any], Errors]]] = [
         ("exec", handler.exec, _exec),
         ("httpGet", handler.http_get, _http_get),
         ("tcpSocket", handler.tcp_socket, _tcp_socket),
     ]
     if isinstance(handler, Probe):
-        actions.append(("grpc", handler.grpc, _grpc))
+        actions.append(("grpc", handler.grpc, _validate_grpc))
     else:
         actions.append(("sleep", handler.sleep, lambda place, action: _sleep(place, action, grace_seconds)))
     given = [entry for entry in actions if entry[1] is not None]
@@ -118,19 +118,19 @@ def _exec(path: str, action: ExecAction) -> Errors:
 def _http_get(path: str, action: HTTPGetAction) -> Errors:
     if not action.path:
         yield required(f"{path}.path")
-    yield from port(f"{path}.port", action.port)
+    yield from validate_port(f"{path}.port", action.port)
     if action.scheme not in ("HTTP", "HTTPS"):
         yield unsupported(f"{path}.scheme", action.scheme, ("HTTP", "HTTPS"))
     for header in action.http_headers:
-        yield from each(f"{path}.httpHeaders", header.name, names.http_header(header.name))
+        yield from make_errors(f"{path}.httpHeaders", header.name, names.http_header(header.name))
 
 
 def _tcp_socket(path: str, action: TCPSocketAction) -> Errors:
-    yield from port(f"{path}.port", action.port)
+    yield from validate_port(f"{path}.port", action.port)
 
 
-def _grpc(path: str, action: GRPCAction) -> Errors:
-    yield from port(f"{path}.port", action.port)
+def _validate_grpc(path: str, action: GRPCAction) -> Errors:
+    yield from validate_port(f"{path}.port", action.port)
 
 
 def _sleep(path: str, action: SleepAction, grace_seconds: int | None) -> Errors:

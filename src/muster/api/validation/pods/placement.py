@@ -18,12 +18,12 @@ from muster.api.validation import names
 from muster.api.validation.fields import (
     Errors,
     duplicate,
-    each,
     forbidden,
     invalid,
-    positive,
+    make_errors,
     required,
     unsupported,
+    validate_positive,
 )
 from muster.api.validation.metadata import label_key, label_selector
 
@@ -33,7 +33,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def affinity(path: str, wishes: Affinity | None) -> Errors:
+def validate_affinity(path: str, wishes: Affinity | None) -> Errors:
     """Yield the errors in affinities of all kinds."""
     if wishes is None:
         return
@@ -45,10 +45,10 @@ def affinity(path: str, wishes: Affinity | None) -> Errors:
         yield from _pod_affinity(f"{path}.podAntiAffinity", wishes.pod_anti_affinity)
 
 
-def tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
+def validate_tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
     """Yield the errors in the tolerations of a pod."""
     for i, toleration in enumerate(given):
-        yield from _toleration(f"{path}[{i}]", toleration)
+        yield from _validate_toleration(f"{path}[{i}]", toleration)
 
 
 def taint_effect(path: str, effect: str) -> Errors:
@@ -61,7 +61,7 @@ def scheduling_gates(path: str, gates: tuple[PodSchedulingGate, ...]) -> Errors:
     """Yield the errors in the scheduling gates of a pod."""
     seen: set[str] = set()
     for i, gate in enumerate(gates):
-        yield from each(f"{path}[{i}]", gate.name, names.label_key(gate.name))
+        yield from make_errors(f"{path}[{i}]", gate.name, names.label_key(gate.name))
         if gate.name in seen:
             yield duplicate(f"{path}[{i}]", gate.name)
         seen.add(gate.name)
@@ -78,8 +78,8 @@ def _node_affinity(path: str, wishes: NodeAffinity) -> Errors:
         yield from node_selector(f"{path}.{_REQUIRED}", wishes.required_during_scheduling_ignored_during_execution)
     for i, term in enumerate(wishes.preferred_during_scheduling_ignored_during_execution):
         place = f"{path}.{_PREFERRED}[{i}]"
-        yield from _weight(place, term.weight)
-        yield from _term(f"{place}.preference", term.preference, check_values=False)
+        yield from _validate_weight(place, term.weight)
+        yield from _validate_term(f"{place}.preference", term.preference, check_values=False)
 
 
 def node_selector(path: str, selector: NodeSelector) -> Errors:
@@ -87,22 +87,22 @@ def node_selector(path: str, selector: NodeSelector) -> Errors:
     if not selector.node_selector_terms:
         yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
     for i, term in enumerate(selector.node_selector_terms):
-        yield from _term(f"{path}.nodeSelectorTerms[{i}]", term, check_values=True)
+        yield from _validate_term(f"{path}.nodeSelectorTerms[{i}]", term, check_values=True)
 
 
-def _weight(path: str, weight: int) -> Errors:
+def _validate_weight(path: str, weight: int) -> Errors:
     if not 1 <= weight <= 100:
         yield invalid(f"{path}.weight", weight, "must be in the range 1-100")
 
 
-def _term(path: str, term: NodeSelectorTerm, *, check_values: bool) -> Errors:
+def _validate_term(path: str, term: NodeSelectorTerm, *, check_values: bool) -> Errors:
     for i, expression in enumerate(term.match_expressions):
-        yield from _expression(f"{path}.matchExpressions[{i}]", expression, check_values=check_values)
+        yield from _validate_expression(f"{path}.matchExpressions[{i}]", expression, check_values=check_values)
     for i, expression in enumerate(term.match_fields):
-        yield from _field(f"{path}.matchFields[{i}]", expression)
+        yield from _validate_field(f"{path}.matchFields[{i}]", expression)
 
 
-def _expression(path: str, expression: NodeSelectorRequirement, *, check_values: bool) -> Errors:
+def _validate_expression(path: str, expression: NodeSelectorRequirement, *, check_values: bool) -> Errors:
     if expression.operator in ("In", "NotIn"):
         if not expression.values:
             yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
@@ -117,10 +117,10 @@ def _expression(path: str, expression: NodeSelectorRequirement, *, check_values:
     yield from label_key(f"{path}.key", expression.key)
     if check_values:
         for i, value in enumerate(expression.values):
-            yield from each(f"{path}.values[{i}]", value, names.label_value(value))
+            yield from make_errors(f"{path}.values[{i}]", value, names.label_value(value))
 
 
-def _field(path: str, expression: NodeSelectorRequirement) -> Errors:
+def _validate_field(path: str, expression: NodeSelectorRequirement) -> Errors:
     if expression.operator not in ("In", "NotIn"):
         yield invalid(f"{path}.operator", expression.operator, "not a valid selector operator")
     elif len(expression.values) != 1:
@@ -130,7 +130,7 @@ def _field(path: str, expression: NodeSelectorRequirement) -> Errors:
         yield invalid(f"{path}.key", expression.key, "not a valid field selector key")
         return
     for i, value in enumerate(expression.values):
-        yield from each(f"{path}.values[{i}]", value, names.dns_subdomain(value))
+        yield from make_errors(f"{path}.values[{i}]", value, names.dns_subdomain(value))
 
 
 def _pod_affinity(path: str, wishes: PodAffinity | PodAntiAffinity) -> Errors:
@@ -138,7 +138,7 @@ def _pod_affinity(path: str, wishes: PodAffinity | PodAntiAffinity) -> Errors:
         yield from _pod_term(f"{path}.{_REQUIRED}[{i}]", term)
     for i, weighted in enumerate(wishes.preferred_during_scheduling_ignored_during_execution):
         place = f"{path}.{_PREFERRED}[{i}]"
-        yield from _weight(place, weighted.weight)
+        yield from _validate_weight(place, weighted.weight)
         yield from _pod_term(f"{place}.podAffinityTerm", weighted.pod_affinity_term)
 
 
@@ -146,7 +146,7 @@ def _pod_term(path: str, term: PodAffinityTerm) -> Errors:
     yield from label_selector(f"{path}.labelSelector", term.label_selector)
     yield from label_selector(f"{path}.namespaceSelector", term.namespace_selector)
     for name in term.namespaces:
-        yield from each(f"{path}.namespace", name, names.dns_label(name))
+        yield from make_errors(f"{path}.namespace", name, names.dns_label(name))
     yield from _label_keys(path, term.match_label_keys, term.mismatch_label_keys, term.label_selector)
     if not term.topology_key:
         yield required(f"{path}.topologyKey", "can not be empty")
@@ -173,7 +173,7 @@ def _label_keys(path: str, match: tuple[str, ...], mismatch: tuple[str, ...], se
             yield invalid(f"{path}.matchLabelKeys[{i}]", key, "exists in both matchLabelKeys and mismatchLabelKeys")
 
 
-def _toleration(path: str, toleration: Toleration) -> Errors:
+def _validate_toleration(path: str, toleration: Toleration) -> Errors:
     if toleration.key:
         yield from label_key(f"{path}.key", toleration.key)
     elif toleration.operator != "Exists":
@@ -202,7 +202,7 @@ def _toleration_value(path: str, toleration: Toleration) -> Errors:
 def _spread_constraint(
     path: str, constraint: TopologySpreadConstraint, others: tuple[TopologySpreadConstraint, ...]
 ) -> Errors:
-    yield from positive(f"{path}.maxSkew", constraint.max_skew)
+    yield from validate_positive(f"{path}.maxSkew", constraint.max_skew)
     if not constraint.topology_key:
         yield required(f"{path}.topologyKey", "can not be empty")
     action = constraint.when_unsatisfiable
@@ -212,7 +212,7 @@ def _spread_constraint(
     if any(pair == (other.topology_key, other.when_unsatisfiable) for other in others):
         yield duplicate(f"{path}.{{topologyKey, whenUnsatisfiable}}", f"{{{pair[0]}, {pair[1]}}}")
     if constraint.min_domains is not None:
-        yield from positive(f"{path}.minDomains", constraint.min_domains)
+        yield from validate_positive(f"{path}.minDomains", constraint.min_domains)
         if action != "DoNotSchedule":
             sentence = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
             yield invalid(f"{path}.minDomains", constraint.min_domains, sentence)

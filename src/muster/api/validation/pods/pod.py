@@ -21,17 +21,17 @@ from muster.api.validation import names
 from muster.api.validation.addresses import ip_address, one_of_each_family
 from muster.api.validation.fields import (
     Errors,
-    each,
     forbidden,
-    immutable,
     invalid,
+    make_errors,
     not_negative,
     required,
     unsupported,
+    validate_immutable,
 )
 from muster.api.validation.metadata import changed_metadata, new_metadata
 from muster.api.validation.pods.containers import only_for_pods
-from muster.api.validation.pods.placement import tolerations
+from muster.api.validation.pods.placement import validate_tolerations
 from muster.api.validation.pods.podspec import MAX_INT32, pod_annotations, pod_spec
 
 _UPDATABLE = (
@@ -67,19 +67,19 @@ def validate_ephemeral_containers_update(new: Pod, old: Pod) -> list[FieldError]
 
 def validate_binding(binding: Binding) -> list[FieldError]:
     """Return the errors in a `pods/binding`."""
-    return list(_binding(binding))
+    return list(_validate_binding(binding))
 
 
 def _create(pod: Pod) -> Errors:
     yield from new_metadata(pod.metadata, names.dns_subdomain)
-    yield from _spec(pod)
+    yield from _validate_spec(pod)
     if pod.spec.ephemeral_containers:
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
     if pod.spec.node_name and pod.spec.scheduling_gates:
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
-def _spec(pod: Pod) -> Errors:
+def _validate_spec(pod: Pod) -> Errors:
     yield from pod_annotations("metadata.annotations", pod.metadata.annotations)
     yield from pod_spec("spec", pod.spec, pod.metadata.name, is_pod=True)
     if not pod.spec.service_account_name:
@@ -94,7 +94,7 @@ def _spec(pod: Pod) -> Errors:
         yield from only_for_pods(f"spec.initContainers[{i}]", container)
 
 
-def _binding(binding: Binding) -> Errors:
+def _validate_binding(binding: Binding) -> Errors:
     if binding.target.kind not in ("", "Node"):
         yield unsupported("target.kind", binding.target.kind, ("Node", "<empty>"))
     if not binding.target.name:
@@ -103,7 +103,7 @@ def _binding(binding: Binding) -> Errors:
 
 def _update(new: Pod, old: Pod) -> Errors:
     yield from changed_metadata(new.metadata, old.metadata)
-    yield from _spec(new)
+    yield from _validate_spec(new)
     for field, now, before in (
         ("containers", new.spec.containers, old.spec.containers),
         ("initContainers", new.spec.init_containers, old.spec.init_containers),
@@ -111,7 +111,7 @@ def _update(new: Pod, old: Pod) -> Errors:
         if len(now) != len(before):
             yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
             return
-    deadline_errors = list(_deadline(new.spec.active_deadline_seconds, old.spec.active_deadline_seconds))
+    deadline_errors = list(_validate_deadline(new.spec.active_deadline_seconds, old.spec.active_deadline_seconds))
     yield from deadline_errors
     if deadline_errors and new.spec.active_deadline_seconds is not None:
         return
@@ -133,13 +133,13 @@ def _update(new: Pod, old: Pod) -> Errors:
         yield forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}\nchanged: {changed}")
 
 
-def _deadline(new: int | None, old: int | None) -> Errors:
+def _validate_deadline(new: int | None, old: int | None) -> Errors:
     path = "spec.activeDeadlineSeconds"
     if new is None:
         if old is not None:
             yield invalid(path, None, "must not update from a positive integer to nil value")
     elif not 0 <= new <= MAX_INT32:
-        yield from each(path, new, names.in_range(new, 0, MAX_INT32))
+        yield from make_errors(path, new, names.in_range(new, 0, MAX_INT32))
     elif old is not None and old < new:
         yield invalid(path, new, "must be less than or equal to previous value")
 
@@ -151,7 +151,7 @@ def _only_added_tolerations(new: tuple[Toleration, ...], old: tuple[Toleration, 
             sentence = "existing toleration can not be modified except its tolerationSeconds"
             yield forbidden("spec.tolerations", sentence)
             return
-    yield from tolerations("spec.tolerations", new)
+    yield from validate_tolerations("spec.tolerations", new)
 
 
 def _only_removed_gates(new: PodSpec, old: PodSpec) -> Errors:
@@ -243,16 +243,16 @@ def _status_update(new: Pod, old: Pod) -> Errors:
             place = f"status.conditions[{i}].observedGeneration"
             yield invalid(place, condition.observed_generation, "must be a non-negative integer")
         if condition.type not in _SYSTEM_CONDITIONS:
-            yield from each(f"status.conditions[{i}].Type", condition.type, names.label_key(condition.type))
+            yield from make_errors(f"status.conditions[{i}].Type", condition.type, names.label_key(condition.type))
     if new.spec.node_name != old.spec.node_name:
         yield forbidden("status.nodeName", "may not be changed directly")
     nominated = status.nominated_node_name
     if nominated and nominated != before.nominated_node_name:
-        yield from each("status.nominatedNodeName", nominated, names.dns_subdomain(nominated))
+        yield from make_errors("status.nominatedNodeName", nominated, names.dns_subdomain(nominated))
     yield from not_negative("status.observedGeneration", status.observed_generation)
-    yield from immutable("status.qosClass", status.qos_class, before.qos_class)
+    yield from validate_immutable("status.qosClass", status.qos_class, before.qos_class)
     yield from _container_states(status, old)
-    yield from _addresses(status, before)
+    yield from _validate_addresses(status, before)
 
 
 def _container_states(status: PodStatus, old: Pod) -> Errors:
@@ -296,7 +296,7 @@ def _may_restart(status: ContainerStatus, container: Container | None, spec: Pod
     return policy == "Always" or (policy == "OnFailure" and ended.exit_code != 0)
 
 
-def _addresses(status: PodStatus, before: PodStatus) -> Errors:
+def _validate_addresses(status: PodStatus, before: PodStatus) -> Errors:
     pod_ips = tuple(address.ip for address in status.pod_ips)
     for i, ip in enumerate(pod_ips):
         yield from ip_address(f"status.podIPs[{i}]", ip, tuple(address.ip for address in before.pod_ips))
@@ -313,7 +313,7 @@ def _addresses(status: PodStatus, before: PodStatus) -> Errors:
 
 def _ephemeral_update(new: Pod, old: Pod) -> Errors:
     yield from changed_metadata(new.metadata, old.metadata)
-    yield from _spec(new)
+    yield from _validate_spec(new)
     given = {container.name: container for container in new.spec.ephemeral_containers}
     path = "spec.ephemeralContainers"
     for i, container in enumerate(old.spec.ephemeral_containers):

@@ -18,19 +18,19 @@ from muster.api.validation.addresses import ip_address
 from muster.api.validation.fields import (
     Errors,
     duplicate,
-    each,
     forbidden,
     invalid,
+    make_errors,
     not_found,
     required,
     too_long,
     unsupported,
 )
 from muster.api.validation.pods import placement, security
-from muster.api.validation.pods.containers import PodFacts, containers, ephemeral_containers, init_containers
-from muster.api.validation.pods.volumes import volumes
+from muster.api.validation.pods.containers import PodFacts, ephemeral_containers, init_containers, validate_containers
+from muster.api.validation.pods.volumes import sort_out_volumes
 from muster.api.validation.resources import container_resources, pod_resources
-from muster.api.values.quantity import QuantityError, amount, canonical, format_amount
+from muster.api.values.quantity import QuantityError, format_amount, format_canonical, parse_amount
 
 MAX_INT32 = 2**31 - 1
 
@@ -46,8 +46,8 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 def pod_template(path: str, template: PodTemplateSpec) -> Errors:
     """Yield the errors in the template of a controller."""
-    yield from metadata.labels(f"{path}.labels", template.metadata.labels)
-    yield from metadata.annotations(f"{path}.annotations", template.metadata.annotations)
+    yield from metadata.validate_labels(f"{path}.labels", template.metadata.labels)
+    yield from metadata.validate_annotations(f"{path}.annotations", template.metadata.annotations)
     yield from pod_annotations(f"{path}.annotations", template.metadata.annotations)
     yield from pod_spec(f"{path}.spec", template.spec)
     if template.spec.ephemeral_containers:
@@ -68,7 +68,7 @@ def pod_spec(path: str, spec: PodSpec, pod_name: str = "", *, is_pod: bool = Fal
     """
     if spec.termination_grace_period_seconds is None:
         yield required(f"{path}.terminationGracePeriodSeconds")
-    good_volumes, errors = volumes(f"{path}.volumes", spec.volumes, pod_name)
+    good_volumes, errors = sort_out_volumes(f"{path}.volumes", spec.volumes, pod_name)
     yield from errors
     facts = PodFacts(
         volumes=good_volumes,
@@ -79,29 +79,29 @@ def pod_spec(path: str, spec: PodSpec, pod_name: str = "", *, is_pod: bool = Fal
         host_users=spec.host_users is not False,
     )
     yield from _resource_claims(f"{path}.resourceClaims", spec.resource_claims)
-    yield from containers(f"{path}.containers", spec.containers, facts)
+    yield from validate_containers(f"{path}.containers", spec.containers, facts)
     yield from init_containers(f"{path}.initContainers", spec.init_containers, spec.containers, facts)
     others = (*spec.containers, *spec.init_containers)
     yield from ephemeral_containers(f"{path}.ephemeralContainers", spec.ephemeral_containers, others, facts)
     if spec.resources is not None:
         yield from _pod_resources(f"{path}.resources", spec, spec.resources, facts)
     yield from _host_network_ports(f"{path}.containers", spec, is_pod=is_pod)
-    yield from _word(f"{path}.restartPolicy", spec.restart_policy, _RESTART_POLICIES)
-    yield from _word(f"{path}.dnsPolicy", spec.dns_policy, _DNS_POLICIES)
-    yield from metadata.labels(f"{path}.nodeSelector", spec.node_selector)
+    yield from _validate_choice(f"{path}.restartPolicy", spec.restart_policy, _RESTART_POLICIES)
+    yield from _validate_choice(f"{path}.dnsPolicy", spec.dns_policy, _DNS_POLICIES)
+    yield from metadata.validate_labels(f"{path}.nodeSelector", spec.node_selector)
     yield from security.pod_context(f"{path}.securityContext", spec)
-    yield from placement.affinity(f"{path}.affinity", spec.affinity)
+    yield from placement.validate_affinity(f"{path}.affinity", spec.affinity)
     yield from _dns_config(f"{path}.dnsConfig", spec.dns_config, spec.dns_policy)
     for i, gate in enumerate(spec.readiness_gates):
         messages = names.label_key(gate.condition_type)
-        yield from each(f"{path}.readinessGates[{i}].conditionType", gate.condition_type, messages)
+        yield from make_errors(f"{path}.readinessGates[{i}].conditionType", gate.condition_type, messages)
     yield from placement.scheduling_gates(f"{path}.schedulingGates", spec.scheduling_gates)
     yield from placement.spread_constraints(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints)
     yield from _host_users(path, spec)
-    yield from _names(path, spec)
-    yield from placement.tolerations(f"{path}.tolerations", spec.tolerations)
+    yield from _validate_names(path, spec)
+    yield from placement.validate_tolerations(f"{path}.tolerations", spec.tolerations)
     yield from _host_aliases(f"{path}.hostAliases", spec.host_aliases)
-    yield from _classes(path, spec)
+    yield from _validate_classes(path, spec)
     if spec.overhead:
         yield from container_resources(f"{path}.overhead", ResourceRequirements(limits=spec.overhead), ())
     yield from _operating_system(path, spec)
@@ -120,7 +120,7 @@ def containers_with_path(path: str, spec: PodSpec) -> Iterator[tuple[str, Contai
             yield f"{path}.{field}[{i}]", container
 
 
-def _word(path: str, value: str, words: tuple[str, ...]) -> Errors:
+def _validate_choice(path: str, value: str, words: tuple[str, ...]) -> Errors:
     if not value:
         yield required(path)
     elif value not in words:
@@ -143,7 +143,7 @@ def _resource_claims(path: str, claims: tuple[PodResourceClaim, ...]) -> Errors:
         elif claim.name in seen:
             yield duplicate(f"{place}.name", claim.name)
         else:
-            yield from each(f"{place}.name", claim.name, names.dns_label(claim.name))
+            yield from make_errors(f"{place}.name", claim.name, names.dns_label(claim.name))
             seen.add(claim.name)
         own, template = claim.resource_claim_name, claim.resource_claim_template_name
         if own is not None and template is not None:
@@ -153,7 +153,7 @@ def _resource_claims(path: str, claims: tuple[PodResourceClaim, ...]) -> Errors:
             yield invalid(place, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
         for field, name in (("resourceClaimName", own), ("resourceClaimTemplateName", template)):
             if name is not None:
-                yield from each(f"{place}.{field}", name, names.dns_subdomain(name))
+                yield from make_errors(f"{place}.{field}", name, names.dns_subdomain(name))
 
 
 def _pod_resources(path: str, spec: PodSpec, resources: ResourceRequirements, facts: PodFacts) -> Errors:
@@ -165,26 +165,28 @@ def _pod_resources(path: str, spec: PodSpec, resources: ResourceRequirements, fa
     yield from pod_resources(path, resources, facts.claims)
     try:
         together = pod_requests(PodSpec(containers=spec.containers, init_containers=spec.init_containers))
-        yield from _consistency(path, spec, resources, together)
+        yield from _validate_consistency(path, spec, resources, together)
     except QuantityError:
         return  # the rule of quantities reports the error
 
 
-def _consistency(path: str, spec: PodSpec, resources: ResourceRequirements, together: dict[str, int]) -> Errors:
+def _validate_consistency(
+    path: str, spec: PodSpec, resources: ResourceRequirements, together: dict[str, int]
+) -> Errors:
     """Check that the pod requests at least as much as its containers, and that no container's limit exceeds its own."""
     for resource, number in together.items():
         asked = resources.requests.get(resource)
-        if asked is not None and number > amount(resource, asked):
+        if asked is not None and number > parse_amount(resource, asked):
             aggregate = format_amount(resource, number)
             sentence = f"must be greater than or equal to aggregate container requests of {aggregate}"
-            yield invalid(f"{path}.requests[{resource}]", canonical(asked), sentence)
+            yield invalid(f"{path}.requests[{resource}]", format_canonical(asked), sentence)
     for i, container in enumerate(spec.containers):
         for resource, quantity in container.resources.limits.items():
             most = resources.limits.get(resource)
-            if most is not None and amount(resource, quantity) > amount(resource, most):
+            if most is not None and parse_amount(resource, quantity) > parse_amount(resource, most):
                 place = f"{path}.containers[{i}][{resource}].limits"
-                sentence = f"must be less than or equal to pod limits of {canonical(most)}"
-                yield invalid(place, canonical(quantity), sentence)
+                sentence = f"must be less than or equal to pod limits of {format_canonical(most)}"
+                yield invalid(place, format_canonical(quantity), sentence)
 
 
 def _host_network_ports(path: str, spec: PodSpec, *, is_pod: bool) -> Errors:
@@ -220,7 +222,7 @@ def _dns_config(path: str, config: PodDNSConfig | None, policy: str) -> Errors:
     for i, search in enumerate(config.searches):
         if search != ".":
             domain = search.removesuffix(".")
-            yield from each(f"{path}.searches[{i}]", domain, names.dns_subdomain_with_underscore(domain))
+            yield from make_errors(f"{path}.searches[{i}]", domain, names.dns_subdomain_with_underscore(domain))
     for i, option in enumerate(config.options):
         if not option.name:
             yield required(f"{path}.options[{i}]", "must not be empty")
@@ -242,7 +244,7 @@ def _host_users(path: str, spec: PodSpec) -> Errors:
             yield forbidden(f"{place}.volumeDevices", sentence)
 
 
-def _names(path: str, spec: PodSpec) -> Errors:
+def _validate_names(path: str, spec: PodSpec) -> Errors:
     override = spec.hostname_override
     if override is not None:
         for field, set_ in (("setHostnameAsFQDN", spec.set_hostname_as_fqdn), ("hostNetwork", spec.host_network)):
@@ -250,42 +252,42 @@ def _names(path: str, spec: PodSpec) -> Errors:
                 yield forbidden(f"{path}.hostnameOverride", f"may not be specified when {field} is true")
         if len(override.encode()) > _MAX_HOSTNAME:
             yield too_long(f"{path}.hostnameOverride", _MAX_HOSTNAME)
-        yield from each(f"{path}.hostnameOverride", override, names.dns_subdomain(override))
+        yield from make_errors(f"{path}.hostnameOverride", override, names.dns_subdomain(override))
     for field, value, rule in (
         ("serviceAccountName", spec.service_account_name, names.dns_subdomain),
         ("nodeName", spec.node_name, names.dns_subdomain),
     ):
         if value:
-            yield from each(f"{path}.{field}", value, rule(value))
+            yield from make_errors(f"{path}.{field}", value, rule(value))
     seconds = spec.active_deadline_seconds
     if seconds is not None:
-        yield from each(f"{path}.activeDeadlineSeconds", seconds, names.in_range(seconds, 1, MAX_INT32))
+        yield from make_errors(f"{path}.activeDeadlineSeconds", seconds, names.in_range(seconds, 1, MAX_INT32))
     for field, value in (("hostname", spec.hostname), ("subdomain", spec.subdomain)):
         if value:
-            yield from each(f"{path}.{field}", value, names.dns_label(value))
+            yield from make_errors(f"{path}.{field}", value, names.dns_label(value))
 
 
 def _host_aliases(path: str, aliases: tuple[HostAlias, ...]) -> Errors:
     for i, alias in enumerate(aliases):
         yield from ip_address(f"{path}[{i}].ip", alias.ip)
         for j, name in enumerate(alias.hostnames):
-            yield from each(f"{path}[{i}].hostnames[{j}]", name, names.dns_subdomain(name))
+            yield from make_errors(f"{path}[{i}].hostnames[{j}]", name, names.dns_subdomain(name))
 
 
-def _classes(path: str, spec: PodSpec) -> Errors:
+def _validate_classes(path: str, spec: PodSpec) -> Errors:
     if spec.priority_class_name:
         messages = names.dns_subdomain(spec.priority_class_name)
-        yield from each(f"{path}.priorityClassName", spec.priority_class_name, messages)
+        yield from make_errors(f"{path}.priorityClassName", spec.priority_class_name, messages)
     if spec.runtime_class_name is not None:
         messages = names.dns_subdomain(spec.runtime_class_name)
-        yield from each(f"{path}.runtimeClassName", spec.runtime_class_name, messages)
+        yield from make_errors(f"{path}.runtimeClassName", spec.runtime_class_name, messages)
     if spec.preemption_policy is not None:
         yield from preemption_policy(f"{path}.preemptionPolicy", spec.preemption_policy)
 
 
 def preemption_policy(path: str, policy: str) -> Errors:
     """Check the preemption policy."""
-    yield from _word(path, policy, _PREEMPTION_POLICIES)
+    yield from _validate_choice(path, policy, _PREEMPTION_POLICIES)
 
 
 def _operating_system(path: str, spec: PodSpec) -> Errors:
@@ -310,7 +312,7 @@ def _scheduling_group(path: str, spec: PodSpec) -> Errors:
     if name is None:
         yield invalid(place, None, "must specify one of: `podGroupName`")
     else:
-        yield from each(place, name, names.dns_subdomain(name))
+        yield from make_errors(place, name, names.dns_subdomain(name))
 
 
 def _env_files(path: str, spec: PodSpec) -> Errors:

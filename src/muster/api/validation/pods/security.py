@@ -8,9 +8,9 @@ from muster.api.validation import names, paths
 from muster.api.validation.fields import (
     Errors,
     duplicate,
-    each,
     forbidden,
     invalid,
+    make_errors,
     required,
     too_long,
     unsupported,
@@ -53,7 +53,7 @@ def container_context(path: str, context: SecurityContext | None, *, host_users:
             yield unsupported(f"{path}.procMount", context.proc_mount, ("Default", "Unmasked"))
         if host_users and context.proc_mount == "Unmasked":
             yield invalid(f"{path}.procMount", context.proc_mount, "`hostUsers` must be false to use `Unmasked`")
-    yield from _seccomp(f"{path}.seccompProfile", context.seccomp_profile)
+    yield from _validate_seccomp(f"{path}.seccompProfile", context.seccomp_profile)
     if context.allow_privilege_escalation is False:
         clash = "cannot set `allowPrivilegeEscalation` to false and"
         if context.privileged:
@@ -72,19 +72,25 @@ def pod_context(path: str, spec: PodSpec) -> Errors:
     if context is None:
         return
     if context.fs_group is not None:
-        yield from each(f"{path}.fsGroup", context.fs_group, names.user_or_group_id(context.fs_group))
+        yield from make_errors(f"{path}.fsGroup", context.fs_group, names.user_or_group_id(context.fs_group))
     yield from _user_and_group(path, context)
     for i, group in enumerate(context.supplemental_groups):
-        yield from each(f"{path}.supplementalGroups[{i}]", group, names.user_or_group_id(group))
+        yield from make_errors(f"{path}.supplementalGroups[{i}]", group, names.user_or_group_id(group))
     if spec.share_process_namespace and spec.host_pid:
         sentence = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(f"{path}.shareProcessNamespace", value=True, detail=sentence)
-    yield from _sysctls(f"{path}.sysctls", context.sysctls, spec)
-    yield from _word(f"{path}.fsGroupChangePolicy", context.fs_group_change_policy, ("Always", "OnRootMismatch"))
-    yield from _seccomp(f"{path}.seccompProfile", context.seccomp_profile)
+    yield from _validate_sysctls(f"{path}.sysctls", context.sysctls, spec)
+    yield from _validate_choice(
+        f"{path}.fsGroupChangePolicy", context.fs_group_change_policy, ("Always", "OnRootMismatch")
+    )
+    yield from _validate_seccomp(f"{path}.seccompProfile", context.seccomp_profile)
     yield from _app_armor(f"{path}.appArmorProfile", context.app_armor_profile)
-    yield from _word(f"{path}.supplementalGroupsPolicy", context.supplemental_groups_policy, ("Merge", "Strict"))
-    yield from _word(f"{path}.seLinuxChangePolicy", context.se_linux_change_policy, ("MountOption", "Recursive"))
+    yield from _validate_choice(
+        f"{path}.supplementalGroupsPolicy", context.supplemental_groups_policy, ("Merge", "Strict")
+    )
+    yield from _validate_choice(
+        f"{path}.seLinuxChangePolicy", context.se_linux_change_policy, ("MountOption", "Recursive")
+    )
 
 
 def operating_system(path: str, os: str | None, context: SecurityContext | PodSecurityContext | None) -> Errors:
@@ -101,17 +107,17 @@ def operating_system(path: str, os: str | None, context: SecurityContext | PodSe
 
 def _user_and_group(path: str, context: SecurityContext | PodSecurityContext) -> Errors:
     if context.run_as_user is not None:
-        yield from each(f"{path}.runAsUser", context.run_as_user, names.user_or_group_id(context.run_as_user))
+        yield from make_errors(f"{path}.runAsUser", context.run_as_user, names.user_or_group_id(context.run_as_user))
     if context.run_as_group is not None:
-        yield from each(f"{path}.runAsGroup", context.run_as_group, names.user_or_group_id(context.run_as_group))
+        yield from make_errors(f"{path}.runAsGroup", context.run_as_group, names.user_or_group_id(context.run_as_group))
 
 
-def _word(path: str, value: str | None, words: tuple[str, ...]) -> Errors:
+def _validate_choice(path: str, value: str | None, words: tuple[str, ...]) -> Errors:
     if value is not None and value not in words:
         yield unsupported(path, value, words)
 
 
-def _seccomp(path: str, profile: SeccompProfile | None) -> Errors:
+def _validate_seccomp(path: str, profile: SeccompProfile | None) -> Errors:
     if profile is None:
         return
     if not profile.type:
@@ -124,7 +130,7 @@ def _seccomp(path: str, profile: SeccompProfile | None) -> Errors:
     elif profile.localhost_profile is None:
         yield required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost")
     else:
-        yield from paths.inside(f"{path}.localhostProfile", profile.localhost_profile)
+        yield from paths.validate_relative_path(f"{path}.localhostProfile", profile.localhost_profile)
 
 
 def _app_armor(path: str, profile: AppArmorProfile | None) -> Errors:
@@ -147,7 +153,7 @@ def _app_armor(path: str, profile: AppArmorProfile | None) -> Errors:
             yield too_long(f"{path}.localhostProfile", _MAX_PROFILE_PATH)
 
 
-def _sysctls(path: str, sysctls: tuple[Sysctl, ...], spec: PodSpec) -> Errors:
+def _validate_sysctls(path: str, sysctls: tuple[Sysctl, ...], spec: PodSpec) -> Errors:
     seen: set[str] = set()
     for i, sysctl in enumerate(sysctls):
         place = f"{path}[{i}].name"

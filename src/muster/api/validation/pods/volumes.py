@@ -30,14 +30,14 @@ from muster.api.validation import metadata, names, paths
 from muster.api.validation.fields import (
     Errors,
     duplicate,
-    each,
     forbidden,
     invalid,
+    make_errors,
     required,
     unsupported,
 )
 from muster.api.validation.pods.environment import VOLUME_FIELDS, field_selector, resource_selector
-from muster.api.validation.resources import amount
+from muster.api.validation.resources import validate_amount
 from muster.api.values.quantity import QuantityError, parse
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -49,13 +49,15 @@ ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOnce
 _TEN_MINUTES = 600
 
 
-def volumes(path: str, given: tuple[Volume, ...], pod_name: str = "") -> tuple[dict[str, Volume], list[FieldError]]:
+def sort_out_volumes(
+    path: str, given: tuple[Volume, ...], pod_name: str = ""
+) -> tuple[dict[str, Volume], list[FieldError]]:
     """Return the valid volumes by name, and the errors in the others.
 
     pod_name: the name of the pod; empty for templates.
     """
     good: dict[str, Volume] = {}
-    errors = list(_volumes(path, given, pod_name, good))
+    errors = list(_validate_volumes(path, given, pod_name, good))
     return good, errors
 
 
@@ -67,11 +69,11 @@ def pull_policy(path: str, policy: str) -> Errors:
         yield unsupported(path, policy, PULL_POLICIES)
 
 
-def _volumes(path: str, given: tuple[Volume, ...], pod_name: str, good: dict[str, Volume]) -> Errors:
+def _validate_volumes(path: str, given: tuple[Volume, ...], pod_name: str, good: dict[str, Volume]) -> Errors:
     made = {f"{pod_name}-{volume.name}" for volume in given if pod_name and volume.ephemeral is not None}
     for i, volume in enumerate(given):
         place = f"{path}[{i}]"
-        errors = list(_volume(place, volume, pod_name))
+        errors = list(_validate_volume(place, volume, pod_name))
         if volume.name in good:
             errors.append(duplicate(f"{place}.name", volume.name))
         if not errors:
@@ -83,8 +85,8 @@ def _volumes(path: str, given: tuple[Volume, ...], pod_name: str, good: dict[str
             yield invalid(f"{place}.persistentVolumeClaim.claimName", claim.claim_name, sentence)
 
 
-def _volume(path: str, volume: Volume, pod_name: str) -> Errors:
-    sources = list(_sources(volume))
+def _validate_volume(path: str, volume: Volume, pod_name: str) -> Errors:
+    sources = list(_list_sources(volume))
     if not sources:
         yield required(path, "must specify a volume type")
     for n, (field, source, rule) in enumerate(sources):
@@ -99,10 +101,10 @@ def _volume(path: str, volume: Volume, pod_name: str) -> Errors:
     if not volume.name:
         yield required(f"{path}.name")
     else:
-        yield from each(f"{path}.name", volume.name, names.dns_label(volume.name))
+        yield from make_errors(f"{path}.name", volume.name, names.dns_label(volume.name))
 
 
-def _sources(volume: Volume) -> Iterator[tuple[str, Any, Callable[[str, Any], Errors] | None]]:
+def _list_sources(volume: Volume) -> Iterator[tuple[str, Any, Callable[[str, Any], Errors] | None]]:
     for field, rule in _RULES.items():
         source = getattr(volume, field)
         if source is not None:
@@ -130,26 +132,26 @@ def _host_path(path: str, source: HostPathVolumeSource) -> Errors:
             yield unsupported(f"{path}.type", source.type, _HOST_PATH_TYPES)
 
 
-def _secret(path: str, source: SecretVolumeSource) -> Errors:
+def _validate_secret(path: str, source: SecretVolumeSource) -> Errors:
     if not source.secret_name:
         yield required(f"{path}.secretName")
     yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
-    yield from _items(f"{path}.items", source.items)
+    yield from _validate_items(f"{path}.items", source.items)
 
 
 def _config_map(path: str, source: ConfigMapVolumeSource) -> Errors:
     if not source.name:
         yield required(f"{path}.name")
     yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
-    yield from _items(f"{path}.items", source.items)
+    yield from _validate_items(f"{path}.items", source.items)
 
 
-def _items(path: str, items: tuple[KeyToPath, ...]) -> Errors:
+def _validate_items(path: str, items: tuple[KeyToPath, ...]) -> Errors:
     for i, item in enumerate(items):
-        yield from _item(f"{path}[{i}]", item)
+        yield from _validate_item(f"{path}[{i}]", item)
 
 
-def _item(path: str, item: KeyToPath) -> Errors:
+def _validate_item(path: str, item: KeyToPath) -> Errors:
     if not item.key:
         yield required(f"{path}.key")
     if not item.path:
@@ -179,12 +181,12 @@ def _downward_file(path: str, file: DownwardAPIVolumeFile) -> Errors:
     yield from paths.file_mode(f"{path}.mode", file.mode)
 
 
-def _projected(path: str, source: ProjectedVolumeSource) -> Errors:
+def _validate_projected_source(path: str, source: ProjectedVolumeSource) -> Errors:
     yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
     seen: set[str] = set()
     for i, projection in enumerate(source.sources):
         place = f"{path}.sources[{i}]"
-        yield from _projection(path, place, projection, seen)
+        yield from _validate_projection(path, place, projection, seen)
         sources = (projection.secret, projection.config_map, projection.downward_api,
                    projection.service_account_token, projection.cluster_trust_bundle,
                    projection.pod_certificate)  # fmt: skip
@@ -192,30 +194,30 @@ def _projected(path: str, source: ProjectedVolumeSource) -> Errors:
             yield forbidden(place, "may not specify more than 1 volume type per source")
 
 
-def _projection(path: str, place: str, projection: VolumeProjection, seen: set[str]) -> Errors:
+def _validate_projection(path: str, place: str, projection: VolumeProjection, seen: set[str]) -> Errors:
     for field, keys in (("secret", projection.secret), ("configMap", projection.config_map)):
         if keys is None:
             continue
         if not keys.name:
             yield required(f"{place}.{field}.name")
         for i, item in enumerate(keys.items):
-            yield from _item(f"{place}.{field}.items[{i}]", item)
-            yield from _unique(path, item.path, keys.name, seen)
+            yield from _validate_item(f"{place}.{field}.items[{i}]", item)
+            yield from _validate_unique_file(path, item.path, keys.name, seen)
     if projection.downward_api is not None:
         for file in projection.downward_api.items:
             yield from _downward_file(f"{place}.downwardAPI", file)
-            yield from _unique(path, file.path, file.path, seen)
+            yield from _validate_unique_file(path, file.path, file.path, seen)
     if projection.service_account_token is not None:
-        yield from _token(path, f"{place}.serviceAccountToken", projection.service_account_token)
+        yield from _validate_token(path, f"{place}.serviceAccountToken", projection.service_account_token)
 
 
-def _unique(path: str, file: str, shown: str, seen: set[str]) -> Errors:
+def _validate_unique_file(path: str, file: str, shown: str, seen: set[str]) -> Errors:
     if file and file in seen:
         yield invalid(path, shown, "conflicting duplicate paths")
     seen.add(file)
 
 
-def _token(path: str, place: str, token: ServiceAccountTokenProjection) -> Errors:
+def _validate_token(path: str, place: str, token: ServiceAccountTokenProjection) -> Errors:
     seconds = token.expiration_seconds
     if seconds is not None and seconds < _TEN_MINUTES:
         yield invalid(f"{place}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
@@ -232,7 +234,7 @@ def _claim(path: str, source: PersistentVolumeClaimVolumeSource) -> Errors:
         yield required(f"{path}.claimName")
 
 
-def _nfs(path: str, source: NFSVolumeSource) -> Errors:
+def _validate_nfs(path: str, source: NFSVolumeSource) -> Errors:
     if not source.server:
         yield required(f"{path}.server")
     if not source.path:
@@ -241,18 +243,18 @@ def _nfs(path: str, source: NFSVolumeSource) -> Errors:
         yield invalid(f"{path}.path", source.path, "must be an absolute path")
 
 
-def _image(path: str, source: ImageVolumeSource) -> Errors:
+def _validate_image(path: str, source: ImageVolumeSource) -> Errors:
     yield from pull_policy(f"{path}.pullPolicy", source.pull_policy)
 
 
-def _ephemeral(path: str, source: EphemeralVolumeSource) -> Errors:
+def _validate_ephemeral(path: str, source: EphemeralVolumeSource) -> Errors:
     if source.volume_claim_template is None:
         yield required(f"{path}.volumeClaimTemplate")
         return
     template = f"{path}.volumeClaimTemplate"
     meta = source.volume_claim_template.metadata
-    yield from metadata.annotations(f"{template}.metadata.annotations", meta.annotations)
-    yield from metadata.labels(f"{template}.metadata.labels", meta.labels)
+    yield from metadata.validate_annotations(f"{template}.metadata.annotations", meta.annotations)
+    yield from metadata.validate_labels(f"{template}.metadata.labels", meta.labels)
     for field in ("name", "generate_name", "namespace", "owner_references", "finalizers"):
         if getattr(meta, field) != getattr(ObjectMeta(), field):
             yield forbidden(f"{template}.metadata.{_META_NAMES[field]}", "cannot be set")
@@ -282,7 +284,7 @@ def claim_spec(path: str, spec: PersistentVolumeClaimSpec) -> Errors:
     if storage is None:
         yield required(f"{path}.resources[storage]")
     else:
-        yield from amount(f"{path}.resources[storage]", "storage", storage)
+        yield from validate_amount(f"{path}.resources[storage]", "storage", storage)
     if spec.volume_mode not in (None, "Block", "Filesystem"):
         yield unsupported(f"{path}.volumeMode", spec.volume_mode, ("Block", "Filesystem"))
 
@@ -294,8 +296,8 @@ _RULES: dict[str, Callable[[str, Any], Errors] | None] = {
     "git_repo": None,
     "gce_persistent_disk": None,
     "aws_elastic_block_store": None,
-    "secret": _secret,
-    "nfs": _nfs,
+    "secret": _validate_secret,
+    "nfs": _validate_nfs,
     "iscsi": None,
     "glusterfs": None,
     "flocker": None,
@@ -314,10 +316,10 @@ _RULES: dict[str, Callable[[str, Any], Errors] | None] = {
     "portworx_volume": None,
     "azure_disk": None,
     "storageos": None,
-    "projected": _projected,
+    "projected": _validate_projected_source,
     "scale_io": None,
     "csi": None,
-    "ephemeral": _ephemeral,
-    "image": _image,
+    "ephemeral": _validate_ephemeral,
+    "image": _validate_image,
 }
 _WIRE_NAMES = dict(zip(Volume.__struct_fields__, Volume.__struct_encode_fields__, strict=True))

@@ -15,42 +15,42 @@ from muster.api.validation.server.webhooks import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
     Compile,
+    accept_expression,
     match_conditions,
     rule_with_operations,
-    trusting,
 )
 
 _ACTIONS = ("Audit", "Deny", "Warn")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 
 
-def validate_create(policy: ValidatingAdmissionPolicy, compile: Compile = trusting) -> list[FieldError]:
+def validate_create(policy: ValidatingAdmissionPolicy, compile: Compile = accept_expression) -> list[FieldError]:
     """Return the errors in a new policy with its defaults."""
     meta = new_metadata(policy.metadata, names.dns_subdomain, namespaced=False)
-    return [*meta, *_policy(policy.spec, compile)]
+    return [*meta, *_validate_policy(policy.spec, compile)]
 
 
 def validate_update(
-    new: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy, compile: Compile = trusting
+    new: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy, compile: Compile = accept_expression
 ) -> list[FieldError]:
     """Return the errors in a change of a policy."""
-    return [*changed_metadata(new.metadata, old.metadata), *_policy(new.spec, compile)]
+    return [*changed_metadata(new.metadata, old.metadata), *_validate_policy(new.spec, compile)]
 
 
 def validate_binding_create(binding: ValidatingAdmissionPolicyBinding) -> list[FieldError]:
     """Return the errors in a new binding with its defaults."""
     meta = new_metadata(binding.metadata, names.dns_subdomain, namespaced=False)
-    return [*meta, *_binding(binding.spec)]
+    return [*meta, *_validate_binding(binding.spec)]
 
 
 def validate_binding_update(
     new: ValidatingAdmissionPolicyBinding, old: ValidatingAdmissionPolicyBinding
 ) -> list[FieldError]:
     """Return the errors in a change of a binding."""
-    return [*changed_metadata(new.metadata, old.metadata), *_binding(new.spec)]
+    return [*changed_metadata(new.metadata, old.metadata), *_validate_binding(new.spec)]
 
 
-def _policy(spec: ValidatingAdmissionPolicySpec, compile: Compile) -> Errors:
+def _validate_policy(spec: ValidatingAdmissionPolicySpec, compile: Compile) -> Errors:
     if spec.failure_policy is not None and spec.failure_policy not in FAILURE_POLICIES:
         yield unsupported("spec.failurePolicy", spec.failure_policy, FAILURE_POLICIES)
     if spec.param_kind is not None:
@@ -66,10 +66,10 @@ def _policy(spec: ValidatingAdmissionPolicySpec, compile: Compile) -> Errors:
     yield from match_conditions("spec.matchConditions", spec.match_conditions, compile)
     if not spec.validations and not spec.audit_annotations:
         yield required("spec.validations", "validations or auditAnnotations must be specified")
-    yield from _expressions(spec, compile)
+    yield from _validate_expressions(spec, compile)
 
 
-def _expressions(spec: ValidatingAdmissionPolicySpec, compile: Compile) -> Errors:
+def _validate_expressions(spec: ValidatingAdmissionPolicySpec, compile: Compile) -> Errors:
     for i, validation in enumerate(spec.validations):
         if not validation.expression.strip():
             yield required(f"spec.validations[{i}].expression", "expression is not specified")
@@ -105,7 +105,7 @@ def _match(path: str, match: MatchResources) -> Errors:
             yield from rule_with_operations(f"{path}.{field}[{i}]", rule)
 
 
-def _binding(spec: ValidatingAdmissionPolicyBindingSpec) -> Errors:
+def _validate_binding(spec: ValidatingAdmissionPolicyBindingSpec) -> Errors:
     if not spec.policy_name:
         yield required("spec.policyName")
     parameters = spec.param_ref

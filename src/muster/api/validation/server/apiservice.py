@@ -2,7 +2,7 @@
 
 from muster.api.server.apiregistration import APIService, APIServiceSpec
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, each, invalid, required
+from muster.api.validation.fields import Errors, invalid, make_errors, required
 from muster.api.validation.standard import Standard
 
 
@@ -12,13 +12,13 @@ def _api_service(service: APIService) -> Errors:
     if service.metadata.name != name:
         yield invalid("metadata.name", service.metadata.name, f'must be `spec.version+"."+spec.group`: "{name}"')
     if spec.group:
-        yield from each("spec.group", spec.group, names.dns_subdomain(spec.group))
+        yield from make_errors("spec.group", spec.group, names.dns_subdomain(spec.group))
     elif spec.version != "v1":
         yield required("spec.group", "only v1 may have an empty group and it better be legacy kube")
-    yield from each("spec.version", spec.version, names.dns_1035_label(spec.version))
+    yield from make_errors("spec.version", spec.version, names.dns_1035_label(spec.version))
     yield from _up_to(20000, "spec.groupPriorityMinimum", spec.group_priority_minimum)
     yield from _up_to(1000, "spec.versionPriority", spec.version_priority)
-    yield from _elsewhere(spec) if spec.service is not None else _here(spec)
+    yield from _validate_remote_service(spec) if spec.service is not None else _validate_local_service(spec)
 
 
 def _up_to(most: int, path: str, value: int) -> Errors:
@@ -26,7 +26,7 @@ def _up_to(most: int, path: str, value: int) -> Errors:
         yield invalid(path, value, f"must be positive and less than {most}")
 
 
-def _here(spec: APIServiceSpec) -> Errors:
+def _validate_local_service(spec: APIServiceSpec) -> Errors:
     if spec.ca_bundle:
         yield invalid("spec.caBundle", f"{len(spec.ca_bundle)} bytes", "local APIServices may not have a caBundle")
     if spec.insecure_skip_tls_verify:
@@ -34,7 +34,7 @@ def _here(spec: APIServiceSpec) -> Errors:
         yield invalid(path, value=True, detail="local APIServices may not have insecureSkipTLSVerify")
 
 
-def _elsewhere(spec: APIServiceSpec) -> Errors:
+def _validate_remote_service(spec: APIServiceSpec) -> Errors:
     assert spec.service is not None
     if not spec.service.namespace:
         yield required("spec.service.namespace")

@@ -29,11 +29,11 @@ from muster.api.validation.fields import (
     Errors,
     duplicate,
     forbidden,
-    immutable,
     invalid,
     required,
     too_many,
     unsupported,
+    validate_immutable,
 )
 from muster.api.validation.metadata import changed_metadata, new_metadata
 from muster.api.validation.server.structuralschema import validate_schema
@@ -53,12 +53,12 @@ _WHY_APPROVED = "see https://github.com/kubernetes/enhancements/pull/1111"
 def validate_create(definition: CustomResourceDefinition) -> list[FieldError]:
     """Return the errors in a new definition with its defaults."""
     meta = new_metadata(definition.metadata, names.dns_subdomain, namespaced=False, custom=True)
-    return [*meta, *_new(definition)]
+    return [*meta, *_validate_new_definition(definition)]
 
 
 def validate_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
     """Return the errors in a change of a definition."""
-    return [*changed_metadata(new.metadata, old.metadata, custom=True), *_changed(new, old)]
+    return [*changed_metadata(new.metadata, old.metadata, custom=True), *_validate_changed_definition(new, old)]
 
 
 def validate_status_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
@@ -66,27 +66,27 @@ def validate_status_update(new: CustomResourceDefinition, old: CustomResourceDef
     return [*changed_metadata(new.metadata, old.metadata, custom=True), *_stored_versions(new)]
 
 
-def _new(definition: CustomResourceDefinition) -> Errors:
+def _validate_new_definition(definition: CustomResourceDefinition) -> Errors:
     if definition.metadata.name != f"{definition.spec.names.plural}.{definition.spec.group}":
         yield invalid("metadata.name", definition.metadata.name, 'must be spec.names.plural+"."+spec.group')
-    yield from _spec(definition.spec)
-    yield from _pruning(definition.spec)
-    yield from _approval(definition)
+    yield from _validate_spec(definition.spec)
+    yield from _validate_pruning(definition.spec)
+    yield from _validate_approval(definition)
 
 
-def _changed(new: CustomResourceDefinition, old: CustomResourceDefinition) -> Errors:
-    yield from _spec(new.spec)
+def _validate_changed_definition(new: CustomResourceDefinition, old: CustomResourceDefinition) -> Errors:
+    yield from _validate_spec(new.spec)
     if not old.spec.preserve_unknown_fields:
-        yield from _pruning(new.spec)
+        yield from _validate_pruning(new.spec)
     if is_true(old.status.conditions, ESTABLISHED):
-        yield from immutable("spec.scope", new.spec.scope, old.spec.scope)
-        yield from immutable("spec.names.kind", new.spec.names.kind, old.spec.names.kind)
-    yield from immutable("spec.group", new.spec.group, old.spec.group)
-    yield from immutable("spec.names.plural", new.spec.names.plural, old.spec.names.plural)
+        yield from validate_immutable("spec.scope", new.spec.scope, old.spec.scope)
+        yield from validate_immutable("spec.names.kind", new.spec.names.kind, old.spec.names.kind)
+    yield from validate_immutable("spec.group", new.spec.group, old.spec.group)
+    yield from validate_immutable("spec.names.plural", new.spec.names.plural, old.spec.names.plural)
     yield from _stored_versions(new)
 
 
-def _approval(definition: CustomResourceDefinition) -> Errors:
+def _validate_approval(definition: CustomResourceDefinition) -> Errors:
     """Check that kinds in the community's groups have an annotation of their approval."""
     group = definition.spec.group
     if not (group in ("k8s.io", "kubernetes.io") or group.endswith(_PROTECTED)):
@@ -113,7 +113,7 @@ def _stored_versions(definition: CustomResourceDefinition) -> Errors:
             )
 
 
-def _spec(spec: CustomResourceDefinitionSpec) -> Errors:
+def _validate_spec(spec: CustomResourceDefinitionSpec) -> Errors:
     if not spec.group:
         yield required("spec.group")
     elif messages := names.dns_subdomain(spec.group):
@@ -124,18 +124,18 @@ def _spec(spec: CustomResourceDefinitionSpec) -> Errors:
         yield required("spec.scope")
     elif spec.scope not in (CLUSTER, NAMESPACED):
         yield unsupported("spec.scope", spec.scope, (CLUSTER, NAMESPACED))
-    yield from _names("spec.names", spec.names)
-    yield from _versions(spec.versions)
-    yield from _conversion(spec.conversion)
+    yield from _validate_names("spec.names", spec.names)
+    yield from _validate_versions(spec.versions)
+    yield from _validate_conversion(spec.conversion)
 
 
-def _pruning(spec: CustomResourceDefinitionSpec) -> Errors:
+def _validate_pruning(spec: CustomResourceDefinitionSpec) -> Errors:
     if spec.preserve_unknown_fields:
         sentence = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema"
         yield invalid("spec.preserveUnknownFields", True, f"{sentence} instead")
 
 
-def _names(path: str, given: CustomResourceDefinitionNames) -> Errors:
+def _validate_names(path: str, given: CustomResourceDefinitionNames) -> Errors:
     for field, value in (("plural", given.plural), ("singular", given.singular)):
         if not value:
             yield required(f"{path}.{field}")
@@ -155,7 +155,7 @@ def _names(path: str, given: CustomResourceDefinitionNames) -> Errors:
         yield invalid(f"{path}.listKind", given.list_kind, "kind and listKind may not be the same")
 
 
-def _versions(versions: tuple[CustomResourceDefinitionVersion, ...]) -> Errors:
+def _validate_versions(versions: tuple[CustomResourceDefinitionVersion, ...]) -> Errors:
     if not versions:
         yield required("spec.versions", "must have at least one version")
         return
@@ -165,23 +165,23 @@ def _versions(versions: tuple[CustomResourceDefinitionVersion, ...]) -> Errors:
         sentence = "must have exactly one version marked as storage version"
         yield invalid("spec.versions", [version.name for version in versions], sentence)
     for index, version in enumerate(versions):
-        yield from _version(f"spec.versions[{index}]", version)
-    for path, schema in schemas(versions):
+        yield from _validate_version(f"spec.versions[{index}]", version)
+    for path, schema in list_schemas(versions):
         yield from validate_schema(path, schema)
-    for path, subresources in _alike(versions, "subresources", "subresources"):
-        yield from _subresources(path, subresources)
-    for path, columns in _alike(versions, "additional_printer_columns", "additionalPrinterColumns"):
+    for path, subresources in _list_field_values(versions, "subresources", "subresources"):
+        yield from _validate_subresources(path, subresources)
+    for path, columns in _list_field_values(versions, "additional_printer_columns", "additionalPrinterColumns"):
         for index, column in enumerate(columns):
-            yield from _column(f"{path}[{index}]", column)
-    for path, fields in _alike(versions, "selectable_fields", "selectableFields"):
-        yield from _selectable(path, fields)
+            yield from _validate_column(f"{path}[{index}]", column)
+    for path, fields in _list_field_values(versions, "selectable_fields", "selectableFields"):
+        yield from _validate_selectable_fields(path, fields)
     for index, version in enumerate(versions):
         if version.schema is not None and version.schema.open_api_v3_schema is not None:
             alike = f"spec.versions[{index}]" if len(versions) > 1 else "spec"
             yield from _selectable_types(alike, version.selectable_fields, version.schema.open_api_v3_schema)
 
 
-def schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[tuple[str, dict[str, Any]]]:
+def list_schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[tuple[str, dict[str, Any]]]:
     """Return the schemas of versions with their paths. A schema of all versions appears once, with upstream's path."""
     schemas_by_path = [
         (f"spec.versions[{index}].schema.openAPIV3Schema", version.schema.open_api_v3_schema)
@@ -193,7 +193,9 @@ def schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[tuple
     return schemas_by_path
 
 
-def _alike(versions: tuple[CustomResourceDefinitionVersion, ...], field: str, name: str) -> Iterator[tuple[str, Any]]:
+def _list_field_values(
+    versions: tuple[CustomResourceDefinitionVersion, ...], field: str, name: str
+) -> Iterator[tuple[str, Any]]:
     """Return a field of the versions with its paths.
 
     If all versions have the same value, it appears once as a field of the spec, as in upstream's internal form.
@@ -208,7 +210,7 @@ def _alike(versions: tuple[CustomResourceDefinitionVersion, ...], field: str, na
             yield f"spec.versions[{index}].{name}", value
 
 
-def _version(path: str, version: CustomResourceDefinitionVersion) -> Errors:
+def _validate_version(path: str, version: CustomResourceDefinitionVersion) -> Errors:
     if messages := names.dns_1035_label(version.name):
         yield invalid(f"{path}.name", version.name, ",".join(messages))
     if version.schema is None or version.schema.open_api_v3_schema is None:
@@ -230,26 +232,30 @@ def _version(path: str, version: CustomResourceDefinitionVersion) -> Errors:
             break
 
 
-def _subresources(path: str, subresources: CustomResourceSubresources) -> Errors:
+def _validate_subresources(path: str, subresources: CustomResourceSubresources) -> Errors:
     scale = subresources.scale
     if scale is None:
         return
     if not scale.spec_replicas_path:
         yield required(f"{path}.scale.specReplicasPath")
     else:
-        yield from _within(f"{path}.scale.specReplicasPath", scale.spec_replicas_path, (".spec.",), "under .spec")
+        yield from _validate_prefix(
+            f"{path}.scale.specReplicasPath", scale.spec_replicas_path, (".spec.",), "under .spec"
+        )
     if not scale.status_replicas_path:
         yield required(f"{path}.scale.statusReplicasPath")
     else:
-        yield from _within(
+        yield from _validate_prefix(
             f"{path}.scale.statusReplicasPath", scale.status_replicas_path, (".status.",), "under .status"
         )
     if scale.label_selector_path:
         where = f"{path}.scale.labelSelectorPath"
-        yield from _within(where, scale.label_selector_path, (".spec.", ".status."), "under either .status or .spec")
+        yield from _validate_prefix(
+            where, scale.label_selector_path, (".spec.", ".status."), "under either .status or .spec"
+        )
 
 
-def _within(path: str, value: str, prefixes: tuple[str, ...], where: str) -> Errors:
+def _validate_prefix(path: str, value: str, prefixes: tuple[str, ...], where: str) -> Errors:
     errors = list(_simple_path(path, value))
     yield from errors
     if not errors and not value.startswith(prefixes):
@@ -264,7 +270,7 @@ def _simple_path(path: str, value: str) -> Errors:
         yield invalid(path, value, "must be a simple json path in the dot notation, without array notation")
 
 
-def _column(path: str, column: CustomResourceColumnDefinition) -> Errors:
+def _validate_column(path: str, column: CustomResourceColumnDefinition) -> Errors:
     if not column.name:
         yield required(f"{path}.name")
     if not column.type:
@@ -279,7 +285,7 @@ def _column(path: str, column: CustomResourceColumnDefinition) -> Errors:
         yield invalid(f"{path}.JSONPath", column.json_path, "must be a simple json path starting with .")
 
 
-def _selectable(path: str, fields: tuple[SelectableField, ...]) -> Errors:
+def _validate_selectable_fields(path: str, fields: tuple[SelectableField, ...]) -> Errors:
     if len(fields) > MAX_SELECTABLE_FIELDS:
         yield too_many(path, len(fields), MAX_SELECTABLE_FIELDS)
     seen: set[str] = set()
@@ -315,7 +321,7 @@ _SELECTABLE_TYPES = ("string", "boolean", "integer")
 _SELECTABLE_STRINGS = "Enum string fields and strings with formats are allowed."
 
 
-def _conversion(conversion: CustomResourceConversion | None) -> Errors:
+def _validate_conversion(conversion: CustomResourceConversion | None) -> Errors:
     if conversion is None:
         return
     path, strategy, webhook = "spec.conversion", conversion.strategy, conversion.webhook

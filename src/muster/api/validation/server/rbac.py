@@ -14,7 +14,7 @@ from muster.api.server.rbac import (
 )
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, each, invalid, required, unsupported
+from muster.api.validation.fields import Errors, invalid, make_errors, required, unsupported
 from muster.api.validation.metadata import changed_metadata, label_selector, new_metadata
 
 _Binding = RoleBinding | ClusterRoleBinding
@@ -23,34 +23,42 @@ _SUBJECT_GROUPS = {"User": GROUP, "Group": GROUP, "ServiceAccount": ""}
 
 def validate_create(obj: Role | RoleBinding) -> list[FieldError]:
     """Return the errors in a new Role or RoleBinding."""
-    return [*new_metadata(obj.metadata, names.path_segment), *_body(obj, namespaced=True)]
+    return [*new_metadata(obj.metadata, names.path_segment), *_validate_body(obj, namespaced=True)]
 
 
 def validate_update(new: Role | RoleBinding, old: Role | RoleBinding) -> list[FieldError]:
     """Return the errors in a change of a Role or RoleBinding."""
-    return [*changed_metadata(new.metadata, old.metadata), *_body(new, namespaced=True), *_kept(new, old)]
+    return [
+        *changed_metadata(new.metadata, old.metadata),
+        *_validate_body(new, namespaced=True),
+        *_validate_role_reference(new, old),
+    ]
 
 
 def validate_cluster_create(obj: ClusterRole | ClusterRoleBinding) -> list[FieldError]:
     """Return the errors in a new ClusterRole or ClusterRoleBinding."""
-    return [*new_metadata(obj.metadata, names.path_segment, namespaced=False), *_body(obj, namespaced=False)]
+    return [*new_metadata(obj.metadata, names.path_segment, namespaced=False), *_validate_body(obj, namespaced=False)]
 
 
 def validate_cluster_update(
     new: ClusterRole | ClusterRoleBinding, old: ClusterRole | ClusterRoleBinding
 ) -> list[FieldError]:
     """Return the errors in a change of a ClusterRole or ClusterRoleBinding."""
-    return [*changed_metadata(new.metadata, old.metadata), *_body(new, namespaced=False), *_kept(new, old)]
+    return [
+        *changed_metadata(new.metadata, old.metadata),
+        *_validate_body(new, namespaced=False),
+        *_validate_role_reference(new, old),
+    ]
 
 
-def _body(obj: Role | ClusterRole | _Binding, *, namespaced: bool) -> Errors:
+def _validate_body(obj: Role | ClusterRole | _Binding, *, namespaced: bool) -> Errors:
     if isinstance(obj, _Binding):
         yield from _role_ref(obj.role_ref, namespaced=namespaced)
         for i, subject in enumerate(obj.subjects):
-            yield from _subject(f"subjects[{i}]", subject, namespaced=namespaced)
+            yield from _validate_subject(f"subjects[{i}]", subject, namespaced=namespaced)
         return
     for i, rule in enumerate(obj.rules):
-        yield from _rule(f"rules[{i}]", rule, namespaced=namespaced)
+        yield from _validate_rule(f"rules[{i}]", rule, namespaced=namespaced)
     if isinstance(obj, ClusterRole) and obj.aggregation_rule is not None:
         selectors = obj.aggregation_rule.cluster_role_selectors
         path = "aggregationRule.clusterRoleSelectors"
@@ -60,7 +68,7 @@ def _body(obj: Role | ClusterRole | _Binding, *, namespaced: bool) -> Errors:
             yield from label_selector(f"{path}[{i}]", selector)
 
 
-def _rule(path: str, rule: PolicyRule, *, namespaced: bool) -> Errors:
+def _validate_rule(path: str, rule: PolicyRule, *, namespaced: bool) -> Errors:
     if not rule.verbs:
         yield required(f"{path}.verbs", "verbs must contain at least one value")
     if rule.non_resource_urls:
@@ -87,10 +95,10 @@ def _role_ref(ref: RoleRef, *, namespaced: bool) -> Errors:
     if not ref.name:
         yield required("roleRef.name")
     else:
-        yield from each("roleRef.name", ref.name, names.path_segment(ref.name))
+        yield from make_errors("roleRef.name", ref.name, names.path_segment(ref.name))
 
 
-def _subject(path: str, subject: Subject, *, namespaced: bool) -> Errors:
+def _validate_subject(path: str, subject: Subject, *, namespaced: bool) -> Errors:
     if not subject.name:
         yield required(f"{path}.name")
     group = _SUBJECT_GROUPS.get(subject.kind)
@@ -99,13 +107,13 @@ def _subject(path: str, subject: Subject, *, namespaced: bool) -> Errors:
         return
     if subject.kind == "ServiceAccount":
         if subject.name:
-            yield from each(f"{path}.name", subject.name, names.dns_subdomain(subject.name))
+            yield from make_errors(f"{path}.name", subject.name, names.dns_subdomain(subject.name))
         if not namespaced and not subject.namespace:
             yield required(f"{path}.namespace")
     if subject.api_group != group:
         yield unsupported(f"{path}.apiGroup", subject.api_group, [group])
 
 
-def _kept(new: Role | ClusterRole | _Binding, old: Role | ClusterRole | _Binding) -> Errors:
+def _validate_role_reference(new: Role | ClusterRole | _Binding, old: Role | ClusterRole | _Binding) -> Errors:
     if isinstance(new, _Binding) and isinstance(old, _Binding) and new.role_ref != old.role_ref:
         yield invalid("roleRef", new.role_ref, "cannot change roleRef")

@@ -54,10 +54,10 @@ def validate_schema(path: str, schema: Schema) -> Errors:
     """Yield the errors in the schema of a whole object."""
     if schema.get("nullable"):
         yield forbidden(f"{path}.nullable", "nullable cannot be true at the root")
-    yield from _node(path, schema, _ROOT)
+    yield from _validate_node(path, schema, _ROOT)
 
 
-def below(path: str, schema: Schema) -> Iterator[tuple[str, Schema, str]]:
+def list_inner_schemas(path: str, schema: Schema) -> Iterator[tuple[str, Schema, str]]:
     """Yield the schemas inside a schema: path, schema, and the message about a missing type."""
     for name, member in (schema.get("properties") or {}).items():
         yield f"{path}.properties[{name}]", member, _FIELD
@@ -67,9 +67,9 @@ def below(path: str, schema: Schema) -> Iterator[tuple[str, Schema, str]]:
         yield f"{path}.additionalProperties", schema["additionalProperties"], _FIELD
 
 
-def _node(path: str, schema: Schema, untyped: str) -> Errors:
-    yield from _keywords(path, schema)
-    yield from _type(path, schema, untyped)
+def _validate_node(path: str, schema: Schema, untyped: str) -> Errors:
+    yield from _validate_keywords(path, schema)
+    yield from _validate_type(path, schema, untyped)
     yield from _shape(path, schema, root=untyped == _ROOT)
     if untyped == _ROOT or schema.get(EMBEDDED):
         yield from _type_meta(path, schema)
@@ -77,13 +77,13 @@ def _node(path: str, schema: Schema, untyped: str) -> Errors:
     yield from _list(path, schema)
     yield from _map(path, schema)
     # As in upstream, the structure must declare the fields of validating schemas only at the root.
-    yield from _judgements(path, schema, schema if untyped == _ROOT else None)
-    yield from _rules(path, schema)
-    for inner_path, inner, word in below(path, schema):
-        yield from _node(inner_path, inner, word)
+    yield from _validate_judgements(path, schema, schema if untyped == _ROOT else None)
+    yield from _validate_rules(path, schema)
+    for inner_path, inner, word in list_inner_schemas(path, schema):
+        yield from _validate_node(inner_path, inner, word)
 
 
-def _keywords(path: str, schema: Schema) -> Errors:
+def _validate_keywords(path: str, schema: Schema) -> Errors:
     for keyword in _UNSUPPORTED:
         if schema.get(keyword):
             yield forbidden(f"{path}.{keyword}", f"{keyword} is not supported")
@@ -94,7 +94,7 @@ def _keywords(path: str, schema: Schema) -> Errors:
         yield forbidden(f"{path}.items", "items must be a schema object and not an array")
 
 
-def _type(path: str, schema: Schema, untyped: str) -> Errors:
+def _validate_type(path: str, schema: Schema, untyped: str) -> Errors:
     type_, root = schema.get("type", ""), untyped == _ROOT
     if schema.get(EMBEDDED) and type_ != "object":
         detail = f"must be object if {EMBEDDED} is true"
@@ -217,7 +217,7 @@ def _map_items(path: str, keys: Any, items: Schema) -> Errors:
             yield required(f"{where}.default", sentence)
 
 
-def _rules(path: str, schema: Schema) -> Errors:
+def _validate_rules(path: str, schema: Schema) -> Errors:
     """Check the fields around CEL rules. The compiler checks the rules themselves."""
     for index, rule in enumerate(schema.get(RULES) or ()):
         where, text = f"{path}.{RULES}[{index}]", str(rule.get("rule", "")).strip()
@@ -248,7 +248,7 @@ def _map(path: str, schema: Schema) -> Errors:
         yield invalid(f"{path}.type", type_, detail) if type_ else required(f"{path}.type", detail)
 
 
-def _judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
+def _validate_judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
     """Yield the errors in the schemas that only validate a value.
 
     structure: the structural schema of the value; None if the validating schemas may also have other fields.
@@ -260,9 +260,9 @@ def _judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
         for index, judge in enumerate(judges):
             if _repeats_int_or_string(schema, junction, index, judge):
                 continue
-            yield from _judgement(f"{path}.{junction}[{index}]", judge, structure)
+            yield from _validate_judgement(f"{path}.{junction}[{index}]", judge, structure)
     if isinstance(schema.get("not"), Mapping):
-        yield from _judgement(f"{path}.not", schema["not"], structure)
+        yield from _validate_judgement(f"{path}.not", schema["not"], structure)
 
 
 def _repeats_int_or_string(schema: Schema, junction: str, index: int, judge: Schema) -> bool:
@@ -275,19 +275,21 @@ def _repeats_int_or_string(schema: Schema, junction: str, index: int, judge: Sch
     )
 
 
-def _judgement(path: str, judge: Schema, structure: Schema | None) -> Errors:
+def _validate_judgement(path: str, judge: Schema, structure: Schema | None) -> Errors:
     for keyword, sentence in _NOT_IN_JUDGEMENTS.items():
         if keyword in judge and judge[keyword] not in (None, False, "", [], {}):
             yield forbidden(f"{path}.{keyword}", sentence)
-    for where, member, inner in _judged(path, judge, structure):
+    for where, member, inner in _list_judged_schemas(path, judge, structure):
         if structure is not None and inner is None:
             yield required(_structural_place(where), f"because it is defined in {where}")
         else:
-            yield from _judgement(where, member, inner)
-    yield from _judgements(path, judge, structure)
+            yield from _validate_judgement(where, member, inner)
+    yield from _validate_judgements(path, judge, structure)
 
 
-def _judged(path: str, judge: Schema, structure: Schema | None) -> Iterator[tuple[str, Schema, Schema | None]]:
+def _list_judged_schemas(
+    path: str, judge: Schema, structure: Schema | None
+) -> Iterator[tuple[str, Schema, Schema | None]]:
     """Yield the validating schemas inside a schema: path, schema, and the structural schema there."""
     known: Schema = structure or {}
     for name, member in (judge.get("properties") or {}).items():

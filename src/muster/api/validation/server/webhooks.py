@@ -18,8 +18,8 @@ from muster.api.validation import names
 from muster.api.validation.fields import (
     Errors,
     duplicate,
-    each,
     invalid,
+    make_errors,
     required,
     too_many,
     unsupported,
@@ -39,43 +39,43 @@ MAX_MATCH_CONDITIONS = 64
 Compile = Callable[[str], str]
 
 
-def trusting(expression: str) -> str:  # noqa: ARG001  (one of many of this shape)
+def accept_expression(expression: str) -> str:  # noqa: ARG001  (one of many of this shape)
     """Accept every expression."""
     return ""
 
 
-def validate_create(configuration: Configuration, compile: Compile = trusting) -> list[FieldError]:
+def validate_create(configuration: Configuration, compile: Compile = accept_expression) -> list[FieldError]:
     """Return the errors in a new configuration with its defaults."""
     meta = new_metadata(configuration.metadata, names.dns_subdomain, namespaced=False)
-    return [*meta, *_webhooks(configuration.webhooks, compile)]
+    return [*meta, *_validate_webhooks(configuration.webhooks, compile)]
 
 
-def validate_update(new: Configuration, old: Configuration, compile: Compile = trusting) -> list[FieldError]:
+def validate_update(new: Configuration, old: Configuration, compile: Compile = accept_expression) -> list[FieldError]:
     """Return the errors in a change of a configuration."""
-    return [*changed_metadata(new.metadata, old.metadata), *_webhooks(new.webhooks, compile)]
+    return [*changed_metadata(new.metadata, old.metadata), *_validate_webhooks(new.webhooks, compile)]
 
 
-def _webhooks(webhooks: Sequence[ValidatingWebhook], compile: Compile) -> Errors:
+def _validate_webhooks(webhooks: Sequence[ValidatingWebhook], compile: Compile) -> Errors:
     seen: set[str] = set()
     for i, webhook in enumerate(webhooks):
         path = f"webhooks[{i}]"
-        yield from _webhook(path, webhook)
+        yield from _validate_webhook(path, webhook)
         yield from match_conditions(f"{path}.matchConditions", webhook.match_conditions, compile)
         if webhook.name in seen:
             yield duplicate(f"{path}.name", webhook.name)
         seen.add(webhook.name)
 
 
-def _webhook(path: str, webhook: ValidatingWebhook) -> Errors:
+def _validate_webhook(path: str, webhook: ValidatingWebhook) -> Errors:
     yield from _fully_qualified(f"{path}.name", webhook.name)
     for i, rule in enumerate(webhook.rules):
         yield from rule_with_operations(f"{path}.rules[{i}]", rule)
-    yield from _choice(f"{path}.failurePolicy", webhook.failure_policy, FAILURE_POLICIES)
-    yield from _choice(f"{path}.matchPolicy", webhook.match_policy, MATCH_POLICIES)
+    yield from _validate_choice(f"{path}.failurePolicy", webhook.failure_policy, FAILURE_POLICIES)
+    yield from _validate_choice(f"{path}.matchPolicy", webhook.match_policy, MATCH_POLICIES)
     if webhook.side_effects is None:
         yield required(f"{path}.sideEffects", 'must specify one of "None", "NoneOnDryRun"')
     else:
-        yield from _choice(f"{path}.sideEffects", webhook.side_effects, ("None", "NoneOnDryRun"))
+        yield from _validate_choice(f"{path}.sideEffects", webhook.side_effects, ("None", "NoneOnDryRun"))
     if webhook.timeout_seconds is not None and not 1 <= webhook.timeout_seconds <= 30:
         yield invalid(
             f"{path}.timeoutSeconds", webhook.timeout_seconds, "the timeout value must be between 1 and 30 seconds"
@@ -83,12 +83,12 @@ def _webhook(path: str, webhook: ValidatingWebhook) -> Errors:
     yield from label_selector(f"{path}.namespaceSelector", webhook.namespace_selector)
     yield from label_selector(f"{path}.objectSelector", webhook.object_selector)
     if isinstance(webhook, MutatingWebhook):
-        yield from _choice(f"{path}.reinvocationPolicy", webhook.reinvocation_policy, ("IfNeeded", "Never"))
+        yield from _validate_choice(f"{path}.reinvocationPolicy", webhook.reinvocation_policy, ("IfNeeded", "Never"))
     yield from client_config(f"{path}.clientConfig", webhook.client_config)
     yield from review_versions(f"{path}.admissionReviewVersions", webhook.admission_review_versions)
 
 
-def _choice(path: str, value: str | None, values: Iterable[str]) -> Errors:
+def _validate_choice(path: str, value: str | None, values: Iterable[str]) -> Errors:
     if value is not None and value not in tuple(values):
         yield unsupported(path, value, values)
 
@@ -98,7 +98,7 @@ def _fully_qualified(path: str, name: str) -> Errors:
         yield required(path)
         return
     messages = names.dns_subdomain(name)
-    yield from each(path, name, messages)
+    yield from make_errors(path, name, messages)
     if not messages and len(name.split(".")) < 3:
         yield invalid(path, name, "should be a domain with at least three segments separated by dots")
 
@@ -112,7 +112,7 @@ def review_versions(path: str, versions: Sequence[str]) -> Errors:
         yield required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")
         return
     for i, version in enumerate(versions):
-        yield from each(f"{path}[{i}]", version, names.dns_1035_label(version))
+        yield from make_errors(f"{path}[{i}]", version, names.dns_1035_label(version))
         if version in versions[:i]:
             yield invalid(f"{path}[{i}]", version, "duplicate version")
     if not set(versions) & set(REVIEW_VERSIONS):
@@ -133,10 +133,10 @@ def rule_with_operations(path: str, rule: RuleWithOperations) -> Errors:
         elif "*" in values and len(values) > 1 and field in _PLURALS:
             yield invalid(place, values, f"if '*' is present, must not specify other {_PLURALS[field]}")
     yield from _no_empty(f"{path}.apiVersions", rule.api_versions)
-    yield from _resources(f"{path}.resources", rule.resources)
+    yield from _validate_resources(f"{path}.resources", rule.resources)
     for i, operation in enumerate(rule.operations):
-        yield from _choice(f"{path}.operations[{i}]", operation, OPERATIONS)
-    yield from _choice(f"{path}.scope", rule.scope, SCOPES)
+        yield from _validate_choice(f"{path}.operations[{i}]", operation, OPERATIONS)
+    yield from _validate_choice(f"{path}.scope", rule.scope, SCOPES)
 
 
 _PLURALS = {
@@ -152,7 +152,7 @@ def _no_empty(path: str, values: Sequence[str]) -> Errors:
             yield required(f"{path}[{i}]")
 
 
-def _resources(path: str, resources: Sequence[str]) -> Errors:
+def _validate_resources(path: str, resources: Sequence[str]) -> Errors:
     of_all: set[str] = set()  # subresources that are matched for every resource
     whole: set[str] = set()  # resources that are matched with every subresource
     for i, value in enumerate(resources):
@@ -180,12 +180,12 @@ def client_config(path: str, config: WebhookClientConfig) -> Errors:
     if (config.url is None) == (config.service is None):
         yield required(path, "exactly one of url or service is required")
     elif config.url is not None:
-        yield from _url(f"{path}.url", config.url)
+        yield from _validate_url(f"{path}.url", config.url)
     elif config.service is not None:
-        yield from _service(f"{path}.service", config.service)
+        yield from _validate_service(f"{path}.service", config.service)
 
 
-def _url(path: str, url: str) -> Errors:
+def _validate_url(path: str, url: str) -> Errors:
     form = "; desired format: https://host[/path]"
     try:
         if any(character <= " " or character == "\x7f" for character in url):  # characters that urlsplit would remove
@@ -207,7 +207,7 @@ def _url(path: str, url: str) -> Errors:
         yield invalid(path, parts.query, "query parameters are not permitted in the URL")
 
 
-def _service(path: str, service: ServiceReference) -> Errors:
+def _validate_service(path: str, service: ServiceReference) -> Errors:
     if not service.name:
         yield required(f"{path}.name", "service name is required")
     if not service.namespace:
@@ -250,7 +250,7 @@ def match_conditions(path: str, conditions: Sequence[MatchCondition], compile: C
         if not condition.name:
             yield required(f"{place}.name")
             continue
-        yield from each(f"{place}.name", condition.name, names.label_key(condition.name))
+        yield from make_errors(f"{place}.name", condition.name, names.label_key(condition.name))
         if condition.name in seen:
             yield duplicate(f"{place}.name", condition.name)
         seen.add(condition.name)

@@ -10,7 +10,7 @@ from muster.actions.quota.editedqueue import UNLIMITED, QueueEdit
 from muster.api.ours.gpus import NVIDIA_GPU
 from muster.api.ours.teams import LIMIT_NAMES
 from muster.cli.actions.queues.newqueue import USUAL_FLAVOR, NewQueue
-from muster.cli.names.types import quantity
+from muster.cli.names.types import parse_quantity
 
 
 def is_team(options: Mapping[str, Any]) -> bool:
@@ -103,7 +103,7 @@ def read_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, s
         if not resource or not given or not amount:
             raise click.BadParameter(f"{text!r}: expected RESOURCE=QUANTITY, as cpu=8", param_hint=option)
         try:
-            pairs[resource] = amount if amount == word else quantity(amount)
+            pairs[resource] = amount if amount == word else parse_quantity(amount)
         except click.BadParameter as error:
             raise click.BadParameter(error.message, param_hint=option) from None
     return pairs

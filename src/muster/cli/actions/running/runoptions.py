@@ -164,7 +164,7 @@ def start_timeout(text: str) -> int | None:
 def run_time(text: str) -> str:
     """Check how long simulated nodes run the job, and return the text."""
     try:
-        if text and durations.seconds(text) < 0:
+        if text and durations.parse_seconds(text) < 0:
             raise DurationError(f"{text}: a time to run is not below 0")
     except DurationError as error:
         raise click.BadParameter(str(error), param_hint="--run-time") from None

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.audit_policy import Policy, Scope, Stage, find_scope
-from muster.cluster.apiserver.access.rbac import Decision
+from muster.cluster.apiserver.access.rbac import AccessDecision
 from muster.cluster.apiserver.answers import Answer, Stream, Tunnel
 from muster.cluster.apiserver.decode import decode_any
 from muster.cluster.apiserver.identity.users import Access, User, user_info
@@ -85,7 +85,7 @@ class Audit:
         self,
         policy: Policy,
         write: Callable[[bytes], None],
-        decide: Callable[[Access], Decision],
+        decide: Callable[[Access], AccessDecision],
         clock: Clock,
         ids: Ids,
     ) -> None:
@@ -95,7 +95,7 @@ class Audit:
         self._clock = clock
         self._ids = ids
 
-    def received(self, request: Request, access: Access, version: str) -> "Record | None":
+    def received(self, request: Request, access: Access, version: str) -> "AuditRecord | None":
         """Open the record of a request and log `RequestReceived`; return None if the policy logs nothing of it.
 
         version: that of the resource's API.
@@ -113,13 +113,13 @@ class Audit:
         if policy_scope.level != "None":
             self._begin_record(request, access, version, policy_scope).turned_away()
 
-    def _begin_record(self, request: Request, access: Access, version: str, policy_scope: Scope) -> "Record":
-        event = _head(request, access, version) | {
+    def _begin_record(self, request: Request, access: Access, version: str, policy_scope: Scope) -> "AuditRecord":
+        event = _make_head(request, access, version) | {
             "level": policy_scope.level,
             "auditID": request.audit_id or self._ids.uid(),
             "requestReceivedTimestamp": _render_moment(self._clock.now()),
         }
-        return Record(event, policy_scope, access, self)
+        return AuditRecord(event, policy_scope, access, self)
 
     def moment(self) -> datetime:
         """Return the current time."""
@@ -136,7 +136,7 @@ class Audit:
         return {"authorization.k8s.io/decision": word, "authorization.k8s.io/reason": decision.reason}
 
 
-class Record:
+class AuditRecord:
     """The audit events of one request, as they are filled in from stage to stage."""
 
     def __init__(self, event: dict[str, Any], kept: Scope, access: Access, audit: Audit) -> None:
@@ -156,7 +156,7 @@ class Record:
         annotations: those that others add to the event, such as admission.
         """
         self._event["annotations"] = {**annotations, **self._audit.annotations(self._access)}
-        self._event["responseStatus"] = _status(answer)
+        self._event["responseStatus"] = _make_status(answer)
         if self._kept.level in ("Request", "RequestResponse") and request.body:
             self._add("requestObject", request.body, request.content_type)
         if isinstance(answer, Stream):
@@ -209,7 +209,7 @@ class Record:
         self._event[field] = value
 
 
-def _head(request: Request, access: Access, version: str) -> dict[str, Any]:
+def _make_head(request: Request, access: Access, version: str) -> dict[str, Any]:
     query = f"?{urlencode(request.query)}" if request.query else ""
     event: dict[str, Any] = {
         "kind": "Event",
@@ -234,7 +234,7 @@ def _head(request: Request, access: Access, version: str) -> dict[str, Any]:
     return event
 
 
-def _status(answer: Answer) -> dict[str, Any]:
+def _make_status(answer: Answer) -> dict[str, Any]:
     status: dict[str, Any] = {"metadata": {}, "code": answer.status}
     if isinstance(answer, Response) and answer.status >= 400:
         body = _decode(answer.body) if answer.content_type == "application/json" else {}

@@ -100,11 +100,11 @@ def find_scope(policy: Policy, access: Access) -> Scope:
         if _matches(rule, access):
             omitted = frozenset({*policy.omit_stages, *rule.omit_stages})
             own = rule.omit_managed_fields
-            return Scope(_level(rule, access), omitted, policy.omit_managed_fields if own is None else own)
+            return Scope(_find_level(rule, access), omitted, policy.omit_managed_fields if own is None else own)
     return Scope()
 
 
-def _level(rule: Rule, access: Access) -> Level:
+def _find_level(rule: Rule, access: Access) -> Level:
     # A request for an unknown subresource of a Secret carries the Secret in its body, too.
     resource = "secrets" if access.resource.startswith("secrets/") else access.resource
     sensitive = (access.group, resource) in _SENSITIVE

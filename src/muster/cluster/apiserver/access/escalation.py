@@ -19,7 +19,7 @@ from muster.cluster.apiserver.access.rules import (
     quote_texts,
     render_rule,
 )
-from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS, Access, User
 from muster.cluster.store import Store
@@ -31,7 +31,7 @@ _BINDINGS = frozenset({ROLE_BINDING.resource, CLUSTER_ROLE_BINDING.resource})
 def make_escalation_check(rbac: Rbac) -> Plugin:
     """Return the admission plugin that checks roles and bindings against the writer's rights in `rbac`."""
 
-    def check(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
+    def check(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
         if attempt.operation not in ("CREATE", "UPDATE") or MASTERS in attempt.user.groups:
             return
         if attempt.resource.key in _ROLES:
@@ -42,13 +42,13 @@ def make_escalation_check(rbac: Rbac) -> Plugin:
     return check
 
 
-def _check_role(rbac: Rbac, attempt: Attempt) -> None:
+def _check_role(rbac: Rbac, attempt: WriteAttempt) -> None:
     document, old = attempt.document, attempt.old
     # A label alone can grant a role's rules, because an aggregated role may select the label.
     if old is not None and _without_passing_metadata(document) == _without_passing_metadata(old):
         return
     kind = attempt.resource.kind
-    if rbac.decide(_access(attempt, "escalate", kind.plural, attempt.name)).allowed:
+    if rbac.decide(_make_access(attempt, "escalate", kind.plural, attempt.name)).allowed:
         return
     _confirm(rbac, attempt, msgspec.convert(document.get("rules") or (), tuple[PolicyRule, ...]))
     if document.get("aggregationRule") or (old or {}).get("aggregationRule"):
@@ -65,13 +65,13 @@ def _without_passing_metadata(role: Document) -> Document:
     return {**role, "metadata": meta}
 
 
-def _check_binding(rbac: Rbac, attempt: Attempt) -> None:
+def _check_binding(rbac: Rbac, attempt: WriteAttempt) -> None:
     document, old = attempt.document, attempt.old or {}
     if attempt.old is not None and document.get("subjects") == old.get("subjects"):
         return  # the role of a binding never changes
     ref = msgspec.convert(document["roleRef"], RoleRef)
     plural = ROLE.plural if ref.kind == ROLE.kind else CLUSTER_ROLE.plural
-    if rbac.decide(_access(attempt, "bind", plural, ref.name)).allowed:
+    if rbac.decide(_make_access(attempt, "bind", plural, ref.name)).allowed:
         return
     rules = rbac.role_rules(ref, attempt.namespace)
     if rules is None:
@@ -79,11 +79,11 @@ def _check_binding(rbac: Rbac, attempt: Attempt) -> None:
     _confirm(rbac, attempt, rules)
 
 
-def _access(attempt: Attempt, verb: str, plural: str, name: str) -> Access:
+def _make_access(attempt: WriteAttempt, verb: str, plural: str, name: str) -> Access:
     return Access(attempt.user, verb, GROUP, plural, attempt.namespace, name)
 
 
-def _confirm(rbac: Rbac, attempt: Attempt, wanted: Sequence[PolicyRule], instead: str = "") -> None:
+def _confirm(rbac: Rbac, attempt: WriteAttempt, wanted: Sequence[PolicyRule], instead: str = "") -> None:
     """Raise `ApiError` (403) unless the writer has all these rights.
 
     instead: the message; if it is empty, the message lists the missing rights.

@@ -42,12 +42,14 @@ def find_impersonated_user(headers: Sequence[tuple[str, str]], user: User, autho
             extra[key] = (*extra.get(key, ()), value)
     if not name:
         raise bad_request("a user's groups, UID or extra information were to be impersonated, but no user")
-    for access in _needed(user, name, groups, uid, extra):
+    for access in _list_needed_accesses(user, name, groups, uid, extra):
         authorize(access)
     return User(name, _complete_groups(name, groups), uid, extra)
 
 
-def _needed(user: User, name: str, groups: frozenset[str], uid: str, extra: dict[str, tuple[str, ...]]) -> list[Access]:
+def _list_needed_accesses(
+    user: User, name: str, groups: frozenset[str], uid: str, extra: dict[str, tuple[str, ...]]
+) -> list[Access]:
     """List the accesses that the sender needs for this impersonation."""
     account = account_of(name)
     if account is not None:

@@ -56,7 +56,7 @@ class SigningKey:
     def sign(self, claims: Claims) -> str:
         """Return a signed token with these claims."""
         headers = {"kid": self.id, "typ": None}  # upstream's tokens have no type
-        return _jws().encode(msgspec.json.encode(claims), self.private, algorithm=_ALGORITHM, headers=headers)
+        return _make_jws().encode(msgspec.json.encode(claims), self.private, algorithm=_ALGORITHM, headers=headers)
 
     def verify(self, token: str) -> Claims:
         """Return the claims of a token that this key has signed. Raises `BadTokenError`."""
@@ -65,7 +65,7 @@ class SigningKey:
         if len(token) > MAX_TOKEN_BYTES:
             raise BadTokenError("the token is too long")
         try:
-            parts = _jws().decode_complete(token, self.private.public_key(), algorithms=[_ALGORITHM])
+            parts = _make_jws().decode_complete(token, self.private.public_key(), algorithms=[_ALGORITHM])
         except (InvalidSignatureError, InvalidAlgorithmError) as error:
             raise BadTokenError("the token was not signed with our key") from error
         except (InvalidTokenError, UnicodeError, RecursionError) as error:  # PyJWT before 2.14 raises RecursionError
@@ -94,7 +94,7 @@ def load(pem: bytes) -> SigningKey:
 
 
 @cache
-def _jws() -> "PyJWS":
+def _make_jws() -> "PyJWS":
     from jwt import PyJWS
 
     return PyJWS(algorithms=[_ALGORITHM])

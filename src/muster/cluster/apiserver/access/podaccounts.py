@@ -11,7 +11,7 @@ from zlib import crc32
 import msgspec
 
 from muster.api.core import SERVICE_ACCOUNT, ServiceAccount
-from muster.cluster.apiserver.admission.chain import Attempt, Plugin, keep
+from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt, keep
 from muster.cluster.store import Key, Store
 from muster.runtime.ids import SAFE_ALPHABET
 
@@ -25,7 +25,7 @@ _DEFAULT = "default"
 def pod_accounts(*, mount: bool) -> Plugin:
     """Return the admission plugin. `mount`: whether pods get a token at all."""
 
-    def complete(attempt: Attempt, store: Store) -> None:
+    def complete(attempt: WriteAttempt, store: Store) -> None:
         if attempt.resource.key != "pods" or attempt.subresource:
             return
         spec = attempt.document["spec"]
@@ -41,7 +41,7 @@ def pod_accounts(*, mount: bool) -> Plugin:
     return complete
 
 
-def _account(attempt: Attempt, store: Store) -> ServiceAccount:
+def _account(attempt: WriteAttempt, store: Store) -> ServiceAccount:
     """Return the account that the pod runs as, after setting its name in the pod.
 
     Raises `ApiError` (403) if the account does not exist.
@@ -70,15 +70,15 @@ def _mount_token(spec: dict[str, Any]) -> None:
     missing = [container for container in containers if not _has_mount(container)]
     if not missing:
         return
-    name = _find_token_volume(spec) or _VOLUME_PREFIX + _suffix(spec["serviceAccountName"])
+    name = _find_token_volume(spec) or _VOLUME_PREFIX + _derive_suffix(spec["serviceAccountName"])
     for container in missing:
         container.setdefault("volumeMounts", []).append({"name": name, "readOnly": True, "mountPath": MOUNT_PATH})
     volumes = spec.setdefault("volumes", [])
     if all(volume.get("name") != name for volume in volumes):
-        volumes.append({"name": name, "projected": {"defaultMode": 0o644, "sources": _sources()}})
+        volumes.append({"name": name, "projected": {"defaultMode": 0o644, "sources": _make_sources()}})
 
 
-def _sources() -> list[dict[str, Any]]:
+def _make_sources() -> list[dict[str, Any]]:
     namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     return [
         {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
@@ -97,7 +97,7 @@ def _find_token_volume(spec: dict[str, Any]) -> str:
     return next((name for name in names if name.startswith(_VOLUME_PREFIX)), "")
 
 
-def _suffix(account: str) -> str:
+def _derive_suffix(account: str) -> str:
     """Return five letters that are derived from the name of a service account.
 
     Upstream's are random. With these, containers of different pods are equal, and the engine stores them once.

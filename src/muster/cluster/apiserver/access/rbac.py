@@ -39,7 +39,7 @@ _KINDS: tuple[Kind[Any], ...] = (ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_
 _Binding: TypeAlias = RoleBinding | ClusterRoleBinding
 
 
-class Decision(Struct, frozen=True):
+class AccessDecision(Struct, frozen=True):
     """The decision on an access. The reason names the binding that allows it, or the roles that are missing."""
 
     allowed: bool
@@ -65,7 +65,7 @@ class Grants(Struct, frozen=True):
         return [rule for grant in self.given for rule in grant.rules]
 
 
-_MASTER = Decision(allowed=True)
+_MASTER = AccessDecision(allowed=True)
 _Question: TypeAlias = tuple[str, frozenset[str], str, str, str, str, str, str]
 
 
@@ -79,7 +79,7 @@ class Rbac:
         # By namespace ("" for the whole cluster) and then by `User:name` or `Group:name`.
         self._bindings: dict[str, dict[str, list[tuple[_Binding, Subject]]]] = {}
         self._grants: dict[tuple[str, frozenset[str], str], Grants] = {}
-        self._decisions: dict[_Question, Decision] = {}
+        self._decisions: dict[_Question, AccessDecision] = {}
 
     def require(self, access: Access) -> None:
         """Raise `ApiError` (403), in the API server's words, unless the user may do this."""
@@ -87,7 +87,7 @@ class Rbac:
         if not decision.allowed:
             raise refusal(access, decision.reason)
 
-    def decide(self, access: Access) -> Decision:
+    def decide(self, access: Access) -> AccessDecision:
         """Decide whether the user may do this."""
         user = access.user
         if MASTERS in user.groups:
@@ -102,7 +102,7 @@ class Rbac:
             if len(self._decisions) >= REMEMBERED:
                 self._decisions.clear()
             decision = _decide(access, self._granted(user, access.namespace))
-            if _length(user, access.verb, access.group, access.resource, access.name, access.path) <= MAX_NAMES:
+            if _measure_length(user, access.verb, access.group, access.resource, access.name, access.path) <= MAX_NAMES:
                 self._decisions[question] = decision
         return decision
 
@@ -123,7 +123,7 @@ class Rbac:
             if len(self._grants) >= REMEMBERED:
                 self._grants.clear()
             grants = self._collect(user, namespace)
-            if _length(user, namespace) <= MAX_NAMES:
+            if _measure_length(user, namespace) <= MAX_NAMES:
                 self._grants[question] = grants
         return grants
 
@@ -137,7 +137,7 @@ class Rbac:
                 if rules is None:
                     errors.append(explain_missing_role(binding.role_ref))
                 else:
-                    grants.append(Grant(rules, _source(binding, subject)))
+                    grants.append(Grant(rules, _describe_source(binding, subject)))
         return Grants(tuple(grants), tuple(dict.fromkeys(errors)))
 
     def _rules_of(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
@@ -165,7 +165,7 @@ class Rbac:
         self._seen = seen
 
 
-def _length(user: User, *texts: str) -> int:
+def _measure_length(user: User, *texts: str) -> int:
     return sum(map(len, (user.name, *user.groups, *texts)))
 
 
@@ -174,13 +174,13 @@ def explain_missing_role(ref: RoleRef) -> str:
     return f'{ref.kind.lower()}.{ROLE.group} "{ref.name}" not found'
 
 
-def _decide(access: Access, grants: Grants) -> Decision:
+def _decide(access: Access, grants: Grants) -> AccessDecision:
     for grant in grants.given:
         if any(allows(rule, access) for rule in grant.rules):
-            return Decision(True, f"RBAC: allowed by {grant.source}")
+            return AccessDecision(True, f"RBAC: allowed by {grant.source}")
     if len(grants.errors) > 1:
-        return Decision(False, f"RBAC: [{', '.join(grants.errors)}]")
-    return Decision(False, "".join(f"RBAC: {error}" for error in grants.errors))
+        return AccessDecision(False, f"RBAC: [{', '.join(grants.errors)}]")
+    return AccessDecision(False, "".join(f"RBAC: {error}" for error in grants.errors))
 
 
 def _by_subject(objects: Iterable[Any]) -> dict[str, dict[str, list[tuple[_Binding, Subject]]]]:
@@ -189,12 +189,12 @@ def _by_subject(objects: Iterable[Any]) -> dict[str, dict[str, list[tuple[_Bindi
         if isinstance(binding, RoleBinding | ClusterRoleBinding):
             place = binding.metadata.namespace
             for subject in binding.subjects:
-                for key in _key(subject, place):
+                for key in _yield_key(subject, place):
                     bindings[place][key].append((binding, subject))
     return bindings
 
 
-def _key(subject: Subject, place: str) -> Iterator[str]:
+def _yield_key(subject: Subject, place: str) -> Iterator[str]:
     """Yield the key under which a subject is indexed; nothing if no user can match it."""
     if subject.kind in ("User", "Group"):
         yield f"{subject.kind}:{subject.name}"
@@ -202,7 +202,7 @@ def _key(subject: Subject, place: str) -> Iterator[str]:
         yield f"User:{account_name(namespace, subject.name)}"
 
 
-def _source(binding: _Binding, subject: Subject) -> str:
+def _describe_source(binding: _Binding, subject: Subject) -> str:
     meta, ref = binding.metadata, binding.role_ref
     name = f"{meta.name}/{meta.namespace}" if meta.namespace else meta.name
     whom = subject.name

@@ -48,19 +48,19 @@ class Reviews:
 
     async def _own_access(self, call: Call) -> Response:
         document = decode_object(call)
-        spec = _spec(document, SelfSubjectAccessReviewSpec)
+        spec = _decode_spec(document, SelfSubjectAccessReviewSpec)
         _require(call, _attribute_errors(spec))
         return answer(call, document, self._decision(call.user, spec))
 
     async def _access(self, call: Call) -> Response:
         document = decode_object(call)
-        spec = _spec(document, SubjectAccessReviewSpec)
+        spec = _decode_spec(document, SubjectAccessReviewSpec)
         _require(call, [*_attribute_errors(spec), *_subject_errors(spec)])
-        return answer(call, document, self._decision(_user(spec), spec))
+        return answer(call, document, self._decision(_make_user(spec), spec))
 
     async def _local_access(self, call: Call) -> Response:
         document = decode_object(call)
-        spec = _spec(document, SubjectAccessReviewSpec)
+        spec = _decode_spec(document, SubjectAccessReviewSpec)
         errors = [*_attribute_errors(spec), *_subject_errors(spec)]
         if spec.non_resource_attributes is not None:
             errors.append(
@@ -77,11 +77,11 @@ class Reviews:
                 )
             )
         _require(call, errors)
-        return answer(call, document, self._decision(_user(spec), spec))
+        return answer(call, document, self._decision(_make_user(spec), spec))
 
     async def _own_rules(self, call: Call) -> Response:
         document = decode_object(call)
-        namespace = _spec(document, SelfSubjectRulesReviewSpec).namespace
+        namespace = _decode_spec(document, SelfSubjectRulesReviewSpec).namespace
         if not namespace:
             raise bad_request("no namespace on request")
         grants = self._rbac.grants(call.user, namespace)
@@ -101,7 +101,7 @@ class Reviews:
 
     async def _token(self, call: Call) -> Response:
         document = decode_object(call)
-        spec = _spec(document, TokenReviewSpec)
+        spec = _decode_spec(document, TokenReviewSpec)
         if not spec.token:
             raise bad_request("token is required for TokenReview in authentication")
         document["spec"] = {name: value for name, value in document["spec"].items() if name != "token"}
@@ -133,7 +133,7 @@ def answer(call: Call, document: Document, status: Document) -> Response:
     return Response(201, msgspec.json.encode(whole), JSON, warning_headers(call.warnings))
 
 
-def _spec(document: Document, type_: type[Any]) -> Any:
+def _decode_spec(document: Document, type_: type[Any]) -> Any:
     spec = document.setdefault("spec", {})
     return msgspec.convert(spec, type_)
 
@@ -171,5 +171,5 @@ def _access_of(user: User, on_resource: ResourceAttributes | None, on_path: NonR
     return Access(user, on_resource.verb, on_resource.group, resource, on_resource.namespace, on_resource.name)
 
 
-def _user(spec: SubjectAccessReviewSpec) -> User:
+def _make_user(spec: SubjectAccessReviewSpec) -> User:
     return User(spec.user, frozenset(spec.groups), spec.uid, spec.extra)

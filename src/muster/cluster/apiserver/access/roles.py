@@ -37,11 +37,11 @@ _CORE = ""
 _EVENTS = PolicyRule(verbs=("create", "patch", "update"), api_groups=("", "events.k8s.io"), resources=("events",))
 
 
-def _rule(verbs: Iterable[str], group: str, *resources: str, names: tuple[str, ...] = ()) -> PolicyRule:
+def _make_rule(verbs: Iterable[str], group: str, *resources: str, names: tuple[str, ...] = ()) -> PolicyRule:
     return PolicyRule(verbs=tuple(verbs), api_groups=(group,), resources=resources, resource_names=names)
 
 
-def _paths(*paths: str) -> PolicyRule:
+def _make_path_rule(*paths: str) -> PolicyRule:
     return PolicyRule(verbs=("get",), non_resource_urls=paths)
 
 
@@ -82,47 +82,47 @@ _CORE_SEEN = (
 )  # fmt: skip
 
 _VIEW = (
-    _rule(_READ, _CORE, *_CORE_WORKLOADS, *_CORE_SEEN),
-    *(_rule(_READ, group, *resources, *_STATUS.get(group, ())) for group, resources in _WORKLOADS.items()),
-    _rule(_READ, "discovery.k8s.io", "endpointslices"),
-    _rule(_READ, "kueue.x-k8s.io", "localqueues", "localqueues/status", "workloads", "workloads/status"),
-    _rule(("get",), VISIBILITY_GROUP, "localqueues/pendingworkloads"),
+    _make_rule(_READ, _CORE, *_CORE_WORKLOADS, *_CORE_SEEN),
+    *(_make_rule(_READ, group, *resources, *_STATUS.get(group, ())) for group, resources in _WORKLOADS.items()),
+    _make_rule(_READ, "discovery.k8s.io", "endpointslices"),
+    _make_rule(_READ, "kueue.x-k8s.io", "localqueues", "localqueues/status", "workloads", "workloads/status"),
+    _make_rule(("get",), VISIBILITY_GROUP, "localqueues/pendingworkloads"),
 )
 # Not endpoints: a user who writes them leads others' traffic to any address (upstream left them out in 1.22).
 _EDIT = (
-    _rule(_READ, _CORE, "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"),
-    _rule(("impersonate",), _CORE, "serviceaccounts"),
-    _rule(_WRITE, _CORE, "pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"),
-    _rule(("create",), _CORE, "pods/eviction", "serviceaccounts/token"),
-    _rule(
+    _make_rule(_READ, _CORE, "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"),
+    _make_rule(("impersonate",), _CORE, "serviceaccounts"),
+    _make_rule(_WRITE, _CORE, "pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"),
+    _make_rule(("create",), _CORE, "pods/eviction", "serviceaccounts/token"),
+    _make_rule(
         _WRITE, _CORE, "configmaps", "events", "persistentvolumeclaims", "replicationcontrollers",
         "replicationcontrollers/scale", "secrets", "serviceaccounts", "services", "services/proxy",
     ),
-    *(_rule(_WRITE, group, *resources) for group, resources in _WORKLOADS.items()),
-    _rule(_READ_WRITE, "coordination.k8s.io", "leases"),
+    *(_make_rule(_WRITE, group, *resources) for group, resources in _WORKLOADS.items()),
+    _make_rule(_READ_WRITE, "coordination.k8s.io", "leases"),
 )  # fmt: skip
 _ADMIN = (
-    _rule(("create",), "authorization.k8s.io", "localsubjectaccessreviews"),
-    _rule(_READ_WRITE, RBAC, "rolebindings", "roles"),
+    _make_rule(("create",), "authorization.k8s.io", "localsubjectaccessreviews"),
+    _make_rule(_READ_WRITE, RBAC, "rolebindings", "roles"),
 )
 
 
-def _role(name: str, *rules: PolicyRule, **labels: str) -> ClusterRole:
+def _make_role(name: str, *rules: PolicyRule, **labels: str) -> ClusterRole:
     meta = ObjectMeta(name=name, labels=BOOTSTRAPPING | labels, annotations={AUTO_UPDATE: "true"})
     return ClusterRole(metadata=meta, rules=rules)
 
 
-def _part(of: str, *rules: PolicyRule) -> ClusterRole:
-    return _role(f"system:aggregate-to-{of}", *rules, **{_AGGREGATE + of: "true"})
+def _make_part(of: str, *rules: PolicyRule) -> ClusterRole:
+    return _make_role(f"system:aggregate-to-{of}", *rules, **{_AGGREGATE + of: "true"})
 
 
 # The role that the metrics server's manifests install.
-_METRICS_READER = _role(
+_METRICS_READER = _make_role(
     "system:aggregated-metrics-reader",
-    _rule(_READ, "metrics.k8s.io", "nodes", "pods"),
+    _make_rule(_READ, "metrics.k8s.io", "nodes", "pods"),
     **{_AGGREGATE + role: "true" for role in ("admin", "edit", "view")},
 )
-_PARTS = (_part("admin", *_ADMIN), _part("edit", *_EDIT), _part("view", *_VIEW), _METRICS_READER)
+_PARTS = (_make_part("admin", *_ADMIN), _make_part("edit", *_EDIT), _make_part("view", *_VIEW), _METRICS_READER)
 
 
 def _aggregated_role(name: str, *parts: str, part_of: str = "") -> ClusterRole:
@@ -146,71 +146,75 @@ _edit = _with_rules(_aggregated_role("edit", "edit", part_of="admin"), _view)
 _admin = _with_rules(_aggregated_role("admin", "admin"), _edit)
 
 CLUSTER_ROLES: tuple[ClusterRole, ...] = (
-    _role("cluster-admin", *EVERYTHING),
+    _make_role("cluster-admin", *EVERYTHING),
     *_PARTS,
     _view,
     _edit,
     _admin,
-    _role("system:discovery", _paths(*_DISCOVERY)),
-    _role("system:public-info-viewer", _paths(*_HEALTH)),
-    _role("system:monitoring", _paths("/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis",
-                                      "/readyz", "/readyz/*")),
-    _role(
-        "system:basic-user",
-        _rule(("create",), "authorization.k8s.io", "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
-        _rule(("create",), "authentication.k8s.io", "selfsubjectreviews"),
+    _make_role("system:discovery", _make_path_rule(*_DISCOVERY)),
+    _make_role("system:public-info-viewer", _make_path_rule(*_HEALTH)),
+    _make_role(
+        "system:monitoring",
+        _make_path_rule(
+            "/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis", "/readyz", "/readyz/*"
+        ),
     ),
-    _role(
+    _make_role(
+        "system:basic-user",
+        _make_rule(("create",), "authorization.k8s.io", "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+        _make_rule(("create",), "authentication.k8s.io", "selfsubjectreviews"),
+    ),
+    _make_role(
         "system:service-account-issuer-discovery",
-        _paths("/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks",
+        _make_path_rule("/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks",
                "/openid/v1/jwks/"),
     ),
-    _role(
+    _make_role(
         "system:auth-delegator",
-        _rule(("create",), "authentication.k8s.io", "tokenreviews"),
-        _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
+        _make_rule(("create",), "authentication.k8s.io", "tokenreviews"),
+        _make_rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
     ),
-    _role(
+    _make_role(
         "system:kube-scheduler",
         _EVENTS,
-        _rule(("create",), "coordination.k8s.io", "leases"),
-        _rule(("get", "list", "update", "watch"), "coordination.k8s.io", "leases"),
-        _rule(_READ, _CORE, "nodes", "namespaces", "services", "replicationcontrollers", "persistentvolumes"),
-        _rule(("delete", *_READ), _CORE, "pods"),
-        _rule(("create",), _CORE, "bindings", "pods/binding"),
-        _rule(("patch", "update"), _CORE, "pods/status"),
-        _rule(_READ, "apps", "replicasets", "statefulsets"),
-        _rule(_READ, "policy", "poddisruptionbudgets"),
-        _rule((*_READ, "patch", "update"), _CORE, "persistentvolumeclaims"),
-        _rule(("create",), "authentication.k8s.io", "tokenreviews"),
-        _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
-        _rule(_READ, "storage.k8s.io", "csinodes", "csidrivers", "csistoragecapacities", "storageclasses"),
-        _rule(_READ, "resource.k8s.io", "deviceclasses", "resourceclaims", "resourceslices"),
+        _make_rule(("create",), "coordination.k8s.io", "leases"),
+        _make_rule(("get", "list", "update", "watch"), "coordination.k8s.io", "leases"),
+        _make_rule(_READ, _CORE, "nodes", "namespaces", "services", "replicationcontrollers", "persistentvolumes"),
+        _make_rule(("delete", *_READ), _CORE, "pods"),
+        _make_rule(("create",), _CORE, "bindings", "pods/binding"),
+        _make_rule(("patch", "update"), _CORE, "pods/status"),
+        _make_rule(_READ, "apps", "replicasets", "statefulsets"),
+        _make_rule(_READ, "policy", "poddisruptionbudgets"),
+        _make_rule((*_READ, "patch", "update"), _CORE, "persistentvolumeclaims"),
+        _make_rule(("create",), "authentication.k8s.io", "tokenreviews"),
+        _make_rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
+        _make_rule(_READ, "storage.k8s.io", "csinodes", "csidrivers", "csistoragecapacities", "storageclasses"),
+        _make_rule(_READ, "resource.k8s.io", "deviceclasses", "resourceclaims", "resourceslices"),
     ),
-    _role(
+    _make_role(
         "system:volume-scheduler",
-        _rule((*_READ, "patch", "update"), _CORE, "persistentvolumes", "persistentvolumeclaims"),
-        _rule(_READ, "storage.k8s.io", "storageclasses"),
+        _make_rule((*_READ, "patch", "update"), _CORE, "persistentvolumes", "persistentvolumeclaims"),
+        _make_rule(_READ, "storage.k8s.io", "storageclasses"),
     ),
-    _role(
+    _make_role(
         "system:persistent-volume-provisioner",
-        _rule(("get", "list", "watch", "create", "delete"), _CORE, "persistentvolumes"),
-        _rule(("get", "list", "watch", "update"), _CORE, "persistentvolumeclaims"),
-        _rule(_READ, "storage.k8s.io", "storageclasses"),
-        _rule(("watch",), _CORE, "events"),
+        _make_rule(("get", "list", "watch", "create", "delete"), _CORE, "persistentvolumes"),
+        _make_rule(("get", "list", "watch", "update"), _CORE, "persistentvolumeclaims"),
+        _make_rule(_READ, "storage.k8s.io", "storageclasses"),
+        _make_rule(("watch",), _CORE, "events"),
         _EVENTS,
     ),
-    _role(
+    _make_role(
         "system:node-proxier",
-        _rule(("list", "watch"), _CORE, "services", "endpoints"),
-        _rule(_READ, _CORE, "nodes"),
-        _rule(("list", "watch"), "discovery.k8s.io", "endpointslices"),
+        _make_rule(("list", "watch"), _CORE, "services", "endpoints"),
+        _make_rule(_READ, _CORE, "nodes"),
+        _make_rule(("list", "watch"), "discovery.k8s.io", "endpointslices"),
         _EVENTS,
     ),
 )  # fmt: skip
 
 
-def _binding(role: str, *groups: str) -> ClusterRoleBinding:
+def _make_binding(role: str, *groups: str) -> ClusterRoleBinding:
     meta = ObjectMeta(name=role, labels=BOOTSTRAPPING, annotations={AUTO_UPDATE: "true"})
     return ClusterRoleBinding(
         metadata=meta,
@@ -220,12 +224,12 @@ def _binding(role: str, *groups: str) -> ClusterRoleBinding:
 
 
 CLUSTER_ROLE_BINDINGS: tuple[ClusterRoleBinding, ...] = (
-    _binding("cluster-admin", MASTERS),
-    _binding("system:discovery", AUTHENTICATED),
-    _binding("system:public-info-viewer", AUTHENTICATED, UNAUTHENTICATED),
-    _binding("system:basic-user", AUTHENTICATED),
-    _binding("system:monitoring", "system:monitoring"),
-    _binding("system:service-account-issuer-discovery", SERVICE_ACCOUNTS),
+    _make_binding("cluster-admin", MASTERS),
+    _make_binding("system:discovery", AUTHENTICATED),
+    _make_binding("system:public-info-viewer", AUTHENTICATED, UNAUTHENTICATED),
+    _make_binding("system:basic-user", AUTHENTICATED),
+    _make_binding("system:monitoring", "system:monitoring"),
+    _make_binding("system:service-account-issuer-discovery", SERVICE_ACCOUNTS),
 )
 
 # The role of an extension server, which reads who signs its callers' certificates.
@@ -238,7 +242,7 @@ ROLES: tuple[tuple[str, Role], ...] = (
                 labels=BOOTSTRAPPING,
                 annotations={AUTO_UPDATE: "true"},
             ),
-            rules=(_rule(_READ, _CORE, "configmaps", names=("extension-apiserver-authentication",)),),
+            rules=(_make_rule(_READ, _CORE, "configmaps", names=("extension-apiserver-authentication",)),),
         ),
     ),
 )

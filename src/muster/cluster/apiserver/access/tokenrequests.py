@@ -15,8 +15,8 @@ from muster.api.server.authentication import BoundObjectReference, TokenRequestS
 from muster.api.status import FieldError, bad_request, conflict, invalid, not_found
 from muster.api.validation import fields
 from muster.cluster.apiserver.access.reviews import answer, decode_object
-from muster.cluster.apiserver.access.tokens import AUDIENCES, Reference, Subject, Tokens, claims_of
-from muster.cluster.apiserver.objects.metadata import timestamp
+from muster.cluster.apiserver.access.tokens import AUDIENCES, BoundReference, Tokens, TokenSubject, claims_of
+from muster.cluster.apiserver.objects.metadata import format_timestamp
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.store import Entry, Key, Store
 from muster.runtime.clock import Clock
@@ -51,29 +51,29 @@ class TokenRequests:
         if meta.get("namespace") not in (None, "", call.namespace):
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         spec = msgspec.convert(document.setdefault("spec", {}), TokenRequestSpec)
-        if errors := _errors(spec):
+        if errors := _find_errors(spec):
             raise invalid("TokenRequest", call.view.kind.group, "", errors)
         entry = self._store.get(Key(SERVICE_ACCOUNT.resource, call.namespace, call.name))
         if entry is None:
             raise not_found(SERVICE_ACCOUNT.resource, call.name)
-        account = Reference("ServiceAccount", call.name, entry.header.uid)
+        account = BoundReference("ServiceAccount", call.name, entry.header.uid)
         bound = self._resolve_bound(call, spec.bound_object_ref) if spec.bound_object_ref else ()
         audiences = spec.audiences or AUDIENCES
         seconds = DEFAULT_SECONDS if spec.expiration_seconds is None else spec.expiration_seconds
         now = self._clock.now()
-        subject = Subject(call.namespace, account, bound)
+        subject = TokenSubject(call.namespace, account, bound)
         token = self._tokens.key.sign(claims_of(subject, audiences, now, seconds, self._ids.uid()))
         document["metadata"] = meta | {
             "name": call.name,
             "namespace": call.namespace,
-            "creationTimestamp": timestamp(now),
+            "creationTimestamp": format_timestamp(now),
         }
         document["spec"] |= {"audiences": list(audiences), "expirationSeconds": seconds}
         document["spec"].setdefault("boundObjectRef", None)
-        end = timestamp(now + timedelta(seconds=seconds))
+        end = format_timestamp(now + timedelta(seconds=seconds))
         return answer(call, document, {"token": token, "expirationTimestamp": end})
 
-    def _resolve_bound(self, call: Call, wanted: BoundObjectReference) -> tuple[Reference, ...]:
+    def _resolve_bound(self, call: Call, wanted: BoundObjectReference) -> tuple[BoundReference, ...]:
         """Return the objects that the token is bound to: the requested one, and for a pod also its node."""
         kind = _BOUND.get((wanted.api_version, wanted.kind))
         if kind is None:
@@ -86,7 +86,7 @@ class TokenRequests:
                 f"The object might have been deleted and then recreated"
             )
             raise conflict(kind.resource, wanted.name, message)
-        reference = Reference(wanted.kind, wanted.name, entry.header.uid)
+        reference = BoundReference(wanted.kind, wanted.name, entry.header.uid)
         if kind is not POD:
             return (reference,)
         if entry.header.fields.get("spec.serviceAccountName") != call.name:
@@ -94,7 +94,7 @@ class TokenRequests:
                 f'cannot bind token for serviceaccount "{call.name}" to pod running with different serviceaccount name.'
             )
         node = self._store.get(Key(NODE.resource, "", entry.header.fields.get("spec.nodeName", "")))
-        return (reference, Reference("Node", node.key.name, node.header.uid)) if node else (reference,)
+        return (reference, BoundReference("Node", node.key.name, node.header.uid)) if node else (reference,)
 
     def _object(self, key: Key) -> Entry:
         entry = self._store.get(key)
@@ -103,7 +103,7 @@ class TokenRequests:
         return entry
 
 
-def _errors(spec: TokenRequestSpec) -> list[FieldError]:
+def _find_errors(spec: TokenRequestSpec) -> list[FieldError]:
     seconds = spec.expiration_seconds
     if seconds is not None and seconds < MIN_SECONDS:
         return [fields.invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")]

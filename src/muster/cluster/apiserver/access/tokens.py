@@ -30,7 +30,7 @@ _OF_LEGACY = "kubernetes.io/serviceaccount/"
 _GRACE_SECONDS = 60.0
 
 
-class Reference(Struct, frozen=True):
+class BoundReference(Struct, frozen=True):
     """A reference to one object, by name and UID."""
 
     kind: str  # Pod, Secret, Node, ServiceAccount
@@ -38,12 +38,12 @@ class Reference(Struct, frozen=True):
     uid: str
 
 
-class Subject(Struct, frozen=True):
+class TokenSubject(Struct, frozen=True):
     """The service account that a token is for, and the objects that the token is bound to."""
 
     namespace: str
-    account: Reference
-    bound: tuple[Reference, ...] = ()
+    account: BoundReference
+    bound: tuple[BoundReference, ...] = ()
 
 
 class Owner(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Owner(Struct, frozen=True):
 _RESOURCES = {"Pod": POD.resource, "Secret": SECRET.resource, "Node": NODE.resource}
 
 
-def claims_of(subject: Subject, audiences: Sequence[str], now: datetime, seconds: int, identity: str) -> Claims:
+def claims_of(subject: TokenSubject, audiences: Sequence[str], now: datetime, seconds: int, identity: str) -> Claims:
     """Return the claims of a token that is valid from `now` for so many seconds. `identity`: unique to the token."""
     start = int(now.timestamp())
     bound = {reference.kind.lower(): _claim(reference) for reference in subject.bound}
@@ -72,7 +72,7 @@ def claims_of(subject: Subject, audiences: Sequence[str], now: datetime, seconds
     }
 
 
-def legacy_claims(namespace: str, account: Reference, secret: str) -> Claims:
+def legacy_claims(namespace: str, account: BoundReference, secret: str) -> Claims:
     """Return the claims of the token in a secret, which never expires."""
     return {
         "iss": LEGACY_ISSUER,
@@ -84,7 +84,7 @@ def legacy_claims(namespace: str, account: Reference, secret: str) -> Claims:
     }
 
 
-def _claim(reference: Reference) -> dict[str, str]:
+def _claim(reference: BoundReference) -> dict[str, str]:
     return {"name": reference.name, "uid": reference.uid}
 
 
@@ -110,11 +110,11 @@ class Tokens:
         """Return the owner of a token that is valid for any of these audiences. Raises `BadTokenError`."""
         user = self._fixed(token)
         if user is not None:
-            return Owner(user, _shared(AUDIENCES, audiences))
+            return Owner(user, _match_audiences(AUDIENCES, audiences))
         claims = self._claims(token)
         if claims["iss"] == LEGACY_ISSUER:
-            return Owner(self._legacy_user(claims, token), _shared(AUDIENCES, audiences))
-        shared = _shared(claims["aud"], audiences)
+            return Owner(self._legacy_user(claims, token), _match_audiences(AUDIENCES, audiences))
+        shared = _match_audiences(claims["aud"], audiences)
         now = self._clock.now().timestamp()
         if now >= claims["exp"]:
             raise BadTokenError("service account token has expired")
@@ -178,7 +178,7 @@ class Tokens:
         return end is not None and (self._clock.now() - end).total_seconds() > _GRACE_SECONDS
 
 
-def _shared(meant: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
+def _match_audiences(meant: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
     """Return the requested audiences that a token is meant for. Raises `BadTokenError` if there are none."""
     shared = tuple(audience for audience in audiences if audience in meant)
     if not shared:

@@ -1,7 +1,7 @@
 """Runs the stages of admission, which complete and judge an object before it is stored.
 
-A plugin takes an `Attempt` and the store, so it may read other objects. It changes the attempt's document in place, or
-raises `ApiError`. The stages run in this order:
+A plugin takes a `WriteAttempt` and the store, so it may read other objects. It changes the attempt's document in
+place, or raises `ApiError`. The stages run in this order:
 
 1. The changing plugins complete the document, then the mutating webhooks.
 2. The judging plugins see the object as it will be stored and may refuse it, then the validating webhooks.
@@ -32,7 +32,7 @@ from muster.cluster.store import Entry, Key, Store
 PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
-class Attempt(Struct, frozen=True):
+class WriteAttempt(Struct, frozen=True):
     """One object that a request is about to write.
 
     old: the stored object; None for a new one.
@@ -67,20 +67,20 @@ class Attempt(Struct, frozen=True):
         return forbidden(f'{name} "{self.name}" is forbidden: {why}', resource=name, name=self.name)
 
 
-Plugin = Callable[[Attempt, Store], None]
+Plugin = Callable[[WriteAttempt, Store], None]
 
 # Returns a warning for the writer, sent with the answer; "" if there is none.
-Remark = Callable[[Attempt], str]
+Remark = Callable[[WriteAttempt], str]
 
 
 class Webhooks(Protocol):
     """The webhooks that are called about a write. If none matches, both methods return without suspending."""
 
-    async def change(self, attempt: Attempt, warnings: list[str]) -> bool:
+    async def change(self, attempt: WriteAttempt, warnings: list[str]) -> bool:
         """Let the webhooks change the document in place; return whether any did. Raises `ApiError` if one refuses."""
         ...
 
-    async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
+    async def judge(self, attempt: WriteAttempt, warnings: list[str]) -> None:
         """Raise `ApiError` if a webhook refuses the write."""
         ...
 
@@ -88,15 +88,15 @@ class Webhooks(Protocol):
 class NoWebhooks:
     """The webhooks of a server without any."""
 
-    async def change(self, attempt: Attempt, warnings: list[str]) -> bool:  # noqa: ARG002  (the protocol's signature)
+    async def change(self, attempt: WriteAttempt, warnings: list[str]) -> bool:  # noqa: ARG002  (the protocol's signature)
         """Change nothing, and return False."""
         return False
 
-    async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
+    async def judge(self, attempt: WriteAttempt, warnings: list[str]) -> None:
         """Refuse nothing."""
 
 
-class Admission(Struct, frozen=True):
+class AdmissionChain(Struct, frozen=True):
     """The stages of admission, in their order.
 
     changing: plugins that may change the document.
@@ -111,34 +111,34 @@ class Admission(Struct, frozen=True):
     remarks: tuple[Remark, ...] = ()
     webhooks: Webhooks = field(default_factory=NoWebhooks)
 
-    async def change(self, attempt: Attempt, store: Store, warnings: list[str]) -> bool:
+    async def change(self, attempt: WriteAttempt, store: Store, warnings: list[str]) -> bool:
         """Complete the document in place; return whether a webhook changed it. Raises `ApiError`."""
         self.complete(attempt, store)
         return await self.webhooks.change(attempt, warnings)
 
-    def complete(self, attempt: Attempt, store: Store) -> None:
+    def complete(self, attempt: WriteAttempt, store: Store) -> None:
         """Run the changing plugins alone, as is done again after a webhook's change. Raises `ApiError`."""
         for plugin in self.changing:
             plugin(attempt, store)
 
-    async def judge(self, attempt: Attempt, store: Store, warnings: list[str]) -> None:
+    async def judge(self, attempt: WriteAttempt, store: Store, warnings: list[str]) -> None:
         """Raise `ApiError` if a judging plugin or a webhook refuses the object."""
         for plugin in self.judging:
             plugin(attempt, store)
         self.remark(attempt, warnings)
         await self.webhooks.judge(attempt, warnings)
 
-    def remark(self, attempt: Attempt, warnings: list[str]) -> None:
+    def remark(self, attempt: WriteAttempt, warnings: list[str]) -> None:
         """Add the remarks on this attempt to the warnings."""
         warnings += filter(None, (remark(attempt) for remark in self.remarks))
 
-    def settle(self, attempt: Attempt, store: Store) -> None:
+    def settle(self, attempt: WriteAttempt, store: Store) -> None:
         """Raise `ApiError` if one of the last plugins refuses the write."""
         for plugin in self.last:
             plugin(attempt, store)
 
 
-def namespace_lifecycle(attempt: Attempt, store: Store) -> None:
+def namespace_lifecycle(attempt: WriteAttempt, store: Store) -> None:
     """Refuse new objects in a missing or terminating namespace, and the deletion of a permanent namespace."""
     if attempt.resource.key == NAMESPACE.resource:
         if attempt.operation == "DELETE" and attempt.name in PERMANENT_NAMESPACES:
@@ -150,10 +150,10 @@ def namespace_lifecycle(attempt: Attempt, store: Store) -> None:
     if namespace is None:
         raise not_found("namespaces", attempt.namespace)
     if namespace.header.deleting:
-        raise _terminating(attempt)
+        raise _make_terminating_error(attempt)
 
 
-def _terminating(attempt: Attempt) -> ApiError:
+def _make_terminating_error(attempt: WriteAttempt) -> ApiError:
     namespace = attempt.namespace
     kind = attempt.resource.kind
     message = (
@@ -167,7 +167,7 @@ def _terminating(attempt: Attempt) -> ApiError:
     return ApiError(Status(status="Failure", code=403, reason="Forbidden", message=message, details=details))
 
 
-def keep(attempt: Attempt, *fields: str) -> None:
+def keep(attempt: WriteAttempt, *fields: str) -> None:
     """Restore fields of the spec that an update leaves out, so that the original manifest can be applied again."""
     spec, old = attempt.document["spec"], (attempt.old or {}).get("spec", {})
     for name in fields:
@@ -175,7 +175,7 @@ def keep(attempt: Attempt, *fields: str) -> None:
             spec.setdefault(name, old[name])
 
 
-def priority(attempt: Attempt, store: Store) -> None:
+def priority(attempt: WriteAttempt, store: Store) -> None:
     """Set the priority of a new pod from its PriorityClass or the default one, and guard the classes themselves.
 
     At most one class may be the default, and system classes may not be deleted. An update keeps the priority of a pod
@@ -192,7 +192,7 @@ def priority(attempt: Attempt, store: Store) -> None:
         keep(attempt, "priority", "preemptionPolicy")
 
 
-def _set_priority(attempt: Attempt, store: Store) -> None:
+def _set_priority(attempt: WriteAttempt, store: Store) -> None:
     spec: dict[str, Any] = attempt.document["spec"]
     name = spec.get("priorityClassName")
     if name:
@@ -223,7 +223,7 @@ def _default_among(entries: Iterable[Entry]) -> Entry | None:
     return next((entry for entry in entries if entry.header.fields.get("globalDefault")), None)
 
 
-def _one_default(attempt: Attempt, store: Store) -> None:
+def _one_default(attempt: WriteAttempt, store: Store) -> None:
     if not attempt.document.get("globalDefault"):
         return
     # Uncommitted classes count, so that of several classes created at once only one becomes the default.
@@ -239,7 +239,7 @@ def default_tolerations(seconds: int) -> Plugin:
     A pod's own tolerations of these taints stay as they are.
     """
 
-    def plugin(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+    def plugin(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
         if attempt.resource.key != "pods" or attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
             return
         tolerations = attempt.document["spec"].get("tolerations") or ()

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from muster.cluster.apiserver.admission.chain import Attempt, Plugin, Remark
+from muster.cluster.apiserver.admission.chain import Plugin, Remark, WriteAttempt
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.store import Store
 
@@ -14,7 +14,7 @@ def definition_of_our_own(registry: Registry, listed: Collection[str] = ()) -> R
     listed: names of the definitions that the server provides itself.
     """
 
-    def remark(attempt: Attempt) -> str:
+    def remark(attempt: WriteAttempt) -> str:
         if attempt.resource.key != CUSTOM_RESOURCE_DEFINITION.resource or attempt.subresource:
             return ""
         if attempt.name in listed and attempt.operation in ("CREATE", "UPDATE"):
@@ -30,7 +30,7 @@ def definition_of_our_own(registry: Registry, listed: Collection[str] = ()) -> R
 def require_definitions_kept(listed: Collection[str]) -> Plugin:
     """Return the plugin that refuses to delete the definitions that the server provides itself."""
 
-    def plugin(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+    def plugin(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
         is_definition = attempt.resource.key == CUSTOM_RESOURCE_DEFINITION.resource
         if is_definition and attempt.operation == "DELETE" and attempt.name in listed:
             raise attempt.refused("this cluster serves the kind by itself, and its definition cannot be deleted")

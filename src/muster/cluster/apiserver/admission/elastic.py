@@ -3,13 +3,13 @@
 from muster.api.batch import JOB
 from muster.api.jobset import JOB_SET
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, Bounds
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.decode import Document
 
 _KINDS = frozenset({JOB.resource, JOB_SET.resource})
 
 
-def warn_of_bounds(attempt: Attempt) -> str:
+def warn_of_bounds(attempt: WriteAttempt) -> str:
     """Return why the annotation that makes a job elastic means nothing, where it is new; "" if it means something."""
     if attempt.subresource or attempt.resource.key not in _KINDS or attempt.operation not in ("CREATE", "UPDATE"):
         return ""

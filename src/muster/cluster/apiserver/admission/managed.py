@@ -27,7 +27,7 @@ from muster.api.managed.ancestry import NestingTooDeepError
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import OwnerReference, Struct
 from muster.api.status import bad_request, denied
-from muster.cluster.apiserver.admission.chain import Attempt, Plugin, Remark
+from muster.cluster.apiserver.admission.chain import Plugin, Remark, WriteAttempt
 from muster.cluster.apiserver.objects.shared import SharedObjects
 from muster.cluster.store import Key, Store
 from muster.controllers.integrations import admission
@@ -81,7 +81,7 @@ def require_readable(configuration: Configuration, integrations: Sequence[Integr
     """
     kinds = {one.kind.resource: one.kind for one in list_enabled(integrations, configuration)}
 
-    def judge(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+    def judge(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
         kind = kinds.get(attempt.resource.key)
         if kind is None or attempt.operation == "DELETE" or attempt.resource.kind.type is kind.type:
             return
@@ -104,7 +104,7 @@ def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integra
     if "pod" in configuration.integrations.frameworks:
         followed.add(POD.resource)
 
-    def remark(attempt: Attempt) -> str:
+    def remark(attempt: WriteAttempt) -> str:
         kind = attempt.resource.kind
         if attempt.subresource or attempt.operation == "DELETE":
             return ""
@@ -119,7 +119,7 @@ def queue_of_a_part(configuration: Configuration, integrations: Sequence[Integra
     """Return the remark that a queue's name in a template of a JobSet has no effect: the JobSet queues as a whole."""
     whole = any(one.kind == JOB_SET for one in list_enabled(integrations, configuration))
 
-    def remark(attempt: Attempt) -> str:
+    def remark(attempt: WriteAttempt) -> str:
         is_new = attempt.operation == "CREATE" and not attempt.subresource
         if not whole or not is_new or attempt.resource.key != JOB_SET.resource:
             return ""
@@ -170,7 +170,7 @@ class ManagedJobs:
         self._find_in = find_in
         self._settings = settings
 
-    def __call__(self, attempt: Attempt, store: Store) -> None:
+    def __call__(self, attempt: WriteAttempt, store: Store) -> None:
         """Complete a new or changed job in place. Raises `ApiError` if the job breaks a rule."""
         integration = self._integrations.get(attempt.resource.key)
         if integration is None or attempt.subresource or attempt.operation == "DELETE":
@@ -195,7 +195,7 @@ class ManagedJobs:
             document.update(complete)
             # The rules apply to the queue that the job was given, too.
             new = read_or_none(document, kind) or new
-        if errors := admission.errors(integration, new, old, around):
+        if errors := admission.find_errors(integration, new, old, around):
             raise denied(kind.kind, errors)
 
 
@@ -207,7 +207,7 @@ class ManagedPods:
         self._find_in = find_in
         self._settings = settings
 
-    def __call__(self, attempt: Attempt, store: Store) -> None:
+    def __call__(self, attempt: WriteAttempt, store: Store) -> None:
         """Complete a new pod in place; one that queues is gated. Raises `ApiError` if the pod breaks a rule."""
         if attempt.resource.key != POD.resource or attempt.subresource or attempt.operation == "DELETE":
             return
@@ -238,7 +238,7 @@ class ManagedServing:
         self._around = around
         self._settings = settings
 
-    def __call__(self, attempt: Attempt, store: Store) -> None:
+    def __call__(self, attempt: WriteAttempt, store: Store) -> None:
         """Complete the pod templates in place. Raises `ApiError` if the object breaks a rule."""
         one = self._kinds.get(attempt.resource.key)
         if one is None or attempt.subresource or attempt.operation == "DELETE":
@@ -255,7 +255,7 @@ class ManagedServing:
         if complete is not attempt.document:
             attempt.document.update(complete)
             new = read_or_none(attempt.document, one.kind) or new
-        if errors := serving.errors(one, new, old, namespace, around):
+        if errors := serving.find_errors(one, new, old, namespace, around):
             raise denied(one.kind.kind, errors)
 
 
@@ -276,7 +276,7 @@ class _Head(Struct):
 _POD_HEAD = POD.seen_as(_Head)
 
 
-def pods_of_queued_jobs(attempt: Attempt, store: Store, shared: SharedObjects) -> None:
+def pods_of_queued_jobs(attempt: WriteAttempt, store: Store, shared: SharedObjects) -> None:
     """Gate a new pod of a Job that has a Workload until quota is granted for the pod.
 
     Each pod of an elastic Job is gated so. Any other Job is suspended until it is admitted, so it has no pods before
@@ -305,7 +305,7 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store, shared: SharedObjects) -
         add_gate(attempt.document["spec"])
 
 
-def pods_of_queued_jobsets(attempt: Attempt, store: Store, shared: SharedObjects) -> None:
+def pods_of_queued_jobsets(attempt: WriteAttempt, store: Store, shared: SharedObjects) -> None:
     """Gate a new pod of a JobSet that queues while its role is granted less quota than its pods need."""
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return

@@ -2,7 +2,7 @@
 
 from muster.api.core import POD
 from muster.api.meta import controller_of
-from muster.cluster.apiserver.admission.chain import Attempt, Remark
+from muster.cluster.apiserver.admission.chain import Remark, WriteAttempt
 from muster.controllers.podgroup.gang import PodGroups
 
 # Owners whose pods run forever, for which `restartPolicy: Always` is right.
@@ -16,7 +16,7 @@ ENDLESS = (
 def endless_batch_pods(groups: PodGroups) -> Remark:
     """Return the remark on a new pod of a group that always restarts, unless its owner keeps a service running."""
 
-    def remark(attempt: Attempt) -> str:
+    def remark(attempt: WriteAttempt) -> str:
         if attempt.resource.key != POD.resource or attempt.subresource or attempt.operation != "CREATE":
             return ""
         if attempt.document.get("spec", {}).get("restartPolicy") != "Always":

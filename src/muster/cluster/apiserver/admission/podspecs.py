@@ -16,17 +16,17 @@ def pod_specs(resource: str, document: Document) -> Iterator[tuple[str, dict[str
     if resource == POD.resource:
         yield "spec", spec
     elif resource == JOB.resource:
-        yield "spec.template.spec", _within(spec)
+        yield "spec.template.spec", _find_pod_spec(spec)
     elif resource == CRON_JOB.resource:
-        yield "spec.jobTemplate.spec.template.spec", _within((spec.get("jobTemplate") or {}).get("spec") or {})
+        yield "spec.jobTemplate.spec.template.spec", _find_pod_spec((spec.get("jobTemplate") or {}).get("spec") or {})
     elif resource == JOB_SET.resource:
         for i, role in enumerate(spec.get("replicatedJobs") or ()):
             path = f"spec.replicatedJobs[{i}].template.spec.template.spec"
-            yield path, _within((role.get("template") or {}).get("spec") or {})
+            yield path, _find_pod_spec((role.get("template") or {}).get("spec") or {})
     elif resource == VOLCANO_JOB.resource:
         for i, task in enumerate(spec.get("tasks") or ()):
-            yield f"spec.tasks[{i}].template.spec", _within(task)
+            yield f"spec.tasks[{i}].template.spec", _find_pod_spec(task)
 
 
-def _within(owner: dict[str, Any]) -> dict[str, Any]:
+def _find_pod_spec(owner: dict[str, Any]) -> dict[str, Any]:
     return (owner.get("template") or {}).get("spec") or {}

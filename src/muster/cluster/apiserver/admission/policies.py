@@ -30,10 +30,17 @@ from muster.api.server.admissionregistration import (
 )
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails
 from muster.api.values.selectors import label_matcher
-from muster.cluster.apiserver.admission.chain import Attempt, Webhooks
+from muster.cluster.apiserver.admission.chain import Webhooks, WriteAttempt
 from muster.cluster.apiserver.admission.webhooks import review
 from muster.cluster.apiserver.admission.webhooks.matching import labels_of, rule_matches
-from muster.cluster.apiserver.cel import CelError, ConditionError, CostLimitError, all_hold, compile_condition, sentence
+from muster.cluster.apiserver.cel import (
+    CelError,
+    ConditionError,
+    CostLimitError,
+    all_hold,
+    compile_condition,
+    make_sentence,
+)
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry.resources import Registry, Resource
 from muster.cluster.store import Entry, Key, Store
@@ -106,18 +113,18 @@ class PolicyJudge:
         self._webhooks = webhooks
         self._bound = _Bound()
 
-    async def change(self, attempt: Attempt, warnings: list[str]) -> bool:
+    async def change(self, attempt: WriteAttempt, warnings: list[str]) -> bool:
         """Call the mutating webhooks; the policies change nothing."""
         return await self._webhooks.change(attempt, warnings)
 
-    async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
+    async def judge(self, attempt: WriteAttempt, warnings: list[str]) -> None:
         """Raise `ApiError` if a policy or a webhook refuses the write."""
         in_force = self._bound.read(self._store)
         if in_force and attempt.resource.kind.group != GROUP:
             self._ask(in_force, attempt, warnings)
         await self._webhooks.judge(attempt, warnings)
 
-    def _ask(self, in_force: Sequence[_InForce], attempt: Attempt, warnings: list[str]) -> None:
+    def _ask(self, in_force: Sequence[_InForce], attempt: WriteAttempt, warnings: list[str]) -> None:
         refused: ApiError | None = None
         case = self._case(attempt)
         for each in in_force:
@@ -126,17 +133,17 @@ class PolicyJudge:
                 if "Warn" in actions:
                     warnings.append(f"Validation failed for {each.names}: {denial.message}")
                 if "Deny" in actions and refused is None:
-                    refused = _refusal(attempt, f"{each.names} denied request: {denial.message}", denial.reason)
+                    refused = _make_refusal(attempt, f"{each.names} denied request: {denial.message}", denial.reason)
         if refused is not None:
             raise refused
 
-    def _case(self, attempt: Attempt) -> _Case:
+    def _case(self, attempt: WriteAttempt) -> _Case:
         show = attempt.view.show
         new, old = (each if each is None or show is None else show(each) for each in attempt.objects)
         entry = self._store.latest(Key(NAMESPACE.resource, "", attempt.namespace)) if attempt.namespace else None
         return _Case(new, old, None if entry is None else msgspec.json.decode(entry.body))
 
-    def _denials(self, each: _InForce, attempt: Attempt, case: _Case) -> Iterator[_Denial]:
+    def _denials(self, each: _InForce, attempt: WriteAttempt, case: _Case) -> Iterator[_Denial]:
         for match in (each.policy.spec.match_constraints, each.binding.spec.match_resources):
             if match is not None and not self._matches(match, attempt, case):
                 return
@@ -145,12 +152,12 @@ class PolicyJudge:
         values = {"object": new, "oldObject": old, "request": question["request"], "namespaceObject": namespace}
         try:
             for params in self._params(each, attempt):
-                yield from _violations(each.policy, {**values, "params": params})
+                yield from _find_violations(each.policy, {**values, "params": params})
         except (_FailedError, ConditionError) as error:
             if each.policy.spec.failure_policy != "Ignore":
                 yield _Denial(str(error), "Invalid")
 
-    def _matches(self, match: MatchResources, attempt: Attempt, case: _Case) -> bool:
+    def _matches(self, match: MatchResources, attempt: WriteAttempt, case: _Case) -> bool:
         resources = [attempt.resource]
         if match.match_policy != "Exact":
             resources += [each for each in self._registry if each.key == attempt.resource.key]
@@ -164,7 +171,7 @@ class PolicyJudge:
         objects = label_matcher(match.object_selector or _ALL)
         return any(document is not None and objects.matches(labels_of(document)) for document in (case.new, case.old))
 
-    def _params(self, each: _InForce, attempt: Attempt) -> Sequence[Document | None]:
+    def _params(self, each: _InForce, attempt: WriteAttempt) -> Sequence[Document | None]:
         """Return the parameters to evaluate a policy with; `[None]` if it takes none. Raises `_FailedError`."""
         kind, reference = each.policy.spec.param_kind, each.binding.spec.param_ref
         if kind is None or reference is None:
@@ -174,7 +181,7 @@ class PolicyJudge:
             raise _FailedError(_NO_PARAMS)
         return params
 
-    def _find_params(self, kind: ParamKind, reference: ParamRef, attempt: Attempt) -> Sequence[Document]:
+    def _find_params(self, kind: ParamKind, reference: ParamRef, attempt: WriteAttempt) -> Sequence[Document]:
         resource = self._registry.of_kind(kind.api_version, kind.kind)
         if resource is None:
             raise _FailedError(f"failed to find resource for param kind {kind.api_version}, Kind={kind.kind}")
@@ -203,7 +210,7 @@ class _Variables(dict[str, Any]):
         return self[name]
 
 
-def _violations(policy: ValidatingAdmissionPolicy, values: _Values) -> Iterator[_Denial]:
+def _find_violations(policy: ValidatingAdmissionPolicy, values: _Values) -> Iterator[_Denial]:
     """Yield a denial for each validation of a policy that does not hold. Raises `ConditionError`."""
     if not all_hold((each.expression for each in policy.spec.match_conditions), VARIABLES, values):
         return
@@ -216,14 +223,14 @@ def _violations(policy: ValidatingAdmissionPolicy, values: _Values) -> Iterator[
                 yield _Denial(f"expression '{validation.expression}' resulted in error: {error}", "Invalid")
             continue
         if holds is not True:
-            yield _Denial(_message(validation, values), validation.reason or "Invalid")
+            yield _Denial(_make_message(validation, values), validation.reason or "Invalid")
 
 
-def _message(validation: Validation, values: _Values) -> str:
+def _make_message(validation: Validation, values: _Values) -> str:
     if validation.message_expression:
         # If the message expression fails, the message below names the rule.
         with suppress(ValueError):
-            if text := sentence(_evaluate(validation.message_expression, values)):
+            if text := make_sentence(_evaluate(validation.message_expression, values)):
                 return text
     return validation.message.strip() or f"failed expression: {validation.expression.strip()}"
 
@@ -236,7 +243,9 @@ def _evaluate(text: str, values: _Values) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _matches_any(rules: Sequence[NamedRuleWithOperations], resources: Sequence[Resource], attempt: Attempt) -> bool:
+def _matches_any(
+    rules: Sequence[NamedRuleWithOperations], resources: Sequence[Resource], attempt: WriteAttempt
+) -> bool:
     return any(
         rule_matches(rule, resource, attempt.subresource, attempt.operation)
         and (not rule.resource_names or attempt.name in rule.resource_names)
@@ -245,7 +254,7 @@ def _matches_any(rules: Sequence[NamedRuleWithOperations], resources: Sequence[R
     )
 
 
-def _refusal(attempt: Attempt, message: str, reason: str) -> ApiError:
+def _make_refusal(attempt: WriteAttempt, message: str, reason: str) -> ApiError:
     kind, name = attempt.resource.kind, attempt.resource.name
     details = StatusDetails(
         name=attempt.name, group=kind.group, kind=kind.plural, causes=(StatusCause(message=message),)

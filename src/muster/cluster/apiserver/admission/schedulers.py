@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from muster.cluster.apiserver.admission.chain import Attempt, Remark
+from muster.cluster.apiserver.admission.chain import Remark, WriteAttempt
 from muster.cluster.apiserver.admission.podspecs import pod_specs
 
 
@@ -12,7 +12,7 @@ def scheduler_of_nobody(names: Collection[str]) -> Remark:
     names: the schedulers that run here.
     """
 
-    def remark(attempt: Attempt) -> str:
+    def remark(attempt: WriteAttempt) -> str:
         if attempt.subresource or attempt.operation != "CREATE":
             return ""
         for path, spec in pod_specs(attempt.resource.key, attempt.document):

@@ -2,14 +2,14 @@
 
 from muster.api.batch import CRON_JOB
 from muster.api.values.schedules import ScheduleError, parse
-from muster.cluster.apiserver.admission.chain import Attempt, Remark
+from muster.cluster.apiserver.admission.chain import Remark, WriteAttempt
 from muster.runtime.clock import Clock
 
 
 def endless_wait(clock: Clock) -> Remark:
     """Return the remark on a new schedule that no date matches, such as 30 February."""
 
-    def remark(attempt: Attempt) -> str:
+    def remark(attempt: WriteAttempt) -> str:
         if attempt.resource.key != CRON_JOB.resource or attempt.subresource or attempt.operation == "DELETE":
             return ""
         spec, old = attempt.document.get("spec", {}), (attempt.old or {}).get("spec", {})

@@ -2,17 +2,17 @@
 
 from collections.abc import Collection
 
-from muster.api.validation.volcano import warnings
+from muster.api.validation.volcano import list_warnings
 from muster.api.volcano import VOLCANO_JOB
-from muster.cluster.apiserver.admission.chain import Attempt, Remark
+from muster.cluster.apiserver.admission.chain import Remark, WriteAttempt
 
 
 def parts_of_volcano(schedulers: Collection[str]) -> Remark:
     """Return the remark on a new Volcano Job. `schedulers`: the names of those that run here."""
 
-    def remark(attempt: Attempt) -> str:
+    def remark(attempt: WriteAttempt) -> str:
         if attempt.resource.key != VOLCANO_JOB.resource or attempt.operation != "CREATE" or attempt.subresource:
             return ""
-        return "; ".join(warnings(VOLCANO_JOB.typed(attempt.document), schedulers))
+        return "; ".join(list_warnings(VOLCANO_JOB.typed(attempt.document), schedulers))
 
     return remark

@@ -13,18 +13,18 @@ An expression passes through three steps:
 
 from muster.cluster.apiserver.cel.conditions import Condition, ConditionError, all_hold, compile_condition, problem_of
 from muster.cluster.apiserver.cel.devices import DEVICE_VARIABLES, device_matches
-from muster.cluster.apiserver.cel.evaluate import Budget
+from muster.cluster.apiserver.cel.evaluate import CostBudget
 from muster.cluster.apiserver.cel.front import CompileError
 from muster.cluster.apiserver.cel.rules import RuleError, Validator, compile_rules
-from muster.cluster.apiserver.cel.values import CelError, CostLimitError, sentence
+from muster.cluster.apiserver.cel.values import CelError, CostLimitError, make_sentence
 
 __all__ = [
     "DEVICE_VARIABLES",
-    "Budget",
     "CelError",
     "CompileError",
     "Condition",
     "ConditionError",
+    "CostBudget",
     "CostLimitError",
     "RuleError",
     "Validator",
@@ -32,6 +32,6 @@ __all__ = [
     "compile_condition",
     "compile_rules",
     "device_matches",
+    "make_sentence",
     "problem_of",
-    "sentence",
 ]

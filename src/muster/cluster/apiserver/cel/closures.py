@@ -18,7 +18,7 @@ from muster.cluster.apiserver.cel.values import (
     CostLimitError,
     Optional,
     equals,
-    extent,
+    measure_extent,
     no_such_overload,
     type_name,
 )
@@ -41,7 +41,7 @@ def charge(frame: Frame, units: int) -> None:
         raise CostLimitError
 
 
-def selection(operand: Run, name: str) -> Run:
+def make_selection(operand: Run, name: str) -> Run:
     """Return the closure of `operand.name`."""
 
     def run(frame: Frame) -> Any:
@@ -55,7 +55,7 @@ def selection(operand: Run, name: str) -> Run:
 
 
 def member_of(slot: int, name: str) -> Run:
-    """Return the closure of `variable.name`, the most frequent node, which saves a call compared with `selection`."""
+    """Return the closure of `variable.name`, the most frequent node, which saves a call beside `make_selection`."""
 
     def run(frame: Frame) -> Any:
         value = frame[slot]
@@ -67,7 +67,7 @@ def member_of(slot: int, name: str) -> Run:
     return run
 
 
-def presence(operand: Run, name: str) -> Run:
+def make_presence_test(operand: Run, name: str) -> Run:
     """Return the closure of `has(operand.name)`."""
 
     def run(frame: Frame) -> bool:
@@ -86,7 +86,7 @@ def optional_selection(operand: Run, name: str) -> Run:
     return lambda frame: operators.optional_select(operand(frame), name)
 
 
-def adapted(operand: Run, adapt: Callable[[Any], Any] | None) -> Run:
+def make_adapter(operand: Run, adapt: Callable[[Any], Any] | None) -> Run:
     """Return the closure that converts the JSON value of the operand to a CEL value."""
     if adapt is None:
         return operand
@@ -100,7 +100,7 @@ def adapted(operand: Run, adapt: Callable[[Any], Any] | None) -> Run:
     return run
 
 
-def junction(left: Run, right: Run, *, decided: bool, name: str) -> Run:
+def make_junction(left: Run, right: Run, *, decided: bool, name: str) -> Run:
     """Return the closure of `&&` (decided by false) or `||` (decided by true).
 
     The closure raises the error of one side only if the other side does not decide.
@@ -124,7 +124,7 @@ def junction(left: Run, right: Run, *, decided: bool, name: str) -> Run:
     return run
 
 
-def conditional(test: Run, then: Run, otherwise: Run) -> Run:
+def make_conditional(test: Run, then: Run, otherwise: Run) -> Run:
     """Return the closure of `test ? then : otherwise`."""
 
     def run(frame: Frame) -> Any:
@@ -150,17 +150,17 @@ def not_strictly_false(operand: Run) -> Run:
     return run
 
 
-def unary(operator: Callable[[Any], Any], operand: Run) -> Run:
+def make_unary(operator: Callable[[Any], Any], operand: Run) -> Run:
     """Return the closure of an operator with one operand."""
     return lambda frame: operator(operand(frame))
 
 
-def binary(operator: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
+def make_binary(operator: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
     """Return the closure of an operator with two operands."""
     return lambda frame: operator(left(frame), right(frame))
 
 
-def sized(operator: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
+def make_sized_binary(operator: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
     """Return the closure of an operator whose cost and result grow with its operands."""
 
     def run(frame: Frame) -> Any:
@@ -172,7 +172,7 @@ def sized(operator: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
     return run
 
 
-def comparison(left: Run, right: Run, same: Callable[[Any, Any], bool], *, equal: bool, repeated: bool) -> Run:
+def make_comparison(left: Run, right: Run, same: Callable[[Any, Any], bool], *, equal: bool, repeated: bool) -> Run:
     """Return the closure of `==` or `!=`.
 
     repeated: whether a loop contains the comparison. Then the comparison also costs by the extent of its left operand.
@@ -183,7 +183,7 @@ def comparison(left: Run, right: Run, same: Callable[[Any, Any], bool], *, equal
         if type(a) is str and type(b) is str:
             return (a == b) is equal
         if type(a) in _SIZED:
-            cost = extent(a) // _PER_UNIT
+            cost = measure_extent(a) // _PER_UNIT
             if repeated:
                 charge(frame, cost)
         return same(a, b) is equal
@@ -191,7 +191,7 @@ def comparison(left: Run, right: Run, same: Callable[[Any, Any], bool], *, equal
     return run
 
 
-def membership(left: Run, right: Run) -> Run:
+def make_membership_test(left: Run, right: Run) -> Run:
     """Return the closure of `item in container`."""
 
     def run(frame: Frame) -> bool:
@@ -200,13 +200,13 @@ def membership(left: Run, right: Run) -> Run:
             if type(item) is str:
                 charge(frame, len(container) // _PER_UNIT)
                 return item in container
-            charge(frame, len(container) * (extent(item) if type(item) in _SIZED else 1) // _PER_UNIT)
+            charge(frame, len(container) * (measure_extent(item) if type(item) in _SIZED else 1) // _PER_UNIT)
         return operators.contains(item, container)
 
     return run
 
 
-def function(name: str, overloads: Sequence[Overload], args: Sequence[Run]) -> Run:
+def make_function_call(name: str, overloads: Sequence[Overload], args: Sequence[Run]) -> Run:
     """Return the closure of a library function, which picks the overload by the types of the arguments."""
     exact = {types: each.run for each in overloads if object not in (types := each.types)}
     loose = [each for each in overloads if object in each.types]
@@ -270,7 +270,7 @@ def _insert(mapping: dict[Any, Any], key: Any, value: Any) -> None:
     mapping[key] = value
 
 
-def appending(added: Run, slot: int) -> Run:
+def make_append_step(added: Run, slot: int) -> Run:
     """Return the loop step that appends to the accumulator list in place. Nothing else refers to this list."""
 
     def run(frame: Frame) -> list[Any]:
@@ -281,7 +281,7 @@ def appending(added: Run, slot: int) -> Run:
     return run
 
 
-def insertion(mapping: Run, key: Run, value: Run) -> Run:
+def make_insert_step(mapping: Run, key: Run, value: Run) -> Run:
     """Return the loop step that adds an entry to the accumulator map in place. Nothing else refers to this map."""
 
     def run(frame: Frame) -> dict[Any, Any]:
@@ -292,7 +292,7 @@ def insertion(mapping: Run, key: Run, value: Run) -> Run:
     return run
 
 
-def binding(slot: int, value: Run, result: Run) -> Run:
+def make_binding(slot: int, value: Run, result: Run) -> Run:
     """Return the closure of `cel.bind(variable, value, result)`."""
 
     def run(frame: Frame) -> Any:
@@ -345,7 +345,7 @@ class Loop(Struct, frozen=True):
             frame[self.first], frame[self.second] = turn
 
 
-def quantification(loop: Loop, predicate: Run, *, decided: bool) -> Run:
+def make_quantifier(loop: Loop, predicate: Run, *, decided: bool) -> Run:
     """Return the closure of `all` (decided by a false) or `exists` (decided by a true).
 
     The closure raises the error of an iteration only if no other iteration decides.
@@ -371,7 +371,7 @@ def quantification(loop: Loop, predicate: Run, *, decided: bool) -> Run:
     return run
 
 
-def folding(loop: Loop, start: Run, condition: Run | None, step: Run, result: Run, slot: int) -> Run:
+def make_fold(loop: Loop, start: Run, condition: Run | None, step: Run, result: Run, slot: int) -> Run:
     """Return the closure of a loop that folds its items into an accumulator while the condition holds.
 
     slot: the slot of the accumulator.
@@ -390,19 +390,19 @@ def folding(loop: Loop, start: Run, condition: Run | None, step: Run, result: Ru
     return run
 
 
-def sameness(shape: Shape) -> Callable[[Any, Any], bool]:
+def make_equality(shape: Shape) -> Callable[[Any, Any], bool]:
     """Return the equality of values of a shape. The equality ignores the order of sets and list-maps."""
     if shape.unordered:
-        return lambda a, b: _same(a, b, shape)
+        return lambda a, b: _is_same(a, b, shape)
     if shape.typed:
         # Each place has one type, so Python's equality is CEL's.
         return lambda a, b: bool(a == b)
     return equals
 
 
-def _same(a: Any, b: Any, shape: Shape) -> bool:
+def _is_same(a: Any, b: Any, shape: Shape) -> bool:
     if type(a) is dict and type(b) is dict:
-        return a.keys() == b.keys() and all(_same(a[key], b[key], shape.member(key)) for key in a)
+        return a.keys() == b.keys() and all(_is_same(a[key], b[key], shape.member(key)) for key in a)
     if type(a) is not list or type(b) is not list or shape.element is None:
         return equals(a, b)
     if len(a) != len(b):
@@ -411,11 +411,11 @@ def _same(a: Any, b: Any, shape: Shape) -> bool:
     if shape.keys:
         others = {key_of(item, shape.keys): item for item in b}
         return len(others) == len(b) and all(
-            (key := key_of(item, shape.keys)) in others and _same(item, others[key], element) for item in a
+            (key := key_of(item, shape.keys)) in others and _is_same(item, others[key], element) for item in a
         )
     if shape.is_set:
         return all(any(equals(x, y) for y in b) for x in a)
-    return all(_same(x, y, element) for x, y in zip(a, b, strict=True))
+    return all(_is_same(x, y, element) for x, y in zip(a, b, strict=True))
 
 
 def key_of(item: Any, keys: Sequence[str]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from muster.cluster.apiserver.cel.evaluate import CALL_LIMIT, Budget, compile_expression
+from muster.cluster.apiserver.cel.evaluate import CALL_LIMIT, CostBudget, compile_expression
 from muster.cluster.apiserver.cel.front import CompileError, check
 from muster.cluster.apiserver.cel.shapes import ANYTHING
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError
@@ -26,16 +26,16 @@ def compile_condition(expression: str, variables: Sequence[str], limit: int = CA
     Raises:
         CompileError: the text is not a valid expression.
     """
-    return _compiled(expression, tuple(variables), limit)
+    return _compile_condition(expression, tuple(variables), limit)
 
 
 @lru_cache(maxsize=1024)
-def _compiled(expression: str, variables: tuple[str, ...], limit: int) -> Condition:
+def _compile_condition(expression: str, variables: tuple[str, ...], limit: int) -> Condition:
     checked, _ = check(expression, dict.fromkeys(variables, "dyn"))
     program = compile_expression(checked, dict.fromkeys(variables, ANYTHING))
 
     def condition(values: Mapping[str, Any]) -> Any:
-        return program(*(values.get(name) for name in variables), budget=Budget(limit))
+        return program(*(values.get(name) for name in variables), budget=CostBudget(limit))
 
     return condition
 

@@ -30,14 +30,16 @@ def device_matches(expression: str, driver: str, device: Device) -> bool:
     A device does not match if the evaluation fails or costs more than `COST_LIMIT`.
     """
     try:
-        value = compile_condition(expression, DEVICE_VARIABLES, COST_LIMIT)({"device": _value(driver, device)})
+        value = compile_condition(expression, DEVICE_VARIABLES, COST_LIMIT)(
+            {"device": _make_device_value(driver, device)}
+        )
     except (CelError, CompileError, CostLimitError):
         return False
     return value is True
 
 
-def _value(driver: str, device: Device) -> dict[str, Any]:
-    attributes = {name: _attribute(one) for name, one in device.attributes.items()}
+def _make_device_value(driver: str, device: Device) -> dict[str, Any]:
+    attributes = {name: _convert_attribute(one) for name, one in device.attributes.items()}
     capacity = {name: parse_quantity(str(one.value)) for name, one in device.capacity.items()}
     return {
         "driver": driver,
@@ -47,7 +49,7 @@ def _value(driver: str, device: Device) -> dict[str, Any]:
     }
 
 
-def _attribute(attribute: DeviceAttribute) -> Any:
+def _convert_attribute(attribute: DeviceAttribute) -> Any:
     if attribute.version is not None:
         return parse_semver(attribute.version)
     for value in (attribute.bool, attribute.int, attribute.string):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from muster.cluster.apiserver.cel import closures, operators
 from muster.cluster.apiserver.cel.closures import Run
-from muster.cluster.apiserver.cel.front import complaint
+from muster.cluster.apiserver.cel.front import make_compile_error
 from muster.cluster.apiserver.cel.library import OVERLOADS
 from muster.cluster.apiserver.cel.operands import CONSTANTS, EXAMPLES, applies
 from muster.cluster.apiserver.cel.shapes import ANYTHING, Shape
@@ -32,7 +32,7 @@ from muster.cluster.apiserver.cel.syntax import (
     MapLiteral,
     Node,
     Select,
-    children,
+    list_children,
 )
 from muster.cluster.apiserver.cel.values import TYPES, CelError, CostLimitError
 
@@ -41,7 +41,7 @@ CALL_LIMIT: Final = 1_000_000
 BUDGET: Final = 10_000_000
 
 
-class Budget:
+class CostBudget:
     """The remaining cost that all expressions for one object share."""
 
     __slots__ = ("left",)
@@ -65,7 +65,7 @@ class Program(Struct, frozen=True):
     shape: Shape
     turns: int
 
-    def __call__(self, *variables: Any, budget: Budget) -> Any:
+    def __call__(self, *variables: Any, budget: CostBudget) -> Any:
         """Evaluate the expression and return its value.
 
         Raises:
@@ -94,7 +94,7 @@ def compile_expression(expression: Expression, variables: Mapping[str, Shape]) -
     scope = {name: _Variable(slot, shape) for slot, (name, shape) in enumerate(variables.items(), start=1)}
     compiler.slots = len(scope)
     run, shape = compiler.compile(expression.root, scope)
-    return Program(run, _weight(expression.root), compiler.slots, shape, compiler.most_iterations)
+    return Program(run, _weigh_node(expression.root), compiler.slots, shape, compiler.most_iterations)
 
 
 class _Variable(NamedTuple):
@@ -112,11 +112,11 @@ class _Part(NamedTuple):
 _Scope: TypeAlias = Mapping[str, _Variable]
 
 
-def _weight(node: Node) -> int:
+def _weigh_node(node: Node) -> int:
     """Return the cost of one run of a node. The loop itself charges the nodes that it repeats."""
     if isinstance(node, Comprehension):
-        return 1 + _weight(node.range) + _weight(node.start) + _weight(node.result)
-    return 1 + sum(_weight(child) for child in children(node))
+        return 1 + _weigh_node(node.range) + _weigh_node(node.start) + _weigh_node(node.result)
+    return 1 + sum(_weigh_node(child) for child in list_children(node))
 
 
 class _Compiler:
@@ -158,12 +158,12 @@ class _Compiler:
         operand, shape = self.compile(node.operand, scope)
         name, member = self._field(node, shape, node.field)
         if node.test_only:
-            return _Part(closures.presence(operand, name))
+            return _Part(closures.make_presence_test(operand, name))
         if isinstance(node.operand, Ident) and node.operand.name in scope:
             run = closures.member_of(scope[node.operand.name].slot, name)
         else:
-            run = closures.selection(operand, name)
-        return _Part(closures.adapted(run, member.adapt), _within(shape, member))
+            run = closures.make_selection(operand, name)
+        return _Part(closures.make_adapter(run, member.adapt), _find_member_shape(shape, member))
 
     def _field(self, node: Node, shape: Shape, spelled: str) -> tuple[str, Shape]:
         """Return the JSON name of a field, and the field's shape."""
@@ -174,9 +174,9 @@ class _Compiler:
         if name in shape.fields:
             return name, shape.fields[name]
         if shape.type in EXAMPLES:
-            raise complaint(self.expression, node, f"type '{shape.type}' does not support field selection")
+            raise make_compile_error(self.expression, node, f"type '{shape.type}' does not support field selection")
         if not shape.open:
-            raise complaint(self.expression, node, f"undefined field '{spelled}'")
+            raise make_compile_error(self.expression, node, f"undefined field '{spelled}'")
         return spelled, ANYTHING
 
     def _call(self, node: Call, scope: _Scope) -> _Part:
@@ -186,26 +186,26 @@ class _Compiler:
         if not applies(node.function, [shape.type for shape in shapes]):
             types = ", ".join(shape.type for shape in shapes)
             message = f"found no matching overload for '{node.function}' applied to '({types})'"
-            raise complaint(self.expression, node, message)
+            raise make_compile_error(self.expression, node, message)
         match node.function, node.args:
             case "_[_]" | "_[?_]" | "_?._", (_, key):
                 return self._access(node, parts[0], key, runs[1])
             case "_?_:_", _:
-                return _Part(closures.conditional(*runs), _common(shapes[1], shapes[2]))
+                return _Part(closures.make_conditional(*runs), _find_common_shape(shapes[1], shapes[2]))
             case "_==_" | "_!=_", _:
-                same = closures.sameness(_equality(*shapes))
+                same = closures.make_equality(_choose_equality(*shapes))
                 equal = node.function == "_==_"
-                return _Part(closures.comparison(runs[0], runs[1], same, equal=equal, repeated=self.loops > 0))
+                return _Part(closures.make_comparison(runs[0], runs[1], same, equal=equal, repeated=self.loops > 0))
             case "_+_", _:
-                return _Part(closures.sized(operators.add, *runs), _common(*shapes))
+                return _Part(closures.make_sized_binary(operators.add, *runs), _find_common_shape(*shapes))
             case name, _ if name in _SPECIAL:
                 return _Part(_SPECIAL[name](*runs))
             case name, (_,) if name in operators.UNARY:
-                return _Part(closures.unary(operators.UNARY[name], *runs))
+                return _Part(closures.make_unary(operators.UNARY[name], *runs))
             case name, (_, _) if name in operators.BINARY:
-                return _Part(closures.binary(operators.BINARY[name], *runs))
+                return _Part(closures.make_binary(operators.BINARY[name], *runs))
             case name, _:
-                return _Part(closures.function(name, OVERLOADS[name], runs))
+                return _Part(closures.make_function_call(name, OVERLOADS[name], runs))
 
     def _access(self, node: Call, container: _Part, key: Node, key_run: Run) -> _Part:
         """Compile `container[key]`, `container[?key]` or `container.?key`."""
@@ -214,11 +214,11 @@ class _Compiler:
             run = closures.optional_selection(container.run, name)
         else:
             member = self._element(container.shape, key)
-            run = closures.binary(operators.BINARY[node.function], container.run, key_run)
-        run = closures.adapted(run, member.adapt)
+            run = closures.make_binary(operators.BINARY[node.function], container.run, key_run)
+        run = closures.make_adapter(run, member.adapt)
         if node.function == "_[_]":
-            return _Part(run, _within(container.shape, member))
-        return _Part(run, _optional(member))
+            return _Part(run, _find_member_shape(container.shape, member))
+        return _Part(run, _make_optional_shape(member))
 
     def _element(self, shape: Shape, key: Node) -> Shape:
         if shape.is_object and isinstance(key, Const) and isinstance(key.value, str):
@@ -229,9 +229,9 @@ class _Compiler:
         parts = [self.compile(each, scope) for each in node.elements]
         element = parts[0].shape if parts else ANYTHING
         for part in parts[1:]:
-            element = _common(element, part.shape)
+            element = _find_common_shape(element, part.shape)
         # The closure of a field access has already adapted the element.
-        shape = Shape(element=_plain(element)) if parts else ANYTHING
+        shape = Shape(element=_make_plain_shape(element)) if parts else ANYTHING
         return _Part(closures.new_list([part.run for part in parts], node.optional), shape)
 
     def _map(self, node: MapLiteral, scope: _Scope) -> _Part:
@@ -252,23 +252,23 @@ class _Compiler:
             # `cel.bind(name, value, result)` expands to a loop without iterations.
             slot = self._slot()
             result = self.compile(node.result, {**scope, node.accumulator: _Variable(slot, start.shape)})
-            return _Part(closures.binding(slot, start.run, result.run), result.shape)
+            return _Part(closures.make_binding(slot, start.run, result.run), result.shape)
         items = self.compile(node.range, scope)
         element = items.shape.element or ANYTHING
         first, second, fold = self._slot(), self._slot(), self._slot()
         keyed = bool(node.second_variable)
         of_keys = keyed or items.shape.schema_type == "object"
-        inner = {**scope, node.variable: _Variable(first, ANYTHING if of_keys else _plain(element))}
+        inner = {**scope, node.variable: _Variable(first, ANYTHING if of_keys else _make_plain_shape(element))}
         if keyed:
-            inner[node.second_variable] = _Variable(second, _plain(element))
-        loop = closures.Loop(items.run, element.adapt, first, second if keyed else None, _weight(node.step))
+            inner[node.second_variable] = _Variable(second, _make_plain_shape(element))
+        loop = closures.Loop(items.run, element.adapt, first, second if keyed else None, _weigh_node(node.step))
         turns = self.turns
         self.loops += 1
         self.turns *= max(items.shape.most, 1)
         self.most_iterations += self.turns
-        if (quantified := _quantifier(node)) is not None:
+        if (quantified := _recognize_quantifier(node)) is not None:
             predicate, decided = quantified
-            part = _Part(closures.quantification(loop, self.compile(predicate, inner).run, decided=decided))
+            part = _Part(closures.make_quantifier(loop, self.compile(predicate, inner).run, decided=decided))
         else:
             inner[node.accumulator] = _Variable(fold, ANYTHING)
             part = self._fold(node, loop, inner, start.run, fold)
@@ -280,60 +280,62 @@ class _Compiler:
         condition = None if _holds_always(node.condition) else self.compile(node.condition, scope).run
         step, shape = self._step(node.step, node.accumulator, scope, slot)
         result = self.compile(node.result, {**scope, node.accumulator: _Variable(slot, shape)})
-        return _Part(closures.folding(loop, start, condition, step, result.run, slot), result.shape)
+        return _Part(closures.make_fold(loop, start, condition, step, result.run, slot), result.shape)
 
     def _step(self, node: Node, accumulator: str, scope: _Scope, slot: int) -> _Part:
         """Compile the step of a loop. A step that appends to a list does it in place: nothing else uses the list."""
         match node:
             case Call(function="_?_:_", args=(test, then, Ident(name=name))) if name == accumulator:
                 run, shape = self._step(then, accumulator, scope, slot)
-                return _Part(closures.conditional(self.compile(test, scope).run, run, lambda frame: frame[slot]), shape)
+                return _Part(
+                    closures.make_conditional(self.compile(test, scope).run, run, lambda frame: frame[slot]), shape
+                )
             case Call(function="_+_", args=(Ident(name=name), ListLiteral() as added)) if name == accumulator:
                 run, shape = self.compile(added, scope)
-                return _Part(closures.appending(run, slot), shape)
+                return _Part(closures.make_append_step(run, slot), shape)
         return self.compile(node, scope)
 
 
 # Calls that need closures of their own: they absorb errors, charge cost or change the accumulator in place.
 _SPECIAL: Mapping[str, Callable[..., Run]] = {
-    "_&&_": partial(closures.junction, decided=False, name="_&&_"),
-    "_||_": partial(closures.junction, decided=True, name="_||_"),
+    "_&&_": partial(closures.make_junction, decided=False, name="_&&_"),
+    "_||_": partial(closures.make_junction, decided=True, name="_||_"),
     "@not_strictly_false": closures.not_strictly_false,
-    "@in": closures.membership,
-    "cel.@mapInsert": closures.insertion,
+    "@in": closures.make_membership_test,
+    "cel.@mapInsert": closures.make_insert_step,
 }
 
 
-def _common(a: Shape, b: Shape) -> Shape:
+def _find_common_shape(a: Shape, b: Shape) -> Shape:
     """Return the known shape of a value that has one of two shapes."""
     if a is b or b is ANYTHING:
         return a
     return b if a is ANYTHING else (a if a == b else ANYTHING)
 
 
-def _optional(shape: Shape) -> Shape:
+def _make_optional_shape(shape: Shape) -> Shape:
     """Return the shape of an optional, which keeps the fields of the value in it but not the value's type."""
     return replace(shape, type="optional", typed=False)
 
 
-def _within(container: Shape, member: Shape) -> Shape:
+def _find_member_shape(container: Shape, member: Shape) -> Shape:
     """Return the shape of a member of a container. A member of an optional container is optional too."""
-    return _optional(member) if container.type == "optional" else member
+    return _make_optional_shape(member) if container.type == "optional" else member
 
 
-def _equality(left: Shape, right: Shape) -> Shape:
+def _choose_equality(left: Shape, right: Shape) -> Shape:
     """Return the shape by which two values are compared. Only the left one decides whether the order matters."""
     if left.unordered:
         return left
-    return ANYTHING if left is ANYTHING or right is ANYTHING else _common(left, right)
+    return ANYTHING if left is ANYTHING or right is ANYTHING else _find_common_shape(left, right)
 
 
-def _plain(shape: Shape) -> Shape:
+def _make_plain_shape(shape: Shape) -> Shape:
     """Return the shape of a value that is already converted from JSON."""
     return replace(shape, adapt=None) if shape.adapt else shape
 
 
-def _quantifier(node: Comprehension) -> tuple[Node, bool] | None:
+def _recognize_quantifier(node: Comprehension) -> tuple[Node, bool] | None:
     """Return the predicate of an `all` or `exists` and the value that decides it, or None for any other loop."""
     match node.step, node.result:
         case (Call(function="_&&_" | "_||_" as name, args=(Ident(name=folded), predicate)), Ident(name=result)) if (

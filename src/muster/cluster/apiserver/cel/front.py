@@ -36,17 +36,17 @@ def check(text: str, variables: Mapping[str, str]) -> tuple[Expression, str]:
     Raises:
         CompileError: the text is not a valid expression.
     """
-    environment = _environment(tuple(variables.items()))
+    environment = _make_environment(tuple(variables.items()))
     try:
         compiled = environment.compile(text)
         return read(text, compiled.serialize()), str(compiled.return_type().name()).lower()
     except (RuntimeError, TypeError, UnicodeError) as error:
-        raise CompileError(_sentence(str(error))) from None
+        raise CompileError(_extract_sentence(str(error))) from None
     except UnsupportedError as error:
         raise CompileError(str(error)) from None
 
 
-def complaint(expression: Expression, node: Node, message: str) -> CompileError:
+def make_compile_error(expression: Expression, node: Node, message: str) -> CompileError:
     """Return the error that points at a node of an expression, formatted as the library formats its errors."""
     offset = expression.positions.get(node.id, 0)
     before = expression.text[:offset]
@@ -55,7 +55,7 @@ def complaint(expression: Expression, node: Node, message: str) -> CompileError:
     return CompileError(f"ERROR: <input>:{line}:{column + 1}: {message}\n | {shown}\n | {'.' * column}^")
 
 
-def _sentence(error: str) -> str:
+def _extract_sentence(error: str) -> str:
     if error.startswith("compile():"):
         return "ERROR: <input>:1:1: Syntax error: the text is not valid Unicode"
     match = _FRAME.match(error)
@@ -64,7 +64,7 @@ def _sentence(error: str) -> str:
 
 # Users choose the types of variables, so the cache is bounded.
 @lru_cache(maxsize=64)
-def _environment(variables: tuple[tuple[str, str], ...]) -> Any:
+def _make_environment(variables: tuple[tuple[str, str], ...]) -> Any:
     from cel_expr_python import cel
 
     config = {
@@ -73,38 +73,38 @@ def _environment(variables: tuple[tuple[str, str], ...]) -> Any:
         # The library does not accept more overloads of its own functions, so Muster declares these functions in full.
         "stdlib": {"exclude_functions": [{"name": name} for name in OURS]},
         "functions": _FUNCTIONS,
-        "variables": [{"name": name, **_type(type_)} for name, type_ in variables],
+        "variables": [{"name": name, **_convert_type(type_)} for name, type_ in variables],
     }
     return cel.NewEnv(config=cel.NewEnvConfigFromYaml(json.dumps(config)))
 
 
-def _declared(functions: Mapping[str, Sequence[Overload]]) -> list[Mapping[str, Any]]:
+def _make_declarations(functions: Mapping[str, Sequence[Overload]]) -> list[Mapping[str, Any]]:
     """Return the declarations of the functions that the library does not declare itself."""
     ours = {name: [each for each in overloads if not each.standard] for name, overloads in functions.items()}
     return [
-        {"name": name, "overloads": [_overload(name, each) for each in overloads]}
+        {"name": name, "overloads": [_declare_overload(name, each) for each in overloads]}
         for name, overloads in ours.items()
         if overloads
     ]
 
 
-def _overload(name: str, overload: Overload) -> Mapping[str, Any]:
-    types = [_type(parameter) for parameter in overload.parameters]
+def _declare_overload(name: str, overload: Overload) -> Mapping[str, Any]:
+    types = [_convert_type(parameter) for parameter in overload.parameters]
     target = {"target": types.pop(0)} if overload.is_member else {}
     key = f"{name}({', '.join(overload.parameters)})"
-    return {"id": key, **target, "args": types, "return": _type(overload.result)}
+    return {"id": key, **target, "args": types, "return": _convert_type(overload.result)}
 
 
-def _type(name: str) -> Mapping[str, Any]:
+def _convert_type(name: str) -> Mapping[str, Any]:
     """Convert a type such as `map<string, list<int>>` to the form of the library's configuration."""
     head, _, rest = name.partition("<")
     if not rest:
         parameters = _DEFAULTS.get(head, ())
     else:  # every declared map has string keys
         parameters = ("string", rest.removeprefix("string, ")[:-1]) if head == "map" else (rest[:-1],)
-    return {"type_name": _NAMES.get(head, head), "params": [_type(each) for each in parameters]}
+    return {"type_name": _NAMES.get(head, head), "params": [_convert_type(each) for each in parameters]}
 
 
 _NAMES = {"optional": "optional_type", "null": "null_type"}
 _DEFAULTS: Mapping[str, tuple[str, ...]] = {"list": ("dyn",), "map": ("string", "dyn"), "optional": ("dyn",)}
-_FUNCTIONS = _declared(OVERLOADS)
+_FUNCTIONS = _make_declarations(OVERLOADS)

@@ -19,8 +19,8 @@ from muster.cluster.apiserver.cel.values import (
     UInt,
     equals,
     int_of,
+    is_less,
     is_number,
-    less,
     no_such_overload,
     type_name,
     uint_of,
@@ -90,7 +90,7 @@ def subtract(a: Any, b: Any) -> Any:
     raise no_such_overload("_-_", a, b)
 
 
-def _arithmetic(
+def _make_arithmetic(
     name: str, integers: Callable[[int, int], int], doubles: Callable[[float, float], float] | None
 ) -> Callable[[Any, Any], Any]:
     def operator(a: Any, b: Any) -> Any:
@@ -107,19 +107,19 @@ def _arithmetic(
     return operator
 
 
-def _quotient(a: int, b: int) -> int:
+def _divide_towards_zero(a: int, b: int) -> int:
     """Return `a / b`, rounded towards zero."""
     if b == 0:
         raise CelError("division by zero")
     return a // b if (a >= 0) == (b >= 0) else -(-a // b)
 
 
-def _remainder(a: int, b: int) -> int:
+def _compute_remainder(a: int, b: int) -> int:
     if b == 0:
         raise CelError("modulus by zero")
     if a == INT_MIN and b == -1:
         raise CelError("integer overflow")
-    return a - b * _quotient(a, b)
+    return a - b * _divide_towards_zero(a, b)
 
 
 def _double_quotient(a: float, b: float) -> float:
@@ -170,13 +170,13 @@ def index(container: Any, key: Any) -> Any:
         except KeyError:
             raise CelError(f"no such key: {key}") from None
     if type(container) is list:
-        return container[position(container, key)]
+        return container[require_position(container, key)]
     if type(container) is Optional:
         return optional_index(container, key)
     raise no_such_overload("_[_]", container, key)
 
 
-def position(items: list[Any], key: Any) -> int:
+def require_position(items: list[Any], key: Any) -> int:
     """Return a CEL index as an index of the list.
 
     Raises:
@@ -225,26 +225,26 @@ def select(container: Any, name: str) -> Any:
     raise CelError(f"no such overload: select of {name} on {type_name(container)}")
 
 
-def size(value: Any) -> int:
+def measure_size(value: Any) -> int:
     """Return `size(value)`."""
     if type(value) in (str, bytes, list, dict):
         return len(value)
     raise no_such_overload("size", value)
 
 
-UNARY: dict[str, Callable[[Any], Any]] = {"!_": invert, "-_": negate, "size": size}
+UNARY: dict[str, Callable[[Any], Any]] = {"!_": invert, "-_": negate, "size": measure_size}
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "_==_": equals,
     "_!=_": lambda a, b: not equals(a, b),
-    "_<_": less,
-    "_>_": lambda a, b: less(b, a),
-    "_<=_": lambda a, b: less(a, b) or (a == b),
-    "_>=_": lambda a, b: less(b, a) or (a == b),
+    "_<_": is_less,
+    "_>_": lambda a, b: is_less(b, a),
+    "_<=_": lambda a, b: is_less(a, b) or (a == b),
+    "_>=_": lambda a, b: is_less(b, a) or (a == b),
     "_+_": add,
     "_-_": subtract,
-    "_*_": _arithmetic("_*_", lambda a, b: a * b, lambda a, b: a * b),
-    "_/_": _arithmetic("_/_", _quotient, _double_quotient),
-    "_%_": _arithmetic("_%_", _remainder, None),
+    "_*_": _make_arithmetic("_*_", lambda a, b: a * b, lambda a, b: a * b),
+    "_/_": _make_arithmetic("_/_", _divide_towards_zero, _double_quotient),
+    "_%_": _make_arithmetic("_%_", _compute_remainder, None),
     "_[_]": index,
     "_[?_]": optional_index,
     "_?._": optional_select,

@@ -19,11 +19,11 @@ from msgspec import Struct
 from muster.api.status import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, FieldError
 from muster.api.validation.server.structuralschema import RULES
 from muster.cluster.apiserver.cel.closures import key_of
-from muster.cluster.apiserver.cel.evaluate import Budget, Program, compile_expression
+from muster.cluster.apiserver.cel.evaluate import CostBudget, Program, compile_expression
 from muster.cluster.apiserver.cel.front import CompileError, check
 from muster.cluster.apiserver.cel.shapes import ANYTHING, Shape, shape_of
-from muster.cluster.apiserver.cel.syntax import mentions
-from muster.cluster.apiserver.cel.values import NONE, CelError, CostLimitError, Optional, sentence
+from muster.cluster.apiserver.cel.syntax import is_mentioned
+from muster.cluster.apiserver.cel.values import NONE, CelError, CostLimitError, Optional, make_sentence
 from muster.cluster.apiserver.schema.walk import Schema
 
 _REASONS = {
@@ -66,7 +66,7 @@ def compile_rules(schema: Schema) -> Validator | None:
         return None
 
     def validate(new: Any, old: Any) -> list[FieldError]:
-        walk = _Walk([], Budget())
+        walk = _Walk([], CostBudget())
         with suppress(_StoppedError):  # the rule added the reason to the errors before it stopped the walk
             node(new, old, None, walk)
         return walk.errors
@@ -80,7 +80,7 @@ class _StoppedError(Exception):
 
 class _Walk(Struct, frozen=True):
     errors: list[FieldError]
-    budget: Budget
+    budget: CostBudget
 
 
 _Path: TypeAlias = "tuple[_Path, str] | None"  # a linked list whose steps are spelled as in messages: `.spec`, `[0]`
@@ -160,7 +160,7 @@ class _Rule(Struct, frozen=True):
         if self.message_program is not None:
             # If the message expression fails, the error falls back to the fixed message or the text of the rule.
             with suppress(CelError):
-                if text := sentence(self.message_program(*variables, budget=walk.budget)):
+                if text := make_sentence(self.message_program(*variables, budget=walk.budget)):
                     return text
         return self.message or f"failed rule: {self.text}"
 
@@ -202,8 +202,8 @@ class _Place(Struct, frozen=True):
 
 def _compile(schema: Schema, shape: Shape, place: _Place) -> _Check | None:
     """Return the check of a value by the rules of its schema and of all schemas below; None if there are no rules."""
-    rules = tuple(_rules(schema, shape, place))
-    inner = _contents(schema, shape, place)
+    rules = tuple(_yield_rules(schema, shape, place))
+    inner = _make_contents_check(schema, shape, place)
     if not rules and inner is None:
         return None
 
@@ -218,16 +218,18 @@ def _compile(schema: Schema, shape: Shape, place: _Place) -> _Check | None:
     return run
 
 
-def _contents(schema: Schema, shape: Shape, place: _Place) -> _Check | None:
+def _make_contents_check(schema: Schema, shape: Shape, place: _Place) -> _Check | None:
     if "items" in schema and shape.element is not None:
         below = place.below("items", correlated=bool(shape.keys), count=schema.get("maxItems", 1))
         check_item = _compile(schema["items"], shape.element, below)
-        return check_item and (_keyed_items(check_item, shape.keys) if below.correlated else _items(check_item))
+        return check_item and (
+            _keyed_items(check_item, shape.keys) if below.correlated else _make_items_check(check_item)
+        )
     others = schema.get("additionalProperties")
     if isinstance(others, Mapping) and shape.element is not None:
         below = place.below("additionalProperties", count=schema.get("maxProperties", 1))
         check_value = _compile(others, shape.element, below)
-        return check_value and _values(check_value)
+        return check_value and _make_values_check(check_value)
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     checks = []
     for name, member in properties.items():
@@ -235,10 +237,10 @@ def _contents(schema: Schema, shape: Shape, place: _Place) -> _Check | None:
         check_member = _compile(member, shape_of_member, place.below(f"properties[{name}]"))
         if check_member is not None:
             checks.append((name, f".{name}", check_member))
-    return _members(checks) if checks else None
+    return _make_members_check(checks) if checks else None
 
 
-def _members(checks: Sequence[tuple[str, str, _Check]]) -> _Check:
+def _make_members_check(checks: Sequence[tuple[str, str, _Check]]) -> _Check:
     def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
         if not isinstance(new, dict):
             return
@@ -250,7 +252,7 @@ def _members(checks: Sequence[tuple[str, str, _Check]]) -> _Check:
     return run
 
 
-def _values(check_value: _Check) -> _Check:
+def _make_values_check(check_value: _Check) -> _Check:
     def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
         if not isinstance(new, dict):
             return
@@ -272,7 +274,7 @@ def _keyed_items(check_item: _Check, keys: Sequence[str]) -> _Check:
     return run
 
 
-def _items(check_item: _Check) -> _Check:
+def _make_items_check(check_item: _Check) -> _Check:
     """Return the check of a list whose items have no keys, so that no item can be matched with its old value."""
 
     def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
@@ -287,13 +289,13 @@ def _items(check_item: _Check) -> _Check:
     return run
 
 
-def _rules(schema: Schema, shape: Shape, place: _Place) -> Iterator[_Rule]:
+def _yield_rules(schema: Schema, shape: Shape, place: _Place) -> Iterator[_Rule]:
     for index, text in enumerate(schema.get(RULES) or ()):
         here = place.below(f"{RULES}[{index}]")
         if not str(text.get("rule", "")).strip():
             continue  # the validation of the schema reports the empty rule
         try:
-            rule = _rule(text, shape, correlated=place.correlated)
+            rule = _make_rule(text, shape, correlated=place.correlated)
         except _UnsoundError as error:
             here.complain(error.field, INVALID, error.value, str(error))
             continue
@@ -319,17 +321,17 @@ class _UnsoundError(ValueError):
         self.value = value
 
 
-def _rule(rule: Mapping[str, Any], shape: Shape, *, correlated: bool) -> _Rule:
+def _make_rule(rule: Mapping[str, Any], shape: Shape, *, correlated: bool) -> _Rule:
     text = str(rule.get("rule", "")).strip()
     optional_old = bool(rule.get("optionalOldSelf"))
     old = Shape(type="optional") if optional_old else shape
     shapes = {"self": shape, "oldSelf": old}
-    program, uses_old = _program("rule", text, shapes, "bool")
+    program, uses_old = _compile_program("rule", text, shapes, "bool")
     if uses_old and not correlated:
         detail = "oldSelf cannot be used on the uncorrelatable portion of the schema"
         raise _UnsoundError("rule", text, detail)
     message_text = str(rule.get("messageExpression", "")).strip()
-    message_program = _program("messageExpression", message_text, shapes, "string")[0] if message_text else None
+    message_program = _compile_program("messageExpression", message_text, shapes, "string")[0] if message_text else None
     return _Rule(
         program=program,
         text=text,
@@ -338,12 +340,12 @@ def _rule(rule: Mapping[str, Any], shape: Shape, *, correlated: bool) -> _Rule:
         optional_old=optional_old,
         message=str(rule.get("message", "")).strip(),
         message_program=message_program,
-        field_path=_steps(str(rule.get("fieldPath", "")), shape),
+        field_path=_convert_field_path(str(rule.get("fieldPath", "")), shape),
         error_type=_REASONS.get(str(rule.get("reason", "")), INVALID),
     )
 
 
-def _program(field: str, text: str, shapes: Mapping[str, Shape], result: str) -> tuple[Program, bool]:
+def _compile_program(field: str, text: str, shapes: Mapping[str, Shape], result: str) -> tuple[Program, bool]:
     try:
         expression, type_ = check(text, {name: shape.type for name, shape in shapes.items()})
         program = compile_expression(expression, shapes)
@@ -354,10 +356,10 @@ def _program(field: str, text: str, shapes: Mapping[str, Shape], result: str) ->
     if type_ not in (result, "dyn"):
         what = "cel expression" if field == "rule" else field
         raise _UnsoundError(field, text, f"compilation failed: {what} must evaluate to a {result}")
-    return program, mentions(expression.root, "oldSelf")
+    return program, is_mentioned(expression.root, "oldSelf")
 
 
-def _steps(path: str, shape: Shape) -> str:
+def _convert_field_path(path: str, shape: Shape) -> str:
     """Convert a `fieldPath` (`.spec['my-field']`) to the spelling of messages.
 
     Raises:

@@ -88,14 +88,14 @@ def shape_of(schema: Schema, *, root: bool = False) -> Shape:
     type_ = type_of(schema)
     match type_:
         case "object":
-            return _object(schema, root=root or bool(schema.get(EMBEDDED)))
+            return _make_object_shape(schema, root=root or bool(schema.get(EMBEDDED)))
         case "array":
             return _list(schema)
         case _ if schema.get("nullable"):
-            adapt = _scalar(schema, type_)[1]
+            adapt = _find_scalar(schema, type_)[1]
             return Shape(schema_type=type_, adapt=adapt and _unless_null(adapt), typed=bool(type_))
         case _:
-            cel_type, adapt = _scalar(schema, type_)
+            cel_type, adapt = _find_scalar(schema, type_)
             return Shape(type=cel_type, schema_type=type_, adapt=adapt, open=not type_, typed=bool(type_))
 
 
@@ -107,7 +107,7 @@ def escape_field(name: str) -> str | None:
     return result if _IDENTIFIER.fullmatch(result) else None
 
 
-def _object(schema: Schema, *, root: bool) -> Shape:
+def _make_object_shape(schema: Schema, *, root: bool) -> Shape:
     others = schema.get("additionalProperties")
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     if isinstance(others, Mapping) and not properties:
@@ -154,18 +154,18 @@ def _list(schema: Schema) -> Shape:
     )
 
 
-def _scalar(schema: Schema, type_: str) -> tuple[str, Callable[[Any], Any] | None]:
+def _find_scalar(schema: Schema, type_: str) -> tuple[str, Callable[[Any], Any] | None]:
     match type_, schema.get("format"):
         case "string", "byte":
-            return "bytes", _bytes
+            return "bytes", _decode_bytes
         case "string", "date-time" | "micro-time" | "datetime" | "date":
-            return "timestamp", timestamp
+            return "timestamp", parse_timestamp
         case "string", "duration":
-            return "duration", duration
+            return "duration", parse_duration
         case "string", _:
             return "string", None
         case "integer", _:
-            return "int", _int
+            return "int", _convert_int
         case "number", _:
             return "double", float
         case "boolean", _:
@@ -174,7 +174,7 @@ def _scalar(schema: Schema, type_: str) -> tuple[str, Callable[[Any], Any] | Non
             return "dyn", None
 
 
-def _int(value: Any) -> Any:
+def _convert_int(value: Any) -> Any:
     return value if type(value) is int else int(value)
 
 
@@ -182,14 +182,14 @@ def _unless_null(adapt: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else adapt(value)
 
 
-def _bytes(text: str) -> bytes:
+def _decode_bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text)
     except (ValueError, binascii.Error) as error:
         raise CelError(f"invalid base64: {error}") from None
 
 
-def timestamp(text: str) -> Timestamp:
+def parse_timestamp(text: str) -> Timestamp:
     """Parse an RFC 3339 time, or a date as its first instant.
 
     Raises:
@@ -206,7 +206,7 @@ def timestamp(text: str) -> Timestamp:
     return Timestamp((since.days * 86400 + since.seconds) * 10**9 + int(fraction[:9].ljust(9, "0")))
 
 
-def duration(text: str) -> Duration:
+def parse_duration(text: str) -> Duration:
     """Parse a duration in Go's notation.
 
     Raises:

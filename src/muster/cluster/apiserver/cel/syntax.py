@@ -100,7 +100,7 @@ class Expression(Struct, frozen=True):
     positions: Mapping[int, int]
 
 
-def children(node: Node) -> Iterator[Node]:
+def list_children(node: Node) -> Iterator[Node]:
     """Yield the direct children of a node."""
     match node:
         case Select():
@@ -117,9 +117,11 @@ def children(node: Node) -> Iterator[Node]:
             yield from (node.range, node.start, node.condition, node.step, node.result)
 
 
-def mentions(node: Node, name: str) -> bool:
+def is_mentioned(node: Node, name: str) -> bool:
     """Return whether a variable occurs in an expression."""
-    return (isinstance(node, Ident) and node.name == name) or any(mentions(child, name) for child in children(node))
+    return (isinstance(node, Ident) and node.name == name) or any(
+        is_mentioned(child, name) for child in list_children(node)
+    )
 
 
 def read(text: str, serialized: bytes) -> Expression:
@@ -128,45 +130,45 @@ def read(text: str, serialized: bytes) -> Expression:
     Raises:
         UnsupportedError: the expression constructs a message.
     """
-    checked = _message(_message(serialized)[2][-1])
-    source = _message(checked[5][-1]) if 5 in checked else {}
-    positions = [_message(entry) for entry in source.get(4, ())]
-    return Expression(text, _node(checked[4][-1]), {_int(p, 1): _int(p, 2) for p in positions})
+    checked = _read_message(_read_message(serialized)[2][-1])
+    source = _read_message(checked[5][-1]) if 5 in checked else {}
+    positions = [_read_message(entry) for entry in source.get(4, ())]
+    return Expression(text, _read_node(checked[4][-1]), {_read_int(p, 1): _read_int(p, 2) for p in positions})
 
 
 _Fields: TypeAlias = dict[int, list[Any]]
 
 
-def _message(data: bytes) -> _Fields:
+def _read_message(data: bytes) -> _Fields:
     values_by_number: _Fields = {}
-    for number, _, value in wireformat.fields(data):
+    for number, _, value in wireformat.read_fields(data):
         values_by_number.setdefault(number, []).append(value)
     return values_by_number
 
 
-def _int(fields: _Fields, number: int) -> int:
+def _read_int(fields: _Fields, number: int) -> int:
     return to_signed(fields[number][-1]) if number in fields else 0
 
 
-def _text(fields: _Fields, number: int) -> str:
+def _read_text(fields: _Fields, number: int) -> str:
     return bytes(fields[number][-1]).decode() if number in fields else ""
 
 
-def _node(data: bytes) -> Node:
-    fields = _message(data)
-    id_ = _int(fields, 2)
+def _read_node(data: bytes) -> Node:
+    fields = _read_message(data)
+    id_ = _read_int(fields, 2)
     kind = next(number for number in fields if number != 2)
     return _NODES[kind](id_, fields[kind][-1])
 
 
-def _const(id_: int, data: bytes) -> Node:
-    [(kind, [value])] = _message(data).items()
+def _read_const(id_: int, data: bytes) -> Node:
+    [(kind, [value])] = _read_message(data).items()
     return Const(id_, _CONSTANTS[kind](value))
 
 
-def _nanos(data: bytes) -> int:
-    fields = _message(data)
-    return _int(fields, 1) * 10**9 + _int(fields, 2)
+def _read_nanos(data: bytes) -> int:
+    fields = _read_message(data)
+    return _read_int(fields, 1) * 10**9 + _read_int(fields, 2)
 
 
 _CONSTANTS: dict[int, Callable[[Any], Any]] = {
@@ -177,53 +179,55 @@ _CONSTANTS: dict[int, Callable[[Any], Any]] = {
     5: lambda value: struct.unpack("<d", value)[0],
     6: lambda value: value.decode(),
     7: bytes,
-    8: lambda value: Duration(_nanos(value)),
-    9: lambda value: Timestamp(_nanos(value)),
+    8: lambda value: Duration(_read_nanos(value)),
+    9: lambda value: Timestamp(_read_nanos(value)),
 }
 
 
-def _ident(id_: int, data: bytes) -> Node:
-    return Ident(id_, _text(_message(data), 1).removeprefix("."))
+def _read_ident(id_: int, data: bytes) -> Node:
+    return Ident(id_, _read_text(_read_message(data), 1).removeprefix("."))
 
 
 def _select(id_: int, data: bytes) -> Node:
-    fields = _message(data)
-    return Select(id_, _node(fields[1][-1]), _text(fields, 2), bool(_int(fields, 3)))
+    fields = _read_message(data)
+    return Select(id_, _read_node(fields[1][-1]), _read_text(fields, 2), bool(_read_int(fields, 3)))
 
 
 def _call(id_: int, data: bytes) -> Node:
-    fields = _message(data)
+    fields = _read_message(data)
     args = (*fields.get(1, ()), *fields.get(3, ()))
-    return Call(id_, _text(fields, 2), tuple(_node(arg) for arg in args))
+    return Call(id_, _read_text(fields, 2), tuple(_read_node(arg) for arg in args))
 
 
 def _list(id_: int, data: bytes) -> Node:
-    fields = _message(data)
+    fields = _read_message(data)
     packed = b"".join(value if isinstance(value, bytes) else bytes([value]) for value in fields.get(2, ()))
-    return ListLiteral(id_, tuple(_node(each) for each in fields.get(1, ())), frozenset(wireformat.numbers(packed)))
+    return ListLiteral(
+        id_, tuple(_read_node(each) for each in fields.get(1, ())), frozenset(wireformat.read_numbers(packed))
+    )
 
 
 def _map(id_: int, data: bytes) -> Node:
-    fields = _message(data)
+    fields = _read_message(data)
     if 1 in fields:
-        raise UnsupportedError(f"messages such as {_text(fields, 1)} cannot be made here")
-    entries = [_message(entry) for entry in fields.get(2, ())]
-    return MapLiteral(id_, tuple((_node(e[3][-1]), _node(e[4][-1]), bool(_int(e, 5))) for e in entries))
+        raise UnsupportedError(f"messages such as {_read_text(fields, 1)} cannot be made here")
+    entries = [_read_message(entry) for entry in fields.get(2, ())]
+    return MapLiteral(id_, tuple((_read_node(e[3][-1]), _read_node(e[4][-1]), bool(_read_int(e, 5))) for e in entries))
 
 
-def _comprehension(id_: int, data: bytes) -> Node:
-    fields = _message(data)
-    range_, start, condition, step, result = (_node(fields[number][-1]) for number in (2, 4, 5, 6, 7))
-    first, second, accumulator = (_text(fields, number) for number in (1, 8, 3))
+def _read_comprehension(id_: int, data: bytes) -> Node:
+    fields = _read_message(data)
+    range_, start, condition, step, result = (_read_node(fields[number][-1]) for number in (2, 4, 5, 6, 7))
+    first, second, accumulator = (_read_text(fields, number) for number in (1, 8, 3))
     return Comprehension(id_, first, second, range_, accumulator, start, condition, step, result)
 
 
 _NODES: dict[int, Callable[[int, bytes], Node]] = {
-    3: _const,
-    4: _ident,
+    3: _read_const,
+    4: _read_ident,
     5: _select,
     6: _call,
     7: _list,
     8: _map,
-    9: _comprehension,
+    9: _read_comprehension,
 }

@@ -86,7 +86,7 @@ _MOST_EXTENT = 1_572_864  # the most bytes that a stored document has
 TYPES: Final = {name: TypeValue(name) for name in _TYPE_NAMES.values()}
 
 
-def sentence(value: Any) -> str:
+def make_sentence(value: Any) -> str:
     """Return the message that a message expression gave, or "" if it is no text of one line and at most 5 KiB.
 
     The rule is upstream's.
@@ -106,7 +106,7 @@ def is_number(value: Any) -> bool:
     return type(value) in _NUMBERS
 
 
-def extent(value: Any) -> int:
+def measure_extent(value: Any) -> int:
     """Return how many characters and elements a value has, at any depth.
 
     A short expression can nest one list in others many times, and so make a value that is too large to walk.
@@ -130,23 +130,23 @@ def extent(value: Any) -> int:
 
 def equals(a: Any, b: Any) -> bool:
     """Return CEL's `a == b`. Values of different types differ, except numbers, which are compared by value."""
-    return bool(a == b) and alike(a, b)
+    return bool(a == b) and is_alike(a, b)
 
 
-def alike(a: Any, b: Any) -> bool:
+def is_alike(a: Any, b: Any) -> bool:
     """Return whether two values that are equal in Python are equal in CEL too: a bool equals no number, at any depth.
 
     a, b: values for which Python's `a == b` holds.
     """
     kind, other = type(a), type(b)
     if kind is dict:
-        return all(alike(value, b[key]) for key, value in a.items())
+        return all(is_alike(value, b[key]) for key, value in a.items())
     if kind is list:
-        return all(alike(x, y) for x, y in zip(a, b, strict=True))
+        return all(is_alike(x, y) for x, y in zip(a, b, strict=True))
     return kind is other or (kind in _NUMBERS and other in _NUMBERS)
 
 
-def less(a: Any, b: Any) -> bool:
+def is_less(a: Any, b: Any) -> bool:
     """Return CEL's `a < b`.
 
     Raises:
@@ -183,7 +183,7 @@ def uint_of(value: int) -> UInt:
     raise CelError("unsigned integer overflow")
 
 
-def whole(value: float) -> int:
+def truncate_double(value: float) -> int:
     """Return the double without its fraction.
 
     Raises:

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from muster.api.server.apiextensions import CustomResourceColumnDefinition
-from muster.cluster.apiserver.custom.jsonpath import Find, JsonPathError, compile_path, first
-from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, age
+from muster.cluster.apiserver.custom.jsonpath import Find, JsonPathError, compile_path, find_first
+from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, format_age
 
 _Cell = str | int | float | bool | None
 
@@ -18,16 +18,18 @@ _AGE = CustomResourceColumnDefinition(
 
 def make_printer(columns: Sequence[CustomResourceColumnDefinition]) -> Printer:
     """Return the printer of the objects of a version."""
-    compiled = [(column, _find(column.json_path), _CELLS.get(column.type, _text)) for column in columns or (_AGE,)]
+    compiled = [
+        (column, _find(column.json_path), _CELLS.get(column.type, _render_text)) for column in columns or (_AGE,)
+    ]
 
     def cells(document: Any, now: datetime) -> Cells:
         name = (document.get("metadata") or {}).get("name", "")
-        return [name, *(cell(first(find, document), now) for _, find, cell in compiled)]
+        return [name, *(cell(find_first(find, document), now) for _, find, cell in compiled)]
 
-    return Printer((NAME, *(_column(column) for column, _, _ in compiled)), cells)
+    return Printer((NAME, *(_make_column(column) for column, _, _ in compiled)), cells)
 
 
-def _column(column: CustomResourceColumnDefinition) -> Column:
+def _make_column(column: CustomResourceColumnDefinition) -> Column:
     return Column(
         name=column.name,
         type=column.type,
@@ -44,37 +46,37 @@ def _find(path: str) -> Find:
         return lambda _: iter(())  # as in upstream, a column with an invalid path is empty
 
 
-def _text(value: Any, _now: datetime) -> _Cell:
+def _render_text(value: Any, _now: datetime) -> _Cell:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _integer(value: Any, _now: datetime) -> _Cell:
+def _render_integer(value: Any, _now: datetime) -> _Cell:
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _number(value: Any, _now: datetime) -> _Cell:
+def _render_number(value: Any, _now: datetime) -> _Cell:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _boolean(value: Any, _now: datetime) -> _Cell:
+def _render_boolean(value: Any, _now: datetime) -> _Cell:
     return value if isinstance(value, bool) else None
 
 
-def _date(value: Any, now: datetime) -> _Cell:
+def _render_date(value: Any, now: datetime) -> _Cell:
     if not isinstance(value, str):
         return None
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
         return "<invalid>"
-    return age(moment, now) if moment.tzinfo is not None else "<invalid>"
+    return format_age(moment, now) if moment.tzinfo is not None else "<invalid>"
 
 
 _CELLS: dict[str, Callable[[Any, datetime], _Cell]] = {
-    "integer": _integer,
-    "number": _number,
-    "boolean": _boolean,
-    "date": _date,
+    "integer": _render_integer,
+    "number": _render_number,
+    "boolean": _render_boolean,
+    "date": _render_date,
 }

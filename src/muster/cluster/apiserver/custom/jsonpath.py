@@ -62,7 +62,7 @@ def compile_path(text: str) -> Find:
     return find
 
 
-def first(find: Find, value: Any) -> Any:
+def find_first(find: Find, value: Any) -> Any:
     """Return the first matching value, or None."""
     return next(find(value), None)
 
@@ -72,7 +72,7 @@ def simple_names(path: str) -> tuple[str, ...]:
     return tuple(path.removeprefix(".").split("."))
 
 
-def at(value: Any, names: tuple[str, ...]) -> Any:
+def get_nested(value: Any, names: tuple[str, ...]) -> Any:
     """Return the value at nested names, or None if there is none."""
     for name in names:
         if not isinstance(value, dict):
@@ -84,11 +84,11 @@ def at(value: Any, names: tuple[str, ...]) -> Any:
 def _follow(value: Any, steps: list[Find]) -> Iterator[Any]:
     matches: Iterator[Any] = iter((value,))
     for step in steps:
-        matches = _each(matches, step)
+        matches = _apply_to_each(matches, step)
     return matches
 
 
-def _each(values: Iterator[Any], step: Find) -> Iterator[Any]:
+def _apply_to_each(values: Iterator[Any], step: Find) -> Iterator[Any]:
     for value in values:
         yield from step(value)
 
@@ -97,73 +97,73 @@ def _step(match: re.Match[str]) -> Find:
     text = match[match.lastgroup or 0]
     match match.lastgroup:
         case "name":
-            return _named(_unescaped(text))
+            return _make_member_step(_unescape_text(text))
         case "quoted":
-            return _named(_unescaped(text[1:-1]))
+            return _make_member_step(_unescape_text(text[1:-1]))
         case "any":
-            return _children
+            return _list_children
         case "descent":
-            return _descendants
+            return _walk_descendants
         case "index":
-            return _indexed(int(text))
+            return _make_index_step(int(text))
         case "slice":
             start, end = (int(part) if part else None for part in text.split(":"))
             return lambda value: iter(value[start:end]) if isinstance(value, list) else iter(())
         case _:
-            return _filtered(text)
+            return _make_filter_step(text)
 
 
-def _unescaped(text: str) -> str:
+def _unescape_text(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
-def _named(name: str) -> Find:
+def _make_member_step(name: str) -> Find:
     return lambda value: iter((value[name],)) if isinstance(value, dict) and name in value else iter(())
 
 
-def _indexed(index: int) -> Find:
+def _make_index_step(index: int) -> Find:
     return lambda value: (
         iter((value[index],)) if isinstance(value, list) and -len(value) <= index < len(value) else iter(())
     )
 
 
-def _children(value: Any) -> Iterator[Any]:
+def _list_children(value: Any) -> Iterator[Any]:
     return iter(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
 
 
-def _descendants(value: Any) -> Iterator[Any]:
+def _walk_descendants(value: Any) -> Iterator[Any]:
     yield value
-    for child in _children(value):
-        yield from _descendants(child)
+    for child in _list_children(value):
+        yield from _walk_descendants(child)
 
 
-def _filtered(text: str) -> Find:
+def _make_filter_step(text: str) -> Find:
     match = _FILTER.fullmatch(text)
     if match is None:
         raise JsonPathError(f"cannot read the filter {text[:50]!r}")
     find = compile_path(match["path"])
     if match["op"] is None:
-        return lambda value: (item for item in _items(value) if any(True for _ in find(item)))
-    compare, literal = _COMPARE[match["op"]], _literal(match["literal"])
+        return lambda value: (item for item in _list_items(value) if any(True for _ in find(item)))
+    compare, literal = _COMPARE[match["op"]], _parse_literal(match["literal"])
 
     def holds(item: Any) -> bool:
-        return any(_comparable(match, literal) and compare(match, literal) for match in find(item))
+        return any(_is_comparable(match, literal) and compare(match, literal) for match in find(item))
 
-    return lambda value: (item for item in _items(value) if holds(item))
+    return lambda value: (item for item in _list_items(value) if holds(item))
 
 
-def _items(value: Any) -> list[Any]:
+def _list_items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _comparable(left: Any, right: Any) -> bool:
+def _is_comparable(left: Any, right: Any) -> bool:
     numbers = (int, float)
     return type(left) is type(right) or (type(left) in numbers and type(right) in numbers)
 
 
-def _literal(text: str) -> Any:
+def _parse_literal(text: str) -> Any:
     if len(text) > 1 and text[0] == text[-1] == "'":
-        return _unescaped(text[1:-1])
+        return _unescape_text(text[1:-1])
     try:
         return json.loads(text)
     except ValueError:

@@ -46,7 +46,7 @@ def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now:
     """
     status = definition.setdefault("status", {})
     wanted: dict[str, Any] = definition["spec"]["names"]
-    accepted, reason, message = _accepted(wanted, status.get("acceptedNames") or {}, Taken.by(others))
+    accepted, reason, message = _accept_names(wanted, status.get("acceptedNames") or {}, Taken.by(others))
     status["acceptedNames"] = accepted
     if reason:
         set_condition(status, NAMES_ACCEPTED, "False", now, reason=reason, message=message)
@@ -61,7 +61,7 @@ def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now:
         set_condition(status, ESTABLISHED, "True", now, reason="InitialNamesAccepted", message=sentence)
 
 
-def _accepted(wanted: dict[str, Any], had: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
+def _accept_names(wanted: dict[str, Any], had: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
     """Return the accepted names, and the reason and message of a conflict; both are "" if there is none."""
     accepted: dict[str, Any] = {"plural": "", "kind": ""} | had
     reason = message = ""

@@ -18,32 +18,32 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 def without_old_errors(errors: Sequence[FieldError], new: Any, old: Any) -> list[FieldError]:
     """Return the errors of a changed object that the change causes."""
-    return [error for error in errors if not _unchanged(error.place or error.path, new, old)]
+    return [error for error in errors if not _is_unchanged(error.place or error.path, new, old)]
 
 
-def _unchanged(path: str, new: Any, old: Any) -> bool:
+def _is_unchanged(path: str, new: Any, old: Any) -> bool:
     value, before = new, old
-    for step in _steps(path):
-        inner = _at(value, step)
+    for step in _parse_steps(path):
+        inner = _get_step(value, step)
         if inner is _ABSENT:
             break
         if isinstance(step, int):
-            return isinstance(before, list) and any(_same(inner, item) for item in before)
-        value, before = inner, _at(before, step)
-    return before is not _ABSENT and _same(value, before)
+            return isinstance(before, list) and any(_is_same(inner, item) for item in before)
+        value, before = inner, _get_step(before, step)
+    return before is not _ABSENT and _is_same(value, before)
 
 
-def _same(left: Any, right: Any) -> bool:
+def _is_same(left: Any, right: Any) -> bool:
     """Return whether two values are equal as JSON, where `true` is not `1`."""
     return msgspec.json.encode(left, order="sorted") == msgspec.json.encode(right, order="sorted")
 
 
-def _at(value: Any, step: str | int) -> Any:
+def _get_step(value: Any, step: str | int) -> Any:
     if isinstance(step, int):
         return value[step] if isinstance(value, list) and step < len(value) else _ABSENT
     return value.get(step, _ABSENT) if isinstance(value, dict) else _ABSENT
 
 
-def _steps(path: str) -> Iterator[str | int]:
+def _parse_steps(path: str) -> Iterator[str | int]:
     for match in _STEP.finditer(path):
         yield int(match[1]) if match[1] else match[2]

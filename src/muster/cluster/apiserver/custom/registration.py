@@ -56,7 +56,7 @@ class CustomResources:
             self._registry.set_custom(name, ())
 
     def _follow(self, entry: Entry, definition: CustomResourceDefinition) -> None:
-        name, reason = entry.key.name, _reason(definition)
+        name, reason = entry.key.name, _extract_served_parts(definition)
         previous_reason, stored = self._served.get(name, (None, Stored()))
         if previous_reason == reason:
             return
@@ -67,7 +67,7 @@ class CustomResources:
         self._registry.set_custom(name, resources_of(definition, convert, since, stored))
 
 
-def _reason(definition: CustomResourceDefinition) -> object:
+def _extract_served_parts(definition: CustomResourceDefinition) -> object:
     """Return the parts of a definition that decide how it is served. The caller compares them for equality."""
     meta, status = definition.metadata, definition.status
     conditions = frozenset((condition.type, condition.status) for condition in status.conditions)

@@ -31,7 +31,7 @@ from muster.api.validation.metadata import changed_metadata, new_metadata
 from muster.cluster.apiserver.cel import compile_rules
 from muster.cluster.apiserver.custom.columns import make_printer
 from muster.cluster.apiserver.custom.conversion import Convert
-from muster.cluster.apiserver.custom.jsonpath import at, simple_names
+from muster.cluster.apiserver.custom.jsonpath import get_nested, simple_names
 from muster.cluster.apiserver.custom.ratcheting import without_old_errors
 from muster.cluster.apiserver.custom.scale import scale_subresource
 from muster.cluster.apiserver.custom.versions import CustomVersion, Stored
@@ -136,7 +136,7 @@ class _Version:
             stored=self.kind,
             view=self._view(views.take_main if has_status else views.take_all),
             rules=Rules(
-                prepare_create=preparation.new if has_status else _as_it_is,
+                prepare_create=preparation.reset_status if has_status else _as_it_is,
                 prepare_update=partial(preparation.count_change, status=not has_status),
                 has_generation=True,
                 unconditional_update=False,
@@ -238,7 +238,7 @@ class _Version:
         """
         if self._rules is None:
             return []
-        return [_NOT_CHECKED] if any(_blocks(error) for error in errors) else list(self._rules(document, old))
+        return [_NOT_CHECKED] if any(_is_blocking(error) for error in errors) else list(self._rules(document, old))
 
 
 def served_schema(schema: Schema) -> Schema:
@@ -254,13 +254,13 @@ def _as_it_is(document: Document) -> None:
     """Leave a new object unchanged: the status is no subresource, so the client may set it."""
 
 
-def _blocks(error: FieldError) -> bool:
+def _is_blocking(error: FieldError) -> bool:
     return error.type in (REQUIRED, TOO_LONG, TOO_MANY, NOT_SUPPORTED) or " must be of type " in error.detail
 
 
 def _read_fields(paths: Mapping[str, tuple[str, ...]], body: bytes) -> Mapping[str, str]:
     document = msgspec.json.decode(body)
-    values = {name: at(document, path) for name, path in paths.items()}
+    values = {name: get_nested(document, path) for name, path in paths.items()}
     return {name: _as_text(value) for name, value in values.items() if value is not None}
 
 

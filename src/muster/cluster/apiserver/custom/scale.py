@@ -6,7 +6,7 @@ from typing import Any
 from muster.api.server.apiextensions import CustomResourceSubresourceScale
 from muster.api.status import FieldError
 from muster.api.validation.fields import invalid
-from muster.cluster.apiserver.custom.jsonpath import at, simple_names
+from muster.cluster.apiserver.custom.jsonpath import get_nested, simple_names
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects import views
 from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Subresource, View
@@ -24,21 +24,21 @@ def scale_subresource(
     selector = simple_names(paths.label_selector_path) if paths.label_selector_path else None
 
     def show(document: Document) -> Document:
-        status: dict[str, Any] = {"replicas": _number(at(document, current))}
+        status: dict[str, Any] = {"replicas": _get_number(get_nested(document, current))}
         if selector is not None:
-            status["selector"] = _text(at(document, selector))
+            status["selector"] = _get_text(get_nested(document, selector))
         # An object without a number of replicas can be scaled too: its scale shows 0.
-        return views.scale_of(document, _number(at(document, wanted)), status)
+        return views.scale_of(document, _get_number(get_nested(document, wanted)), status)
 
     def take(stored: Document, shown: Document) -> Document:
-        return _with(views.with_metadata(stored, shown), wanted, views.wanted_replicas(shown))
+        return _set_nested(views.with_metadata(stored, shown), wanted, views.wanted_replicas(shown))
 
     def applied(stored: Document, config: Document) -> Document:
         version = {name: stored[name] for name in ("apiVersion", "kind")}
-        return _with(version, wanted, views.wanted_replicas(config)) | {"metadata": config["metadata"]}
+        return _set_nested(version, wanted, views.wanted_replicas(config)) | {"metadata": config["metadata"]}
 
     def validate_update(new: Document, old: Document) -> Sequence[FieldError]:
-        replicas = _number(at(new, wanted))
+        replicas = _get_number(get_nested(new, wanted))
         if replicas < 0:
             return [invalid(paths.spec_replicas_path, replicas, "should be a non-negative integer")]
         return validate(new, old)
@@ -47,18 +47,18 @@ def scale_subresource(
     return Subresource("scale", views.SCALE, VIEW_VERBS, view)
 
 
-def _number(value: Any) -> int:
+def _get_number(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def _text(value: Any) -> str:
+def _get_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _with(document: Document, names: tuple[str, ...], value: Any) -> Document:
+def _set_nested(document: Document, names: tuple[str, ...], value: Any) -> Document:
     """Return the document with a value at nested names. The given document does not change."""
     name, *rest = names
     if not rest:
         return document | {name: value}
     inner = document.get(name)
-    return document | {name: _with(inner if isinstance(inner, dict) else {}, tuple(rest), value)}
+    return document | {name: _set_nested(inner if isinstance(inner, dict) else {}, tuple(rest), value)}

@@ -23,10 +23,10 @@ def read_schema(value: Any, path: str, unknown: list[str]) -> Document:
         DecodeError: a keyword has a value of a wrong type.
     """
     _require(value, dict, path, "v1.JSONSchemaProps")
-    return _members(value, path, unknown, _KEYWORDS)
+    return _read_members(value, path, unknown, _KEYWORDS)
 
 
-def _members(value: Document, path: str, unknown: list[str], known: dict[str, _Read]) -> Document:
+def _read_members(value: Document, path: str, unknown: list[str], known: dict[str, _Read]) -> Document:
     result: Document = {}
     for name, member in value.items():
         read = known.get(name)
@@ -51,7 +51,7 @@ _GO_NAMES: dict[type, str] = {
 }  # fmt: skip
 
 
-def _scalar(types: type | tuple[type, ...], go_type: str) -> _Read:
+def _make_scalar_reader(types: type | tuple[type, ...], go_type: str) -> _Read:
     def read(value: Any, path: str, _unknown: list[str]) -> Any:
         _require(value, types, path, go_type)
         return value
@@ -59,7 +59,7 @@ def _scalar(types: type | tuple[type, ...], go_type: str) -> _Read:
     return read
 
 
-def _anything(value: Any, _path: str, _unknown: list[str]) -> Any:
+def _read_anything(value: Any, _path: str, _unknown: list[str]) -> Any:
     return value
 
 
@@ -87,20 +87,20 @@ def _schema_or_list(value: Any, path: str, unknown: list[str]) -> Any:
     return _SCHEMAS(value, path, unknown) if isinstance(value, list) else read_schema(value, path, unknown)
 
 
-def _rule(value: Any, path: str, unknown: list[str]) -> Any:
+def _read_rule(value: Any, path: str, unknown: list[str]) -> Any:
     _require(value, dict, path, "v1.ValidationRule")
-    return _members(value, path, unknown, _RULE)
+    return _read_members(value, path, unknown, _RULE)
 
 
-def _docs(value: Any, path: str, unknown: list[str]) -> Any:
+def _read_docs(value: Any, path: str, unknown: list[str]) -> Any:
     _require(value, dict, path, "v1.ExternalDocumentation")
-    return _members(value, path, unknown, dict.fromkeys(("description", "url"), _TEXT))
+    return _read_members(value, path, unknown, dict.fromkeys(("description", "url"), _TEXT))
 
 
-_TEXT = _scalar(str, "string")
-_FLAG = _scalar(bool, "bool")
-_WHOLE = _scalar(int, "int64")
-_NUMBER = _scalar((int, float), "float64")
+_TEXT = _make_scalar_reader(str, "string")
+_FLAG = _make_scalar_reader(bool, "bool")
+_WHOLE = _make_scalar_reader(int, "int64")
+_NUMBER = _make_scalar_reader((int, float), "float64")
 _TEXTS = _list_of(_TEXT, "[]string")
 _SCHEMAS = _list_of(read_schema, "[]v1.JSONSchemaProps")
 _NAMED_SCHEMAS = _map_of(read_schema, "map[string]v1.JSONSchemaProps")
@@ -117,15 +117,15 @@ _KEYWORDS: dict[str, _Read] = {
     "x-kubernetes-embedded-resource": _FLAG,
     "x-kubernetes-int-or-string": _FLAG,
     **dict.fromkeys(("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties"), _WHOLE),
-    **dict.fromkeys(("default", "example"), _anything),
-    "enum": _list_of(_anything, "[]v1.JSON"),
+    **dict.fromkeys(("default", "example"), _read_anything),
+    "enum": _list_of(_read_anything, "[]v1.JSON"),
     **dict.fromkeys(("required", "x-kubernetes-list-map-keys"), _TEXTS),
     "not": read_schema,
     **dict.fromkeys(("allOf", "anyOf", "oneOf"), _SCHEMAS),
     **dict.fromkeys(("properties", "patternProperties", "definitions"), _NAMED_SCHEMAS),
     **dict.fromkeys(("additionalProperties", "additionalItems"), _schema_or_bool),
     "items": _schema_or_list,
-    "dependencies": _map_of(_anything, "v1.JSONSchemaDependencies"),
-    "externalDocs": _docs,
-    "x-kubernetes-validations": _list_of(_rule, "v1.ValidationRules"),
+    "dependencies": _map_of(_read_anything, "v1.JSONSchemaDependencies"),
+    "externalDocs": _read_docs,
+    "x-kubernetes-validations": _list_of(_read_rule, "v1.ValidationRules"),
 }

@@ -24,18 +24,18 @@ def require_shape(definition: Any) -> Document:
     Raises:
         DecodeError: such a part has another type.
     """
-    spec = _object(_object(definition, "").get("spec"), "spec")
+    spec = _require_object(_require_object(definition, "").get("spec"), "spec")
     for name in ("validation", "subresources", "conversion"):
-        _object(spec.get(name), f"spec.{name}")
-    _objects(spec.get("additionalPrinterColumns"), "spec.additionalPrinterColumns")
-    for version in _objects(spec.get("versions"), "spec.versions"):
-        _object(version.get("schema"), "spec.versions.schema")
-        _objects(version.get("additionalPrinterColumns"), "spec.versions.additionalPrinterColumns")
+        _require_object(spec.get(name), f"spec.{name}")
+    _require_objects(spec.get("additionalPrinterColumns"), "spec.additionalPrinterColumns")
+    for version in _require_objects(spec.get("versions"), "spec.versions"):
+        _require_object(version.get("schema"), "spec.versions.schema")
+        _require_objects(version.get("additionalPrinterColumns"), "spec.versions.additionalPrinterColumns")
     checked: Document = definition
     return checked
 
 
-def _object(value: Any, path: str) -> Document:
+def _require_object(value: Any, path: str) -> Document:
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -43,12 +43,12 @@ def _object(value: Any, path: str) -> Document:
     return value
 
 
-def _objects(value: Any, path: str) -> list[Document]:
+def _require_objects(value: Any, path: str) -> list[Document]:
     if value is None:
         return []
     if not isinstance(value, list):
         raise DecodeError(f"json: cannot unmarshal a value that is no array into Go struct field {path}")
-    return [_object(item, path) for item in value]
+    return [_require_object(item, path) for item in value]
 
 
 def to_v1(definition: Document) -> Document:

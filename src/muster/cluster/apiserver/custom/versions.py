@@ -54,7 +54,7 @@ class CustomVersion:
         if all(self._is_current(entry) for entry in entries):
             return entries
         loaded: list[Entry] = []
-        for piece in _pieces(entries):
+        for piece in _split_entries(entries):
             if loaded:
                 await asyncio.sleep(0)
             loaded += await self._load(piece)
@@ -106,7 +106,7 @@ class CustomVersion:
         return result
 
 
-def _pieces(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+def _split_entries(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
     """Yield the entries in pieces.
 
     Other tasks run between two pieces, and one call of a webhook converts at most one piece.

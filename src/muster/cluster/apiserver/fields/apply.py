@@ -26,7 +26,7 @@ from muster.cluster.apiserver.fields.managers import (
 )
 from muster.cluster.apiserver.fields.merge import merge, prune_given_up
 from muster.cluster.apiserver.fields.schema import FieldSchema
-from muster.cluster.apiserver.fields.sets import FieldSet, paths, union, within, without
+from muster.cluster.apiserver.fields.sets import FieldSet, intersect_sets, list_paths, subtract_set, unite_sets
 from muster.cluster.apiserver.fields.settle import settle_fields
 from muster.cluster.apiserver.fields.update import NOTHING, left_to, record_update, remove_ignored, remove_unmanaged
 
@@ -59,16 +59,16 @@ def apply(
         ApiError: 409 for conflicts, 400 for a configuration that cannot be applied.
     """
     _require_applicable(config, writer)
-    wanted = without(applied_fields(config, schema), ignored) or {}
+    wanted = subtract_set(applied_fields(config, schema), ignored) or {}
     base = without_entries(live or {})
-    stored = _entries(live, base, writer, now, schema, ignored)
+    stored = _read_entries(live, base, writer, now, schema, ignored)
     previous = next((entry for entry in stored if identity_of(entry) == writer.identity(APPLY)), None)
     others = [entry for entry in stored if entry is not previous]
     own = writer.entry(APPLY, now, remove_unmanaged(wanted))
 
     result = merge(base, config, schema)
     if previous is not None and previous["fieldsV1"] != own["fieldsV1"]:
-        result = prune_given_up(result, previous["fieldsV1"], _owned(wanted, others), schema)
+        result = prune_given_up(result, previous["fieldsV1"], _find_owned_fields(wanted, others), schema)
     changes = remove_ignored(compare(base, result, schema), ignored)
     if not force:
         _require_no_conflicts(others, changes.gained, base, writer, schema)
@@ -91,28 +91,30 @@ def _require_applicable(config: Document, writer: Writer) -> None:
         raise bad_request("metadata.managedFields must be nil")
 
 
-def _entries(
+def _read_entries(
     live: Document | None, base: Document, writer: Writer, now: str, schema: FieldSchema, ignored: FieldSet
 ) -> list[Entry]:
     """Return the entries before the apply.
 
     If a stored object has none, the manager `before-first-apply` owns all its fields.
     """
-    stored = [_settled(entry, schema) for entry in entries_of(live)]
+    stored = [_settle_entry(entry, schema) for entry in entries_of(live)]
     if stored or live is None:
         return stored
     changes = remove_ignored(compare(schema.empty, base, schema), ignored)
     return record_update([], changes, Writer(BEFORE_FIRST_APPLY, writer.api_version, writer.subresource), now)
 
 
-def _settled(entry: Entry, schema: FieldSchema) -> Entry:
+def _settle_entry(entry: Entry, schema: FieldSchema) -> Entry:
     fields = settle_fields(entry["fieldsV1"], schema)
     return entry if fields is entry["fieldsV1"] else entry | {"fieldsV1": fields}
 
 
-def _owned(wanted: FieldSet, others: Iterable[Entry]) -> FieldSet:
+def _find_owned_fields(wanted: FieldSet, others: Iterable[Entry]) -> FieldSet:
     """Return the fields that at least one manager owns after the apply."""
-    return reduce(union, (entry["fieldsV1"] for entry in others if entry["fieldsV1"]), union(wanted, _METADATA))
+    return reduce(
+        unite_sets, (entry["fieldsV1"] for entry in others if entry["fieldsV1"]), unite_sets(wanted, _METADATA)
+    )
 
 
 def _require_no_conflicts(
@@ -127,8 +129,8 @@ def _require_no_conflicts(
     """
     if not gained:
         return
-    taken = ((entry, within(entry["fieldsV1"], gained)) for entry in others if entry["fieldsV1"])
-    conflicts = [Conflict(identity_of(entry), tuple(paths(fields))) for entry, fields in taken if fields]
+    taken = ((entry, intersect_sets(entry["fieldsV1"], gained)) for entry in others if entry["fieldsV1"])
+    conflicts = [Conflict(identity_of(entry), tuple(list_paths(fields))) for entry, fields in taken if fields]
     conflicts = lastapplied.not_allowed(conflicts, live, writer, schema) if conflicts else []
     if conflicts:
         raise conflict_error(conflicts)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields.schema import FieldSchema
-from muster.cluster.apiserver.fields.sets import SELF, FieldSet, union
+from muster.cluster.apiserver.fields.sets import SELF, FieldSet, unite_sets
 
 _ABSENT = object()
 _CONTAINERS = (dict, list)
@@ -23,13 +23,13 @@ class Changes(NamedTuple):
     @property
     def lost(self) -> FieldSet:
         """The paths that all managers but the writer lose: the gained and the removed ones."""
-        return union(self.gained, self.removed) if self.gained and self.removed else self.gained or self.removed
+        return unite_sets(self.gained, self.removed) if self.gained and self.removed else self.gained or self.removed
 
 
 def compare(old: Document, new: Document, schema: FieldSchema) -> Changes:
     """Return the changes from one document to the next. The comparison does not descend into equal parts."""
     changes = Changes({}, {})
-    _members(old, new, schema, changes)
+    _compare_members(old, new, schema, changes)
     return changes
 
 
@@ -52,7 +52,7 @@ def list_all_paths(value: Any, schema: FieldSchema) -> FieldSet:
     return {}
 
 
-def _members(old: Document, new: Document, schema: FieldSchema, changes: Changes) -> None:
+def _compare_members(old: Document, new: Document, schema: FieldSchema, changes: Changes) -> None:
     for name, value in new.items():
         before = old.get(name, _ABSENT)
         if before is _ABSENT:
@@ -62,7 +62,7 @@ def _members(old: Document, new: Document, schema: FieldSchema, changes: Changes
         elif before is value or before == value:
             continue
         elif type(value) in _CONTAINERS or type(before) in _CONTAINERS:
-            _value("f:" + name, before, value, schema.member(name), changes)
+            _compare_values("f:" + name, before, value, schema.member(name), changes)
         else:
             changes.gained["f:" + name] = {}
     for name, before in old.items():
@@ -70,22 +70,22 @@ def _members(old: Document, new: Document, schema: FieldSchema, changes: Changes
             changes.removed["f:" + name] = list_all_paths(before, schema.member(name))
 
 
-def _items(old: dict[str, Any], new: dict[str, Any], element: FieldSchema, changes: Changes) -> None:
+def _compare_items(old: dict[str, Any], new: dict[str, Any], element: FieldSchema, changes: Changes) -> None:
     for key, value in new.items():
         before = old.get(key, _ABSENT)
         if before is _ABSENT:
             changes.gained[key] = list_all_paths(value, element)
         elif before != value:
-            _value(key, before, value, element, changes)
+            _compare_values(key, before, value, element, changes)
     for key, before in old.items():
         if key not in new:
             changes.removed[key] = list_all_paths(before, element)
 
 
-def _value(key: str, old: Any, new: Any, schema: FieldSchema, changes: Changes) -> None:
+def _compare_values(key: str, old: Any, new: Any, schema: FieldSchema, changes: Changes) -> None:
     """Add the changes between two different values of one path."""
     inner = Changes({}, {})
-    if not _inside(old, new, schema, inner):
+    if not _compare_contents(old, new, schema, inner):
         changes.gained[key] = list_all_paths(new, schema)
         return
     if inner.gained:
@@ -94,7 +94,7 @@ def _value(key: str, old: Any, new: Any, schema: FieldSchema, changes: Changes) 
         changes.removed[key] = inner.removed
 
 
-def _inside(old: Any, new: Any, schema: FieldSchema, changes: Changes) -> bool:
+def _compare_contents(old: Any, new: Any, schema: FieldSchema, changes: Changes) -> bool:
     """Compare the contents of two objects or lists. A null counts as empty.
 
     Returns False, without changes, if the values must be compared as a whole.
@@ -105,18 +105,18 @@ def _inside(old: Any, new: Any, schema: FieldSchema, changes: Changes) -> bool:
         before, after = {} if old is None else old, {} if new is None else new
         if type(before) is not dict or type(after) is not dict:
             return False
-        _members(before, after, schema, changes)
+        _compare_members(before, after, schema, changes)
         return True
     if schema.element is None:
         return False
-    olds, news = _indexed(old, schema), _indexed(new, schema)
+    olds, news = _index_items(old, schema), _index_items(new, schema)
     if olds is None or news is None:
         return False
-    _items(olds, news, schema.element, changes)
+    _compare_items(olds, news, schema.element, changes)
     return True
 
 
-def _indexed(value: Any, schema: FieldSchema) -> dict[str, Any] | None:
+def _index_items(value: Any, schema: FieldSchema) -> dict[str, Any] | None:
     if value is None:
         return {}
     return schema.items_of(value) if type(value) is list else None

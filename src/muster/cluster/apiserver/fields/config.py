@@ -30,7 +30,7 @@ def applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
     if walk.errors:
         errors = walk.errors[:_MAX_ERRORS]
         text = errors[0] if len(errors) == 1 else "\n  ".join(["errors:", *errors])
-        raise bad_request(f"failed to create typed patch object ({_described(config)}): {text}"[:_MAX_MESSAGE])
+        raise bad_request(f"failed to create typed patch object ({_describe_config(config)}): {text}"[:_MAX_MESSAGE])
     return fields
 
 
@@ -75,7 +75,7 @@ class _Walk:
         for index, item in enumerate(items):
             key = schema.key_of(item)
             if key is None:
-                self.errors.append(f"{path}: element {index}: {_unkeyed(item, schema)}")
+                self.errors.append(f"{path}: element {index}: {_explain_missing_key(item, schema)}")
             elif key in node:
                 self.errors.append(f"{path}: duplicate entries for key {path_step(key)}")
             else:
@@ -91,16 +91,16 @@ def _mismatch(value: Any, schema: FieldSchema) -> str:
     """Return the message about a value of the wrong type, in upstream's words and Go's notation."""
     match schema.types:
         case (only,) if only is str:
-            return f"expected string, got &value.valueUnstructured{{Value:{_shown(value)}}}"
+            return f"expected string, got &value.valueUnstructured{{Value:{_format_value(value)}}}"
         case (only,):
-            return f"expected {_CONTAINERS.get(only, 'boolean')}, got &{{{_shown(value)}}}"
+            return f"expected {_CONTAINERS.get(only, 'boolean')}, got &{{{_format_value(value)}}}"
         case types if str not in types:
             return f"expected numeric (int or float), got {_GO_TYPES.get(type(value), 'map[string]interface {}')}"
         case _:
-            return f"expected any scalar, got &{{{_shown(value)}}}"
+            return f"expected any scalar, got &{{{_format_value(value)}}}"
 
 
-def _unkeyed(item: Any, schema: FieldSchema) -> str:
+def _explain_missing_key(item: Any, schema: FieldSchema) -> str:
     if schema.shape == "set":
         if type(item) is list:
             return "not supported: associative list with lists as elements"
@@ -117,12 +117,12 @@ def _unkeyed(item: Any, schema: FieldSchema) -> str:
     )
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def _described(config: Document) -> str:
+def _describe_config(config: Document) -> str:
     metadata = config.get("metadata")
     names = metadata if isinstance(metadata, dict) else {}
     group, _, version = str(config.get("apiVersion", "")).rpartition("/")

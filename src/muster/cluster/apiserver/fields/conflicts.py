@@ -18,7 +18,9 @@ class Conflict(Struct, frozen=True):
 
 def conflict_error(conflicts: Iterable[Conflict]) -> ApiError:
     """Return the error 409, with one cause for each field and each of its owners."""
-    paths_by_manager = [(_named(conflict.manager), conflict.paths) for conflict in sorted(conflicts, key=_by_manager)]
+    paths_by_manager = [
+        (_name_manager(conflict.manager), conflict.paths) for conflict in sorted(conflicts, key=_by_manager)
+    ]
     causes = tuple(
         StatusCause(reason="FieldManagerConflict", message=f"conflict with {manager}", field=path)
         for manager, fields in paths_by_manager
@@ -41,7 +43,7 @@ def _by_manager(conflict: Conflict) -> Identity:
     return conflict.manager
 
 
-def _named(manager: Identity) -> str:
+def _name_manager(manager: Identity) -> str:
     text = msgspec.json.encode(manager.manager).decode()
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'

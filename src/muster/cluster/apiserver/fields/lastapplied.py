@@ -17,7 +17,7 @@ from muster.cluster.apiserver.fields.config import applied_fields
 from muster.cluster.apiserver.fields.conflicts import Conflict
 from muster.cluster.apiserver.fields.managers import Writer
 from muster.cluster.apiserver.fields.schema import FieldSchema
-from muster.cluster.apiserver.fields.sets import FieldSet, paths, without
+from muster.cluster.apiserver.fields.sets import FieldSet, list_paths, subtract_set
 from muster.runtime.transport import JSON
 
 KUBECTL = "kubectl"
@@ -27,7 +27,7 @@ MAX_ANNOTATIONS_BYTES = 256 * 1024  # the limit of all annotations of an object 
 
 def not_allowed(conflicts: list[Conflict], live: Document, writer: Writer, schema: FieldSchema) -> list[Conflict]:
     """Return the conflicts without the fields whose live value is the one in the annotation."""
-    allowed = set(paths(_last_applied_fields(live, writer, schema)))
+    allowed = set(list_paths(_last_applied_fields(live, writer, schema)))
     if not allowed:
         return conflicts
     left = ((conflict, tuple(path for path in conflict.paths if path not in allowed)) for conflict in conflicts)
@@ -36,7 +36,7 @@ def not_allowed(conflicts: list[Conflict], live: Document, writer: Writer, schem
 
 def _last_applied_fields(live: Document, writer: Writer, schema: FieldSchema) -> FieldSet:
     """Return the fields of the last client-side apply whose values have not changed since."""
-    text = _annotation(live)
+    text = _get_annotation(live)
     if writer.manager != KUBECTL or not text:
         return {}
     try:
@@ -47,7 +47,7 @@ def _last_applied_fields(live: Document, writer: Writer, schema: FieldSchema) ->
     except ApiError:
         return {}  # kubectl did not write this annotation, so no field counts as applied
     changes = compare(last, live, schema)
-    return without(without(fields, changes.gained) or {}, changes.removed) or {}
+    return subtract_set(subtract_set(fields, changes.gained) or {}, changes.removed) or {}
 
 
 def update_annotation(result: Document, config: Document, writer: Writer) -> None:
@@ -57,17 +57,17 @@ def update_annotation(result: Document, config: Document, writer: Writer) -> Non
 
     The annotation is removed if all annotations together would exceed `MAX_ANNOTATIONS_BYTES`.
     """
-    if writer.manager != KUBECTL or not _annotation(result):
+    if writer.manager != KUBECTL or not _get_annotation(result):
         return
     metadata = result["metadata"]
-    text = msgspec.json.encode(_described(config), order="sorted").decode() + "\n"
+    text = msgspec.json.encode(_make_annotated_config(config), order="sorted").decode() + "\n"
     annotations = metadata["annotations"] | {ANNOTATION: text}
     if sum(len(name) + len(value.encode()) for name, value in annotations.items()) > MAX_ANNOTATIONS_BYTES:
         del annotations[ANNOTATION]
     result["metadata"] = metadata | {"annotations": annotations}
 
 
-def _described(config: Document) -> Document:
+def _make_annotated_config(config: Document) -> Document:
     metadata = config.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if ANNOTATION not in annotations:
@@ -76,6 +76,6 @@ def _described(config: Document) -> Document:
     return config | {"metadata": metadata | {"annotations": others}}
 
 
-def _annotation(document: Document) -> str:
+def _get_annotation(document: Document) -> str:
     annotations: Any = (document.get("metadata") or {}).get("annotations") or {}
     return str(annotations.get(ANNOTATION) or "")

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from muster.api.status import INVALID, REQUIRED, TOO_LONG, FieldError
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.fields.sets import FieldSet, canonical, union
+from muster.cluster.apiserver.fields.sets import FieldSet, make_canonical, unite_sets
 
 Entry: TypeAlias = dict[str, Any]
 
@@ -132,7 +132,7 @@ def _read_entry(given: Any) -> Entry:
         raise TypeError("a member of an entry is no text")
     if texts["operation"] not in (APPLY, UPDATE) or given.get("fieldsType") != FIELDS_V1:
         raise ValueError("an entry is of no known kind")
-    fields = canonical(given.get("fieldsV1") or {})
+    fields = make_canonical(given.get("fieldsV1") or {})
     names = ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")
     values = texts | {"fieldsType": FIELDS_V1, "fieldsV1": fields}
     return {name: values[name] for name in names if values[name] or name == "fieldsV1"}
@@ -142,7 +142,7 @@ def cap_updaters(entries: list[Entry]) -> list[Entry]:
     """Merge the oldest update entries of each version until at most `MAX_UPDATERS` remain, and return all entries."""
     if len(entries) <= MAX_UPDATERS:
         return entries
-    updates = sorted((entry for entry in entries if entry["operation"] == UPDATE), key=_age)
+    updates = sorted((entry for entry in entries if entry["operation"] == UPDATE), key=_make_age_key)
     surplus = len(updates) - MAX_UPDATERS
     if surplus <= 0:
         return entries
@@ -166,10 +166,12 @@ def _merge_into_ancient(by_identity: dict[Identity, Entry], first: Entry, entry:
     identity = bucket.identity(UPDATE)
     before = by_identity[identity] if identity in by_identity else by_identity.pop(identity_of(first))
     by_identity.pop(identity_of(entry), None)
-    by_identity[identity] = bucket.entry(UPDATE, entry.get("time", ""), union(before["fieldsV1"], entry["fieldsV1"]))
+    by_identity[identity] = bucket.entry(
+        UPDATE, entry.get("time", ""), unite_sets(before["fieldsV1"], entry["fieldsV1"])
+    )
 
 
-def _age(entry: Entry) -> tuple[str, Identity]:
+def _make_age_key(entry: Entry) -> tuple[str, Identity]:
     return entry.get("time") or "", identity_of(entry)
 
 

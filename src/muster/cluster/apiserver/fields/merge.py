@@ -15,11 +15,11 @@ def merge(live: Document, config: Document, schema: FieldSchema) -> Document:
     """Return the object with all values of the configuration."""
     result = live.copy()
     for name, value in config.items():
-        result[name] = _merged(live[name], value, schema.member(name)) if name in live else copy_value(value)
+        result[name] = _merge_value(live[name], value, schema.member(name)) if name in live else copy_value(value)
     return result
 
 
-def _merged(live: Any, config: Any, schema: FieldSchema) -> Any:
+def _merge_value(live: Any, config: Any, schema: FieldSchema) -> Any:
     if schema.shape == "map":
         if type(live) is dict and type(config) is dict and (live or config):
             return merge(live, config, schema)
@@ -62,7 +62,7 @@ def _merged_items(
 
 def _merged_item(live: Any, config: Any, element: FieldSchema) -> Any:
     # A tuple has the items that the object repeats under one key: the applied item replaces them all.
-    return copy_value(config) if type(live) is tuple else _merged(live, config, element)
+    return copy_value(config) if type(live) is tuple else _merge_value(live, config, element)
 
 
 def copy_value(value: Any) -> Any:

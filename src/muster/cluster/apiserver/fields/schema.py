@@ -139,18 +139,18 @@ def _compile(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
     """
     known = made.get(id(schema))
     if known is None:
-        known = made[id(schema)] = _node(schema, made)
+        known = made[id(schema)] = _make_node(schema, made)
     return known
 
 
-def _node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
+def _make_node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
     match _type_of(schema):
         case "object":
-            return _object(schema, made)
+            return _make_object_node(schema, made)
         case "array":
             return _list(schema, made)
         case "":
-            return DEDUCED if schema.get("x-kubernetes-preserve-unknown-fields") else _untyped(schema)
+            return DEDUCED if schema.get("x-kubernetes-preserve-unknown-fields") else _make_untyped_node(schema)
         case type_:
             return FieldSchema("scalar", _SCALARS.get(type_, _ANY_SCALAR))
 
@@ -165,12 +165,12 @@ def _type_of(schema: Schema) -> str:
     return "array" if "items" in schema else ""
 
 
-def _untyped(schema: Schema) -> FieldSchema:
+def _make_untyped_node(schema: Schema) -> FieldSchema:
     """Return the node of a schema without a type: a scalar if it lists alternatives (a quantity), else atomic."""
     return _UNTYPED if "oneOf" in schema or "anyOf" in schema else _ATOMIC
 
 
-def _object(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
+def _make_object_node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
     if schema.get("x-kubernetes-map-type") == "atomic":
         return FieldSchema("atomic", (dict,))
     members = schema.get("properties") or {}

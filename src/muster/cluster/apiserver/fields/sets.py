@@ -17,7 +17,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-def union(first: FieldSet, second: FieldSet) -> FieldSet:
+def unite_sets(first: FieldSet, second: FieldSet) -> FieldSet:
     """Return the union of two nodes below the root, or of two roots that are not empty."""
     if not second:
         return first if not first or SELF in first else {SELF: {}, **first}
@@ -28,7 +28,7 @@ def union(first: FieldSet, second: FieldSet) -> FieldSet:
         held = first.get(key)
         if held is node:
             continue
-        both = node if held is None else union(held, node)
+        both = node if held is None else unite_sets(held, node)
         if both is not held:
             if result is first:
                 result = first.copy()
@@ -36,7 +36,7 @@ def union(first: FieldSet, second: FieldSet) -> FieldSet:
     return result
 
 
-def without(first: FieldSet, second: FieldSet) -> FieldSet | None:
+def subtract_set(first: FieldSet, second: FieldSet) -> FieldSet | None:
     """Return the paths of the first node that are not in the second, or None if there are none.
 
     A leaf of the second node also removes all paths below it.
@@ -46,7 +46,7 @@ def without(first: FieldSet, second: FieldSet) -> FieldSet | None:
         held = first.get(key)
         if held is None:
             continue
-        left = _left(held, gone)
+        left = _find_left_fields(held, gone)
         if left is held:
             continue
         if result is first:
@@ -57,19 +57,19 @@ def without(first: FieldSet, second: FieldSet) -> FieldSet | None:
             result[key] = left
     if result is first:
         return first
-    return _node(result)
+    return _get_node(result)
 
 
-def _left(held: FieldSet, gone: FieldSet) -> FieldSet | None:
+def _find_left_fields(held: FieldSet, gone: FieldSet) -> FieldSet | None:
     if not gone:
         return None
     if not held:
         return None if SELF in gone else held
-    return without(held, gone)
+    return subtract_set(held, gone)
 
 
-def within(first: FieldSet, second: FieldSet) -> FieldSet | None:
-    """Return the paths of the first node that `without` removes, or None if there are none."""
+def intersect_sets(first: FieldSet, second: FieldSet) -> FieldSet | None:
+    """Return the paths of the first node that `subtract_set` removes, or None if there are none."""
     if not second:
         return first
     if not first:
@@ -79,13 +79,13 @@ def within(first: FieldSet, second: FieldSet) -> FieldSet | None:
         held = first.get(key)
         if held is None:
             continue
-        shared = within(held, node)
+        shared = intersect_sets(held, node)
         if shared is not None:
             common[key] = shared
-    return _node(common)
+    return _get_node(common)
 
 
-def _node(paths: FieldSet) -> FieldSet | None:
+def _get_node(paths: FieldSet) -> FieldSet | None:
     """Return a node in canonical form: None without paths, {} with only its own path."""
     if not paths:
         return None
@@ -97,7 +97,7 @@ def is_member(node: FieldSet) -> bool:
     return not node or SELF in node
 
 
-def canonical(value: Any) -> FieldSet:
+def make_canonical(value: Any) -> FieldSet:
     """Return a field set that a client sent in canonical form.
 
     Raises:
@@ -107,7 +107,7 @@ def canonical(value: Any) -> FieldSet:
         raise ValueError("a field set is an object")
     result: FieldSet = {}
     for key, below in value.items():
-        result[_canonical_key(key)] = canonical(below)
+        result[_canonical_key(key)] = make_canonical(below)
     return {} if len(result) == 1 and SELF in result else result
 
 
@@ -130,7 +130,7 @@ def _canonical_key(key: str) -> str:
     return f"{kind}:{_encode(value).decode()}"
 
 
-def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
+def list_paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
     """Yield the paths of a set as messages spell them, such as `.spec.containers[name="x"].image`.
 
     The paths of one level come before the paths below them.
@@ -140,7 +140,7 @@ def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
         if is_member(below):
             yield path
     for _, path, below in steps:
-        yield from paths(below, path)
+        yield from list_paths(below, path)
 
 
 def path_step(key: str) -> str:

@@ -7,7 +7,7 @@ Server-side apply is left to `apply`, which shares the helpers of this module.
 from collections.abc import Iterable
 from typing import Any
 
-from muster.api.patch.json import equal
+from muster.api.patch.json import is_equal
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields.compare import Changes, compare
 from muster.cluster.apiserver.fields.managers import (
@@ -24,7 +24,7 @@ from muster.cluster.apiserver.fields.managers import (
     without_entries,
 )
 from muster.cluster.apiserver.fields.schema import FieldSchema
-from muster.cluster.apiserver.fields.sets import SELF, FieldSet, union, without
+from muster.cluster.apiserver.fields.sets import SELF, FieldSet, subtract_set, unite_sets
 
 NOTHING: FieldSet = {}
 
@@ -65,7 +65,7 @@ def note_update(
     now: RFC 3339, whole seconds, UTC.
     ignored: fields that this kind of write never changes (`{"f:status": {}}`), even if the client sent them.
     """
-    entries = _entries(live, None if writer.subresource else given)
+    entries = _read_entries(live, None if writer.subresource else given)
     if entries or live is None:
         changes = compare(schema.empty if live is None else live, new, schema)
         entries = record_update(entries, remove_ignored(changes, ignored), writer, now)
@@ -75,13 +75,13 @@ def note_update(
 def same_but_times(old: Document, new: Document) -> bool:
     """Return whether two versions of an object are equal apart from the times of their managers' entries."""
     before, after = without_entries(old), without_entries(new)
-    if before != after or not equal(before, after):  # Python's == holds for 1 and True, `equal` does not
+    if before != after or not is_equal(before, after):  # Python's == holds for 1 and True, `is_equal` does not
         return False
     entries, others = entries_of(old), entries_of(new)
     return len(entries) == len(others) and all(map(same_entry, entries, others))
 
 
-def _entries(live: Document | None, given: Any) -> list[Entry]:
+def _read_entries(live: Document | None, given: Any) -> list[Entry]:
     """Return the entries before the update: those that the client sent if they are valid, else the stored ones."""
     stored = entries_of(live)
     if not given or given == stored:
@@ -95,12 +95,12 @@ def remove_ignored(changes: Changes, ignored: FieldSet) -> Changes:
     """Return the changes without the ignored fields."""
     if not ignored:
         return changes
-    return Changes(without(changes.gained, ignored) or {}, without(changes.removed, ignored) or {})
+    return Changes(subtract_set(changes.gained, ignored) or {}, subtract_set(changes.removed, ignored) or {})
 
 
 def remove_unmanaged(changed: FieldSet) -> FieldSet:
     """Return a set of fields without those that the server sets itself."""
-    return without(changed, _SERVERS) or {}
+    return subtract_set(changed, _SERVERS) or {}
 
 
 def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
@@ -108,7 +108,7 @@ def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
     result = []
     for entry in entries:
         fields = entry["fieldsV1"]
-        left = without(fields, lost)
+        left = subtract_set(fields, lost)
         if left:
             result.append(entry if left is fields else entry | {"fieldsV1": left})
     return result
@@ -133,5 +133,5 @@ def record_update(entries: list[Entry], changes: Changes, writer: Writer, now: s
             mine = entry["fieldsV1"]
         else:
             others.append(entry)
-    others.append(writer.entry(UPDATE, now, own if mine is None else union(mine, own)))
+    others.append(writer.entry(UPDATE, now, own if mine is None else unite_sets(mine, own)))
     return in_order(cap_updaters(others))

@@ -16,7 +16,7 @@ from muster.api.status import ApiError, Status, unauthorized
 from muster.cluster.apiserver.answers import Answer, refusal
 from muster.cluster.apiserver.decode import ReadAhead, takes_long
 from muster.cluster.apiserver.exchange import Exchange
-from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, query_of, text
+from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, get_text, query_of
 from muster.cluster.apiserver.front.flow import Flow, room_for
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.front.loans import Loans
@@ -25,7 +25,7 @@ from muster.cluster.apiserver.front.revocation import RevocableStreams
 from muster.cluster.apiserver.front.sending import respond
 from muster.cluster.apiserver.identity.users import Authenticator, User
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.apiserver.request.requestinfo import as_list, is_long_running, timeout
+from muster.cluster.apiserver.request.requestinfo import as_list, is_long_running, parse_timeout
 from muster.runtime.transport import Request, Response
 
 REQUEST_SECONDS = 60.0  # until the answer is there, or a stream has begun
@@ -66,12 +66,12 @@ class Application:
                 caller.slot.owner = user.name
                 exchange = self._server.begin(request, user)
                 if is_long_running(request.method, request.path, request.query):
-                    authenticate = partial(self._authenticator.user, caller.user, text(headers, b"authorization"))
+                    authenticate = partial(self._authenticator.user, caller.user, get_text(headers, b"authorization"))
                     opened.callback(self.streams.enter(user.name, authenticate, caller.break_off))
                 with Loans() as taken:
                     answer = await self._answer(exchange, body, caller, taken, opened)
             except ApiError as error:
-                answer = _refused(error)
+                answer = _make_refusal(error)
             except asyncio.CancelledError:
                 if caller.is_gone:
                     return
@@ -95,7 +95,7 @@ class Application:
                     raise unauthorized()
                 slot.user = slot.user or await slot.find_peer(slot.peer)
                 return slot.user
-            return self._authenticator.user(caller.user, text(headers, b"authorization"))
+            return self._authenticator.user(caller.user, get_text(headers, b"authorization"))
         except ApiError:
             self._server.not_known(request)
             raise
@@ -116,7 +116,7 @@ class Application:
             with self._server.deadlines.within(seconds):
                 return await self._server.answer(exchange)
         except TimeoutError:
-            return refusal(_timeout("request did not complete within the allotted timeout"))
+            return refusal(_make_timeout_error("request did not complete within the allotted timeout"))
 
     async def _admit(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> float | None:
         """Read the body, wait for a seat, and return the seconds that the answer may take (None for no bound).
@@ -132,7 +132,7 @@ class Application:
             flow.open_stream(user)
             opened.callback(flow.close_stream, user)
         else:  # a GET waits for its seat alone, and that wait has a bound of its own
-            seconds = None if method == "GET" and "timeout" not in query else timeout(query, REQUEST_SECONDS)
+            seconds = None if method == "GET" and "timeout" not in query else parse_timeout(query, REQUEST_SECONDS)
         if size:
             await _wait(flow.room.borrow(user, room_for(size), taken), caller)
             content = await (body.read_received() if caller.is_received else body.read())
@@ -170,19 +170,19 @@ def _request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Re
         path,
         query,
         b"",
-        text(headers, b"content-type"),
-        text(headers, b"accept"),
-        user_agent=text(headers, b"user-agent"),
+        get_text(headers, b"content-type"),
+        get_text(headers, b"accept"),
+        user_agent=get_text(headers, b"user-agent"),
         headers=_on_behalf(scope["headers"]),
-        audit_id=text(headers, AUDIT_ID),
+        audit_id=get_text(headers, AUDIT_ID),
     )
     # A client whose handshake was refused repeats the request without an upgrade, to read the reason.
     # The server needs the same parameters to refuse that request for the same reason.
     needs_lists = caller.is_upgrade or path.endswith(_TUNNELS)
-    return replace(request, lists=_lists(scope["query_string"])) if needs_lists else request
+    return replace(request, lists=_parse_query_lists(scope["query_string"])) if needs_lists else request
 
 
-def _refused(error: ApiError) -> Response:
+def _make_refusal(error: ApiError) -> Response:
     """Return the answer to a request whose user or target is unknown."""
     answer = refusal(error)
     return replace(answer, headers={**answer.headers, "www-authenticate": "Bearer"}) if error.code == 401 else answer
@@ -195,12 +195,12 @@ def _on_behalf(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...
     )
 
 
-def _timeout(message: str) -> ApiError:
+def _make_timeout_error(message: str) -> ApiError:
     # The answer has no Retry-After: the write may have happened, and a client must not repeat it blindly.
     return ApiError(Status(status="Failure", code=504, reason="Timeout", message=f"Timeout: {message}"))
 
 
-def _lists(raw: bytes) -> Mapping[str, tuple[str, ...]]:
+def _parse_query_lists(raw: bytes) -> Mapping[str, tuple[str, ...]]:
     """Return all values of each parameter. The query is known to be valid."""
     values: dict[str, tuple[str, ...]] = {}
     for name, value in parse_qsl(raw.decode("ascii"), keep_blank_values=True):

@@ -76,7 +76,7 @@ class Caller(Protocol):
         ...
 
 
-def text(headers: Mapping[bytes, bytes], name: bytes) -> str:
+def get_text(headers: Mapping[bytes, bytes], name: bytes) -> str:
     """Return the text of a header, or "" where it is missing."""
     value = headers.get(name)
     return value.decode("latin-1") if value else ""

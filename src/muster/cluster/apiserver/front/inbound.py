@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from muster.cluster.apiserver.front.asgi import Caller, Scope, query_of, text
+from muster.cluster.apiserver.front.asgi import Caller, Scope, get_text, query_of
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.identity.users import User
 
@@ -28,4 +28,4 @@ class InboundRequest:
 
     def header(self, name: str) -> str:
         """Return a header by its lower-case name; "" if it is missing."""
-        return text(self._by_name, name.encode())
+        return get_text(self._by_name, name.encode())

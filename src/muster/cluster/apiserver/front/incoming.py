@@ -26,7 +26,7 @@ class Body:
     def __init__(self, method: str, headers: Mapping[bytes, bytes], receive: Receive) -> None:
         self._receive = receive
         self._is_chunked = b"transfer-encoding" in headers
-        self._length = _length(headers.get(b"content-length", b"0"))
+        self._length = _parse_length(headers.get(b"content-length", b"0"))
         # Whether the client sends the body only after the server asks for it.
         self._is_held_back = headers.get(b"expect", b"").lower() == b"100-continue"
         self._is_wanted = method in _WITH_BODY
@@ -106,7 +106,7 @@ class Body:
         return bytes(message["body"])
 
 
-def _length(text: bytes) -> int:
+def _parse_length(text: bytes) -> int:
     return int(text) if len(text) <= 18 else sys.maxsize
 
 

@@ -76,12 +76,12 @@ class Listener:
         self._acceptors.append(acceptor)
         return 0 if is_local else int(address.getsockname()[1])
 
-    def _welcome(self, slot: ConnectionSlot, deadline: float) -> "Arrival":
-        return Arrival(self._application, self._shared, slot, deadline)
+    def _welcome(self, slot: ConnectionSlot, deadline: float) -> "ProtocolChoice":
+        return ProtocolChoice(self._application, self._shared, slot, deadline)
 
-    def _welcome_plain(self, slot: ConnectionSlot, deadline: float) -> "Arrival":
+    def _welcome_plain(self, slot: ConnectionSlot, deadline: float) -> "ProtocolChoice":
         assert self._plain is not None
-        return Arrival(self._plain, self._shared, slot, deadline)
+        return ProtocolChoice(self._plain, self._shared, slot, deadline)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Take no more requests, end all streams, and wait up to `grace_seconds` until clients have their answers."""
@@ -117,7 +117,7 @@ class Listener:
                     await self._shared.departed.wait()
 
 
-class Arrival(asyncio.Protocol):
+class ProtocolChoice(asyncio.Protocol):
     """The first protocol of a client after its TLS handshake; it hands over to the HTTP version agreed on there."""
 
     def __init__(self, application: App, shared: Shared, slot: ConnectionSlot, deadline: float) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.answers import Answer, Stream, Tunnel, refusal
-from muster.cluster.apiserver.front.asgi import AUDIT_ID, Caller, Message, Scope, Send, text
+from muster.cluster.apiserver.front.asgi import AUDIT_ID, Caller, Message, Scope, Send, get_text
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.pods.tunnels.takeover import hold
 from muster.runtime.transport import Response
@@ -38,11 +38,11 @@ async def respond(
     if isinstance(answer, Stream):
         await _stream(answer, headers, caller, send, rest)
     elif body.is_over or not caller.is_alone:
-        status, fields, content = await _prepared(answer, headers)
+        status, fields, content = await _prepare_answer(answer, headers)
         if len(content) <= PIECE_BYTES:
             await caller.answer(status, fields, content)
         else:
-            await _whole(status, fields, content, caller, send)
+            await _send_whole(status, fields, content, caller, send)
     else:
         await _respond_early(answer, headers, body, caller, send)
 
@@ -53,7 +53,9 @@ async def _respond_early(
     """Answer a client that is still sending its body."""
     if body.is_short:
         await body.skip()
-        await _whole(*await _prepared(answer if body.is_over else _last(answer), headers), caller, send)
+        await _send_whole(
+            *await _prepare_answer(answer if body.is_over else _add_closing_header(answer), headers), caller, send
+        )
         return
 
     async def send_and_wait(message: Message) -> None:
@@ -67,21 +69,21 @@ async def _respond_early(
             message = {"type": "http.response.body", "body": b""}
         await send(message)
 
-    await _whole(*await _prepared(_last(answer), headers), caller, send_and_wait)
+    await _send_whole(*await _prepare_answer(_add_closing_header(answer), headers), caller, send_and_wait)
 
 
-def _last(answer: Response) -> Response:
+def _add_closing_header(answer: Response) -> Response:
     """Return the answer with the header that closes the connection after it."""
     return replace(answer, headers={**answer.headers, "connection": "close"})
 
 
-async def _prepared(answer: Response, headers: Mapping[bytes, bytes]) -> tuple[int, list[Field], bytes]:
+async def _prepare_answer(answer: Response, headers: Mapping[bytes, bytes]) -> tuple[int, list[Field], bytes]:
     """Return the status, the headers and the body of an answer, as the client takes it."""
     body, status = answer.body, answer.status
-    fields = _common(answer.content_type, headers)
+    fields = _make_common_headers(answer.content_type, headers)
     fields += [(name.encode("latin-1"), value.encode()) for name, value in answer.headers.items()]
     etag = answer.headers.get("etag")
-    if etag and text(headers, b"if-none-match") == etag:
+    if etag and get_text(headers, b"if-none-match") == etag:
         body, status = b"", 304
     if len(body) >= GZIP_FROM_BYTES and _takes_gzip(headers.get(b"accept-encoding", b"")):
         # zlib releases the interpreter's lock, so the loop goes on meanwhile.
@@ -93,12 +95,12 @@ async def _prepared(answer: Response, headers: Mapping[bytes, bytes]) -> tuple[i
     return status, fields, body
 
 
-async def _whole(status: int, fields: list[Field], body: bytes, caller: Caller, send: Send) -> None:
+async def _send_whole(status: int, fields: list[Field], body: bytes, caller: Caller, send: Send) -> None:
     await send({"type": "http.response.start", "status": status, "headers": fields})
     await _in_pieces(body, caller, send, has_more=False)
 
 
-def _common(content_type: str, headers: Mapping[bytes, bytes]) -> list[Field]:
+def _make_common_headers(content_type: str, headers: Mapping[bytes, bytes]) -> list[Field]:
     """Return the headers of every answer: the content type, and the audit ID if the request has one."""
     fields = [(b"content-type", content_type.encode("latin-1"))]
     if AUDIT_ID in headers:
@@ -138,7 +140,7 @@ def _compress(body: bytes) -> bytes:
 
 
 async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller, send: Send, rest: Rest) -> None:
-    fields = [*_common(stream.content_type, headers), (b"cache-control", b"no-cache, private")]
+    fields = [*_make_common_headers(stream.content_type, headers), (b"cache-control", b"no-cache, private")]
     fields += [(name.encode("latin-1"), value.encode()) for name, value in stream.headers.items()]
     caller.streaming, caller.is_endless = asyncio.current_task(), stream.is_endless
     try:

@@ -62,12 +62,12 @@ class Shared:
         The last reference frees the TLS buffers at once. The garbage collector would free them much later.
         """
         self.connection_limit.release(connection.slot)
-        connection.slot.close = _nothing
+        connection.slot.close = _do_nothing
         self.connections.discard(connection)
         self.departed.set()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing: a closed connection cannot be closed again."""
 
 

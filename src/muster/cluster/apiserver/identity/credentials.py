@@ -50,7 +50,7 @@ class Credentials(Struct, frozen=True):
             authority_pem=authority.pair.certificate_pem,
             server=authority.server((*SERVER_NAMES, *also)),
             admin=authority.client("admin", ADMIN),
-            token=_token(directory / "admin.token", ids),
+            token=_load_token(directory / "admin.token", ids),
             signing_key=_signing_key(directory / "service-accounts.key"),
         )
 
@@ -109,7 +109,7 @@ class Credentials(Struct, frozen=True):
             write_private(path, content)
 
 
-def _token(file: Path, ids: Ids) -> str:
+def _load_token(file: Path, ids: Ids) -> str:
     """Load the admin's token, or create it; it survives restarts, so that running clients stay authenticated."""
     try:
         token = read_private(file).decode("ascii").strip()

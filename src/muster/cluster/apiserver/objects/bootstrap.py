@@ -49,10 +49,10 @@ async def create_first_objects(client: Client) -> None:
         ApiError: the stored roles cannot be listed.
     """
     for name in NAMESPACES:
-        await _attempted(create_missing(client, NAMESPACE, {"metadata": {"name": name}}))
+        await _attempt_creation(create_missing(client, NAMESPACE, {"metadata": {"name": name}}))
     for name, (value, description) in _CRITICAL.items():
         document = {"metadata": {"name": name}, "value": value, "description": description}
-        await _attempted(create_missing(client, PRIORITY_CLASS, document))
+        await _attempt_creation(create_missing(client, PRIORITY_CLASS, document))
     await _create_roles(client)
 
 
@@ -65,24 +65,27 @@ async def _create_roles(client: Client) -> None:
     bindings = {obj.metadata.name for obj in (await client.list(CLUSTER_ROLE_BINDING.seen_as(Object))).items}
     # Concurrent writes share one commit of the store.
     await asyncio.gather(
-        *(_attempted(_put_role(client, roles.get(role.metadata.name), role)) for role in CLUSTER_ROLES),
+        *(_attempt_creation(_put_role(client, roles.get(role.metadata.name), role)) for role in CLUSTER_ROLES),
         *(
-            _attempted(client.create(CLUSTER_ROLE_BINDING, new))
+            _attempt_creation(client.create(CLUSTER_ROLE_BINDING, new))
             for new in CLUSTER_ROLE_BINDINGS
-            if _name(new) not in bindings
+            if _get_name(new) not in bindings
         ),
-        *(_attempted(create_missing(client, ROLE, msgspec.to_builtins(role), namespace)) for namespace, role in ROLES),
+        *(
+            _attempt_creation(create_missing(client, ROLE, msgspec.to_builtins(role), namespace))
+            for namespace, role in ROLES
+        ),
     )
 
 
-async def _attempted(making: Awaitable[Any]) -> None:
+async def _attempt_creation(making: Awaitable[Any]) -> None:
     try:
         await making
     except ApiError as error:
         log.warning("what every cluster begins with could not be made: %s", error)
 
 
-def _name(binding: ClusterRoleBinding) -> str:
+def _get_name(binding: ClusterRoleBinding) -> str:
     return binding.metadata.name
 
 
@@ -110,7 +113,7 @@ async def put_definitions(client: Client, own: Mapping[str, dict[str, Any]]) -> 
     # Concurrent writes share one commit of the store.
     await asyncio.gather(
         *(
-            _attempted(
+            _attempt_creation(
                 client.patch(kind, name, {"spec": definition["spec"]})
                 if name in stored
                 else client.create(kind, definition)

@@ -81,7 +81,7 @@ class Documents:
         written = self.store.write(Put(key, encoding), *beside, may_wait=key.resource in _UNHURRIED)
         self._share(typed, encoding)
         end_work()
-        return _body(await written)
+        return _encode_body(await written)
 
     async def remove(
         self,
@@ -106,7 +106,7 @@ class Documents:
         written = self.store.write(Delete(key, encoding), *beside)
         self._share(typed, encoding)
         end_work()
-        return _body(await written)
+        return _encode_body(await written)
 
     def _share(self, typed: Typed | None, encoding: "_Encoding") -> None:
         """Keep the typed object of a body that the store has taken."""
@@ -146,7 +146,7 @@ def typed_document(kind: Kind[Any], document: Document) -> Typed | None:
         return None
 
 
-def _body(entries: list[Entry]) -> bytes:
+def _encode_body(entries: list[Entry]) -> bytes:
     return entries[0].body
 
 

@@ -148,7 +148,7 @@ class _Event(_Object):
     reporting_component: str = ""
 
 
-def _pod(pod: _Pod) -> dict[str, str]:
+def _index_pod(pod: _Pod) -> dict[str, str]:
     return {
         "spec.nodeName": pod.spec.node_name,
         "spec.restartPolicy": pod.spec.restart_policy,
@@ -161,16 +161,16 @@ def _pod(pod: _Pod) -> dict[str, str]:
     }
 
 
-def _replicas(controller: _Replicas) -> dict[str, str]:
+def _index_replicas(controller: _Replicas) -> dict[str, str]:
     return {"status.replicas": str(controller.status.replicas)}
 
 
-def _workload(workload: _Workload) -> dict[str, str]:
+def _index_workload(workload: _Workload) -> dict[str, str]:
     admission = workload.status.admission
     return {"status.admission.clusterQueue": admission.cluster_queue if admission else ""}
 
 
-def _event(event: _Event) -> dict[str, str]:
+def _index_event(event: _Event) -> dict[str, str]:
     involved = event.involved_object
     return {
         "involvedObject.kind": involved.kind,
@@ -189,8 +189,8 @@ def _event(event: _Event) -> dict[str, str]:
 
 # For each stored resource with fields of its own: the type that decodes them, and the function that names them.
 _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
-    "pods": (_Pod, _pod),
-    "events": (_Event, _event),
+    "pods": (_Pod, _index_pod),
+    "events": (_Event, _index_event),
     "nodes": (_Node, lambda node: {"spec.unschedulable": "true" if node.spec.unschedulable else "false"}),
     "namespaces": (_Namespace, lambda namespace: {"status.phase": namespace.status.phase}),
     "secrets": (_Secret, lambda secret: {"type": secret.type}),
@@ -200,9 +200,9 @@ _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
         _PriorityClass,
         lambda priority_class: {"globalDefault": "true" if priority_class.global_default else ""},
     ),
-    "workloads.kueue.x-k8s.io": (_Workload, _workload),
-    "replicasets.apps": (_Replicas, _replicas),
-    "replicationcontrollers": (_Replicas, _replicas),
+    "workloads.kueue.x-k8s.io": (_Workload, _index_workload),
+    "replicasets.apps": (_Replicas, _index_replicas),
+    "replicationcontrollers": (_Replicas, _index_replicas),
     "certificatesigningrequests.certificates.k8s.io": (
         _Signing,
         lambda request: {"spec.signerName": request.spec.signer_name},

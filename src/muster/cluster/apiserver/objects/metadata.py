@@ -23,13 +23,13 @@ _DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
-def timestamp(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """Format a time as objects have it: whole seconds, UTC."""
-    return _timestamp(math.floor(moment.timestamp()))
+    return _format_seconds(math.floor(moment.timestamp()))
 
 
 @lru_cache(maxsize=64)  # many objects are written within a second
-def _timestamp(seconds: int) -> str:
+def _format_seconds(seconds: int) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")[:19] + "Z"
 
 
@@ -98,7 +98,7 @@ def begin(document: Document, *, name: str, uid: str, now: datetime, generation:
     meta["resourceVersion"] = ""  # reserves the position of the field; the write sets the value
     if generation:
         meta["generation"] = 1
-    meta["creationTimestamp"] = timestamp(now)
+    meta["creationTimestamp"] = format_timestamp(now)
     for field in _CHANGEABLE:
         if given.get(field):
             meta[field] = given[field]
@@ -131,14 +131,14 @@ def check_version(document: Document, stored: Document, resource: str, *, uncond
     version = meta.get("resourceVersion") or ""
     if version in ("", "0"):
         if not unconditional:
-            raise _unversioned(resource, name)
+            raise _make_unversioned_error(resource, name)
     elif not (version.isascii() and version.isdigit()):
         raise _bad_version(resource, name, version)
     elif version != old["resourceVersion"]:
         raise conflict(resource, name)
 
 
-def _unversioned(resource: str, name: str) -> ApiError:
+def _make_unversioned_error(resource: str, name: str) -> ApiError:
     return _invalid_version(resource, name, FieldError("metadata.resourceVersion", INVALID, 0, _MUST_BE_SPECIFIED))
 
 

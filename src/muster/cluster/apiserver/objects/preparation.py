@@ -14,7 +14,7 @@ import msgspec
 from muster.api.core import PodSpec
 from muster.api.defaults import generate_selector, keep_allocated
 from muster.api.meta import NAMESPACE_FINALIZER
-from muster.api.patch.json import equal
+from muster.api.patch.json import is_equal
 from muster.api.pods import qos_class
 from muster.api.values.quantity import QuantityError
 from muster.cluster.apiserver.decode import Document
@@ -23,14 +23,14 @@ from muster.cluster.apiserver.decode import Document
 _NOT_DESIRED = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
-def new(document: Document) -> None:
+def reset_status(document: Document) -> None:
     """Remove the status of a new object, because no controller has observed the object yet."""
     document.pop("status", None)
 
 
 def prepare_counted(document: Document) -> None:
     """Prepare a new object whose generation counts changes although it may have no spec."""
-    new(document)
+    reset_status(document)
     document["metadata"]["generation"] = 1
 
 
@@ -42,7 +42,7 @@ def count_change(document: Document, stored: Document, *, status: bool = False) 
     members = (document.keys() | stored.keys()) - _NOT_DESIRED
     if status:
         members.add("status")
-    if not all(equal(document.get(member), stored.get(member)) for member in members):
+    if not all(is_equal(document.get(member), stored.get(member)) for member in members):
         document["metadata"]["generation"] = stored["metadata"].get("generation", 0) + 1
 
 

@@ -82,17 +82,17 @@ def _with_member(document: Document, name: str, source: Document) -> Document:
 def show_scale(job: Document) -> Document:
     """Return the Scale of a Job, whose replicas are its parallelism."""
     spec, status = job.get("spec", {}), job.get("status", {})
-    return scale_of(job, spec.get("parallelism", 1), _observed(job, status.get("active", 0)))
+    return scale_of(job, spec.get("parallelism", 1), _make_scale_status(job, status.get("active", 0)))
 
 
 def show_replicas(controller: Document) -> Document:
     """Return the Scale of a controller with `spec.replicas`, such as a Deployment."""
     spec, status = controller.get("spec", {}), controller.get("status", {})
-    return scale_of(controller, spec.get("replicas", 1), _observed(controller, status.get("replicas", 0)))
+    return scale_of(controller, spec.get("replicas", 1), _make_scale_status(controller, status.get("replicas", 0)))
 
 
-def _observed(controller: Document, replicas: int) -> Document:
-    return {"replicas": replicas, "selector": _selector(controller)}
+def _make_scale_status(controller: Document, replicas: int) -> Document:
+    return {"replicas": replicas, "selector": _format_selector(controller)}
 
 
 def scale_of(controller: Document, wanted: int, status: Document) -> Document:
@@ -111,7 +111,7 @@ def scale_of(controller: Document, wanted: int, status: Document) -> Document:
     }
 
 
-def _selector(controller: Document) -> str:
+def _format_selector(controller: Document) -> str:
     """Return the selector of a controller as text. A ReplicationController has plain labels as its selector."""
     selector = controller.get("spec", {}).get("selector", {})
     if controller.get("kind") == "ReplicationController":
@@ -125,15 +125,15 @@ def take_scale(stored: Document, shown: Document) -> Document:
     An elastic Job (Indexed, with as many completions as pods) also gets the number as its completions (kubernetes
     KEP-3715). Upstream has no scale subresource of Jobs; Muster serves one so that `kubectl scale job` works.
     """
-    return _rescaled(stored, shown, _parallelism(stored, shown))
+    return _rescale_object(stored, shown, _set_parallelism(stored, shown))
 
 
 def apply_scale(stored: Document, config: Document) -> Document:
     """Convert a Scale that a client applies to a Job to the configuration of the Job."""
-    return _applied(stored, config, _parallelism(stored, config))
+    return _apply_config(stored, config, _set_parallelism(stored, config))
 
 
-def _parallelism(stored: Document, shown: Document) -> Document:
+def _set_parallelism(stored: Document, shown: Document) -> Document:
     replicas, spec = wanted_replicas(shown), stored["spec"]
     elastic = spec.get("completionMode") == INDEXED and spec.get("completions") == spec.get("parallelism")
     return {"parallelism": replicas} | ({"completions": replicas} if elastic else {})
@@ -147,20 +147,20 @@ def wanted_replicas(shown: Document) -> int:
 
 def take_replicas(stored: Document, shown: Document) -> Document:
     """Return the stored controller with the written number of replicas."""
-    return _rescaled(stored, shown, {"replicas": wanted_replicas(shown)})
+    return _rescale_object(stored, shown, {"replicas": wanted_replicas(shown)})
 
 
 def apply_replicas(stored: Document, config: Document) -> Document:
     """Convert a Scale that a client applies to a controller to the configuration of the controller."""
-    return _applied(stored, config, {"replicas": wanted_replicas(config)})
+    return _apply_config(stored, config, {"replicas": wanted_replicas(config)})
 
 
-def _applied(stored: Document, config: Document, spec: Document) -> Document:
+def _apply_config(stored: Document, config: Document, spec: Document) -> Document:
     version = {name: stored[name] for name in ("apiVersion", "kind")}
     return version | {"metadata": config["metadata"], "spec": spec}
 
 
-def _rescaled(stored: Document, shown: Document, changed: Document) -> Document:
+def _rescale_object(stored: Document, shown: Document, changed: Document) -> Document:
     return with_metadata(stored, shown) | {"spec": stored["spec"] | changed}
 
 
@@ -179,13 +179,13 @@ _CORE_EVENT_NAMES = {new: old for old, new in _EVENT_NAMES.items()}
 
 def show_event(stored: Document) -> Document:
     """Convert a core Event to an Event of `events.k8s.io`."""
-    return _renamed(stored, _EVENT_NAMES) | {"apiVersion": EVENTS_V1_EVENT.api_version}
+    return _rename_members(stored, _EVENT_NAMES) | {"apiVersion": EVENTS_V1_EVENT.api_version}
 
 
 def take_event(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (the signature of all views)
     """Convert an Event of `events.k8s.io` to a core Event."""
-    return _renamed(shown, _CORE_EVENT_NAMES) | {"apiVersion": "v1"}
+    return _rename_members(shown, _CORE_EVENT_NAMES) | {"apiVersion": "v1"}
 
 
-def _renamed(document: Document, names: Mapping[str, str]) -> dict[str, Any]:
+def _rename_members(document: Document, names: Mapping[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in document.items()}

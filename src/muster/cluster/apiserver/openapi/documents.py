@@ -13,7 +13,7 @@ import msgspec
 from muster.api.status import not_acceptable
 from muster.cluster.apiserver.openapi import v2_protobuf
 from muster.cluster.apiserver.openapi.operations import Operation, Parameter, PathItem, paths_of
-from muster.cluster.apiserver.openapi.schemas import as_v2, component_of, custom_as_v2, reference, schemas_of
+from muster.cluster.apiserver.openapi.schemas import as_v2, component_of, custom_as_v2, make_reference, schemas_of
 from muster.cluster.apiserver.registry.resources import Resource
 from muster.cluster.apiserver.static import JSON, StaticAnswer, parse_accept, static_answer, static_bytes
 
@@ -94,7 +94,7 @@ class OpenApi:
         for group in self._groups.values():
             definitions |= group.protobuf_definitions
         paths = [group.protobuf_paths for group in self._groups.values()]
-        return v2_protobuf.document(self._info, paths, [definitions[name] for name in sorted(definitions)])
+        return v2_protobuf.encode_document(self._info, paths, [definitions[name] for name in sorted(definitions)])
 
 
 class _GroupVersion:
@@ -117,22 +117,22 @@ class _GroupVersion:
     @cached_property
     def v2_paths(self) -> dict[str, msgspec.Raw]:
         """The paths of OpenAPI v2, encoded."""
-        return {item.path: _raw(_v2_path(item)) for item in self._items}
+        return {item.path: _encode_raw(_v2_path(item)) for item in self._items}
 
     @cached_property
     def v2_definitions(self) -> dict[str, msgspec.Raw]:
         """The definitions of OpenAPI v2, encoded."""
-        return {name: _raw(schema) for name, schema in self._v2_schemas.items()}
+        return {name: _encode_raw(schema) for name, schema in self._v2_schemas.items()}
 
     @cached_property
     def protobuf_paths(self) -> bytes:
         """The paths of OpenAPI v2 in protobuf."""
-        return v2_protobuf.paths({item.path: _v2_path(item) for item in self._items})
+        return v2_protobuf.encode_paths({item.path: _v2_path(item) for item in self._items})
 
     @cached_property
     def protobuf_definitions(self) -> dict[str, bytes]:
         """The definitions of OpenAPI v2 in protobuf."""
-        return {name: v2_protobuf.definition(name, schema) for name, schema in self._v2_schemas.items()}
+        return {name: v2_protobuf.encode_definition(name, schema) for name, schema in self._v2_schemas.items()}
 
     @property
     def _items(self) -> list[PathItem]:
@@ -160,7 +160,7 @@ def _by_group_version(resources: Iterable[Resource]) -> dict[str, list[Resource]
     return groups
 
 
-def _raw(document: Any) -> msgspec.Raw:
+def _encode_raw(document: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(document))
 
 
@@ -170,13 +170,15 @@ def _v3_path(item: PathItem) -> dict[str, Any]:
 
 
 def _v3_operation(operation: Operation) -> dict[str, Any]:
-    content = {JSON: {"schema": reference(operation.result)}} if operation.result else {"text/plain": {"schema": _TEXT}}
-    written = _common(operation) | {
+    content = (
+        {JSON: {"schema": make_reference(operation.result)}} if operation.result else {"text/plain": {"schema": _TEXT}}
+    )
+    written = _make_common_parts(operation) | {
         "parameters": [_v3_parameter(parameter) for parameter in operation.parameters],
         "responses": {"200": {"description": "OK", "content": content}},
     }
     if operation.body:
-        body = {"schema": reference(operation.body)}
+        body = {"schema": make_reference(operation.body)}
         written["requestBody"] = {
             "content": dict.fromkeys(operation.body_types, body),
             "required": operation.method != "delete",
@@ -188,7 +190,7 @@ _TEXT = {"type": "string"}
 
 
 def _v3_parameter(parameter: Parameter) -> dict[str, Any]:
-    return _parameter(parameter) | {"schema": {"type": parameter.type, "uniqueItems": True}}
+    return _make_parameter(parameter) | {"schema": {"type": parameter.type, "uniqueItems": True}}
 
 
 def _v2_path(item: PathItem) -> dict[str, Any]:
@@ -199,29 +201,32 @@ def _v2_path(item: PathItem) -> dict[str, Any]:
 def _v2_operation(operation: Operation) -> dict[str, Any]:
     parameters = [_v2_parameter(parameter) for parameter in operation.parameters]
     if operation.body:
-        body = {"name": "body", "in": "body", "schema": as_v2(reference(operation.body))}
+        body = {"name": "body", "in": "body", "schema": as_v2(make_reference(operation.body))}
         parameters.append(body | {"required": operation.method != "delete"})
-    return _common(operation) | {
+    return _make_common_parts(operation) | {
         "consumes": list(operation.body_types),
         "produces": [JSON if operation.result else "text/plain"],
         "schemes": ["https"],
         "parameters": parameters,
         "responses": {
-            "200": {"description": "OK", "schema": as_v2(reference(operation.result)) if operation.result else _TEXT}
+            "200": {
+                "description": "OK",
+                "schema": as_v2(make_reference(operation.result)) if operation.result else _TEXT,
+            }
         },
     }
 
 
 def _v2_parameter(parameter: Parameter) -> dict[str, Any]:
-    return _parameter(parameter) | {"type": parameter.type, "uniqueItems": True}
+    return _make_parameter(parameter) | {"type": parameter.type, "uniqueItems": True}
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _make_parameter(parameter: Parameter) -> dict[str, Any]:
     written = {"name": parameter.name, "in": parameter.where, "description": parameter.description}
     return written | ({"required": True} if parameter.where == "path" else {})
 
 
-def _common(operation: Operation) -> dict[str, Any]:
+def _make_common_parts(operation: Operation) -> dict[str, Any]:
     kind = operation.kind
     group = kind.group.partition(".")[0] or "core"
     return {

@@ -110,15 +110,15 @@ class PathItem(Struct, frozen=True):
 
 def paths_of(resource: Resource) -> Iterator[PathItem]:
     """Return the paths of a resource that have at least one operation."""
-    return (item for item in _paths(resource) if item.operations)
+    return (item for item in _list_paths(resource) if item.operations)
 
 
-def _paths(resource: Resource) -> Iterator[PathItem]:
+def _list_paths(resource: Resource) -> Iterator[PathItem]:
     kind = resource.kind
     verbs = set(resource.verbs)
     scope = (NAMESPACE,) if kind.namespaced else ()
     where = "Namespaced" if kind.namespaced else ""
-    yield _collection(resource, PathItem(kind.path("{namespace}"), (*scope, _PRETTY)), where)
+    yield _make_collection_path(resource, PathItem(kind.path("{namespace}"), (*scope, _PRETTY)), where)
     single = PathItem(kind.path("{namespace}", "{name}"), (NAME, *scope, _PRETTY))
     single.operations.extend(_on_object(kind, verbs, where, kind.kind, ""))
     yield single
@@ -128,14 +128,16 @@ def _paths(resource: Resource) -> Iterator[PathItem]:
         yield item
     if kind.namespaced and "list" in verbs:
         everywhere = PathItem(kind.path(), (*_LISTING, _PRETTY))
-        everywhere.operations.append(_list(resource, f"list{_stem(kind)}{kind.kind}ForAllNamespaces", ()))
+        everywhere.operations.append(
+            _list(resource, f"list{_spell_group_version(kind)}{kind.kind}ForAllNamespaces", ())
+        )
         yield everywhere
 
 
-def _collection(resource: Resource, item: PathItem, scope: str) -> PathItem:
+def _make_collection_path(resource: Resource, item: PathItem, scope: str) -> PathItem:
     kind, verbs = resource.kind, resource.verbs
     own = component_of(kind)
-    where = f"{_stem(kind)}{scope}{kind.kind}"
+    where = f"{_spell_group_version(kind)}{scope}{kind.kind}"
     if "list" in verbs:
         item.operations.append(_list(resource, f"list{where}", _LISTING))
     if "create" in verbs:
@@ -143,7 +145,7 @@ def _collection(resource: Resource, item: PathItem, scope: str) -> PathItem:
             Operation("post", "post", f"create{where}", f"create a {kind.kind}", kind, own, _WRITING, own)
         )
     if "deletecollection" in verbs:
-        name = f"delete{_stem(kind)}Collection{scope}{kind.kind}"
+        name = f"delete{_spell_group_version(kind)}Collection{scope}{kind.kind}"
         parameters = tuple(dict.fromkeys((*_LISTING, *_DELETING)))
         text = f"delete collection of {kind.kind}"
         item.operations.append(
@@ -164,7 +166,7 @@ def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: 
     suffix: the capitalized name of the subresource; "" for the object itself.
     """
     own = component_of(kind)
-    where = f"{_stem(kind)}{scope}{name}{suffix}"
+    where = f"{_spell_group_version(kind)}{scope}{name}{suffix}"
     what = f"{suffix.lower()} of the specified {name}" if suffix else f"the specified {name}"
     if "get" in verbs:
         yield Operation("get", "get", f"read{where}", f"read {what}", kind, own)
@@ -184,9 +186,9 @@ def _on_subresource(resource: Resource, sub: Subresource) -> Iterator[Operation]
     scope = "Namespaced" if resource.kind.namespaced else ""
     name, suffix = resource.kind.kind, sub.name.capitalize()
     if sub.kind.kind.endswith("Options"):
-        yield from _connections(resource.kind, sub)
+        yield from _list_connections(resource.kind, sub)
     elif sub.view is None and "get" in sub.verbs:
-        id_ = f"read{_stem(resource.kind)}{scope}{name}{suffix}"
+        id_ = f"read{_spell_group_version(resource.kind)}{scope}{name}{suffix}"
         is_text = sub.kind == resource.kind  # a log is the only such subresource
         result, parameters = ("", _LOG) if is_text else (component_of(sub.kind), _PENDING)
         yield Operation("get", "get", id_, f"read {sub.name} of the specified {name}", sub.kind, result, parameters)
@@ -194,7 +196,7 @@ def _on_subresource(resource: Resource, sub: Subresource) -> Iterator[Operation]
         yield from _on_object(sub.kind, set(sub.verbs), scope, name, suffix)
 
 
-def _connections(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
+def _list_connections(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
     """Yield the operations that connect to a pod. The fields of the options are the parameters of the query."""
     name = f"{kind.kind}{sub.name.capitalize()}"
     options: type = sub.kind.type
@@ -204,7 +206,7 @@ def _connections(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
         for field in msgspec.structs.fields(options)
     )
     for method in ("get", "post"):
-        id_ = f"connect{_stem(kind)}{method.capitalize()}Namespaced{name}"
+        id_ = f"connect{_spell_group_version(kind)}{method.capitalize()}Namespaced{name}"
         text = f"connect {method.upper()} requests to {sub.name} of {kind.kind}"
         yield Operation(method, "connect", id_, text, sub.kind, "", parameters)
 
@@ -212,7 +214,7 @@ def _connections(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
 _QUERY_TYPES: dict[Any, str] = {bool: "boolean", int: "integer"}
 
 
-def _stem(kind: Kind[Any]) -> str:
+def _spell_group_version(kind: Kind[Any]) -> str:
     """Return the group version as the ids of its operations spell it.
 
     Examples are `CoreV1`, `RbacAuthorizationV1` and `KueueXK8sIoV1beta2`.

@@ -48,7 +48,7 @@ def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
     schemas = kind_components(kinds.values()) | list_components([Status, DeleteOptions, ListMeta, ObjectMeta])
     for name in (STATUS, DELETE_OPTIONS):
         schemas[name]["properties"] = TYPE_META | schemas[name]["properties"]
-    schemas = _SHARED | {name: _named(schema) for name, schema in schemas.items()}
+    schemas = _SHARED | {name: _make_named_schema(schema) for name, schema in schemas.items()}
     for resource in resources:
         if _is_custom(resource.kind):
             schemas[component_of(resource.kind)] = _custom_schema(resource)
@@ -76,7 +76,7 @@ def _is_custom(kind: Kind[Any]) -> bool:
     return kind.type is dict
 
 
-def reference(name: str) -> Schema:
+def make_reference(name: str) -> Schema:
     """Return a schema that refers to a component."""
     return {"$ref": _REFERENCE + name}
 
@@ -89,8 +89,8 @@ def _list_schema(resource: Resource) -> Schema:
         "required": ["items"],
         "properties": TYPE_META
         | {
-            "metadata": {"allOf": [reference(component_name(ListMeta))], "default": {}},
-            "items": {"type": "array", "items": reference(component_of(kind)), "description": "The objects."},
+            "metadata": {"allOf": [make_reference(component_name(ListMeta))], "default": {}},
+            "items": {"type": "array", "items": make_reference(component_of(kind)), "description": "The objects."},
         },
         "x-kubernetes-group-version-kind": [{"group": kind.group, "kind": list_kind, "version": kind.version}],
     }
@@ -99,7 +99,7 @@ def _list_schema(resource: Resource) -> Schema:
 def _custom_schema(resource: Resource) -> Schema:
     """Return the schema of a custom kind from its definition, with the metadata of every object."""
     kind, schema = resource.kind, resource.schema or {"type": "object"}
-    metadata = {"allOf": [reference(component_name(ObjectMeta))], "description": "What every object carries."}
+    metadata = {"allOf": [make_reference(component_name(ObjectMeta))], "description": "What every object carries."}
     return {
         **schema,
         "properties": {**schema.get("properties", {}), **TYPE_META, "metadata": metadata},
@@ -107,7 +107,7 @@ def _custom_schema(resource: Resource) -> Schema:
     }
 
 
-def _named(schema: Schema) -> Schema:
+def _make_named_schema(schema: Schema) -> Schema:
     """Return the schema in the form that clients expect.
 
     Quantities and IntOrStrings become references, so that clients can show a name for these types.
@@ -115,21 +115,21 @@ def _named(schema: Schema) -> Schema:
     if schema.get("format") == "micro-time":
         return schema | {"format": "date-time"}
     if "oneOf" in schema:
-        return _referring(schema, "oneOf", _QUANTITY)
+        return _make_referring_schema(schema, "oneOf", _QUANTITY)
     if schema.get("x-kubernetes-int-or-string"):
-        return _referring(schema, "x-kubernetes-int-or-string", _INT_OR_STRING)
+        return _make_referring_schema(schema, "x-kubernetes-int-or-string", _INT_OR_STRING)
     result = dict(schema)
     if "properties" in schema:
-        result["properties"] = {name: _named(member) for name, member in schema["properties"].items()}
+        result["properties"] = {name: _make_named_schema(member) for name, member in schema["properties"].items()}
     for inner in ("items", "additionalProperties"):
         if isinstance(schema.get(inner), dict):
-            result[inner] = _named(schema[inner])
+            result[inner] = _make_named_schema(schema[inner])
     return result
 
 
-def _referring(schema: Schema, spelled: str, name: str) -> Schema:
+def _make_referring_schema(schema: Schema, spelled: str, name: str) -> Schema:
     around = {key: value for key, value in schema.items() if key != spelled}
-    return around | {"allOf": [reference(name)]} if around else reference(name)
+    return around | {"allOf": [make_reference(name)]} if around else make_reference(name)
 
 
 def as_v2(schema: Mapping[str, Any]) -> Schema:

@@ -17,118 +17,142 @@ CONTENT_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "patch": 8}
 
 
-def document(info: Mapping[str, str], path_parts: Iterable[bytes], definitions: Iterable[bytes]) -> bytes:
-    """Encode gnostic's `Document` from parts that `paths` and `definition` encoded."""
-    return _joined(
-        _field(1, "2.0"),
-        _field(2, _joined(_field(1, info["title"]), _field(2, info["version"]))),
-        _field(8, b"".join(path_parts)),
-        _field(9, b"".join(definitions)),
+def encode_document(info: Mapping[str, str], path_parts: Iterable[bytes], definitions: Iterable[bytes]) -> bytes:
+    """Encode gnostic's `Document` from parts that `encode_paths` and `encode_definition` encoded."""
+    return _join_parts(
+        _encode_field(1, "2.0"),
+        _encode_field(2, _join_parts(_encode_field(1, info["title"]), _encode_field(2, info["version"]))),
+        _encode_field(8, b"".join(path_parts)),
+        _encode_field(9, b"".join(definitions)),
     )
 
 
-def paths(items: Mapping[str, Mapping[str, Any]]) -> bytes:
+def encode_paths(items: Mapping[str, Mapping[str, Any]]) -> bytes:
     """Encode paths and their operations."""
-    return b"".join(_named(2, path, _path_item(item)) for path, item in items.items())
+    return b"".join(_encode_named(2, path, _path_item(item)) for path, item in items.items())
 
 
-def definition(name: str, schema: Mapping[str, Any]) -> bytes:
+def encode_definition(name: str, schema: Mapping[str, Any]) -> bytes:
     """Encode a definition."""
-    return _named(1, name, _schema(schema))
+    return _encode_named(1, name, _encode_schema(schema))
 
 
 def _path_item(item: Mapping[str, Any]) -> bytes:
-    operations = [_field(number, _operation(item[method])) for method, number in _METHODS.items() if method in item]
-    return _joined(*operations, _each(9, item["parameters"], _parameter))
+    operations = [
+        _encode_field(number, _encode_operation(item[method])) for method, number in _METHODS.items() if method in item
+    ]
+    return _join_parts(*operations, _encode_each(9, item["parameters"], _encode_parameter))
 
 
-def _operation(operation: Mapping[str, Any]) -> bytes:
+def _encode_operation(operation: Mapping[str, Any]) -> bytes:
     responses = [
-        _named(
+        _encode_named(
             1,
             code,
-            _field(1, _joined(_field(1, response["description"]), _field(2, _field(1, _schema(response["schema"]))))),
+            _encode_field(
+                1,
+                _join_parts(
+                    _encode_field(1, response["description"]),
+                    _encode_field(2, _encode_field(1, _encode_schema(response["schema"]))),
+                ),
+            ),
         )
         for code, response in operation["responses"].items()
     ]
-    return _joined(
-        _each(1, operation["tags"], str.encode),
-        _field(3, operation["description"]),
-        _field(5, operation["operationId"]),
-        _each(6, operation["produces"], str.encode),
-        _each(7, operation["consumes"], str.encode),
-        _each(8, operation["parameters"], _parameter),
-        _field(9, b"".join(responses)),
-        _each(10, operation["schemes"], str.encode),
-        _extensions(13, operation),
+    return _join_parts(
+        _encode_each(1, operation["tags"], str.encode),
+        _encode_field(3, operation["description"]),
+        _encode_field(5, operation["operationId"]),
+        _encode_each(6, operation["produces"], str.encode),
+        _encode_each(7, operation["consumes"], str.encode),
+        _encode_each(8, operation["parameters"], _encode_parameter),
+        _encode_field(9, b"".join(responses)),
+        _encode_each(10, operation["schemes"], str.encode),
+        _encode_extensions(13, operation),
     )
 
 
-def _parameter(parameter: Mapping[str, Any]) -> bytes:
+def _encode_parameter(parameter: Mapping[str, Any]) -> bytes:
     required, name = parameter.get("required", False), parameter["name"]
     if parameter["in"] == "body":
-        body = _joined(_field(2, name), _field(3, "body"), _field(4, required), _field(5, _schema(parameter["schema"])))
-        return _field(1, _field(1, body))
-    described = _joined(
-        _field(1, required), _field(2, parameter["in"]), _field(3, parameter["description"]), _field(4, name)
+        body = _join_parts(
+            _encode_field(2, name),
+            _encode_field(3, "body"),
+            _encode_field(4, required),
+            _encode_field(5, _encode_schema(parameter["schema"])),
+        )
+        return _encode_field(1, _encode_field(1, body))
+    described = _join_parts(
+        _encode_field(1, required),
+        _encode_field(2, parameter["in"]),
+        _encode_field(3, parameter["description"]),
+        _encode_field(4, name),
     )
     if parameter["in"] == "query":
-        other = _field(3, _joined(described, _field(6, parameter["type"]), _field(20, parameter["uniqueItems"])))
+        other = _encode_field(
+            3, _join_parts(described, _encode_field(6, parameter["type"]), _encode_field(20, parameter["uniqueItems"]))
+        )
     else:
-        other = _field(4, _joined(described, _field(5, parameter["type"]), _field(19, parameter["uniqueItems"])))
-    return _field(1, _field(2, other))
+        other = _encode_field(
+            4, _join_parts(described, _encode_field(5, parameter["type"]), _encode_field(19, parameter["uniqueItems"]))
+        )
+    return _encode_field(1, _encode_field(2, other))
 
 
-def _schema(schema: Mapping[str, Any]) -> bytes:
-    properties = [_named(1, name, _schema(member)) for name, member in schema.get("properties", {}).items()]
+def _encode_schema(schema: Mapping[str, Any]) -> bytes:
+    properties = [
+        _encode_named(1, name, _encode_schema(member)) for name, member in schema.get("properties", {}).items()
+    ]
     others = schema.get("additionalProperties")
-    return _joined(
-        _field(1, schema.get("$ref", "")),
-        _field(2, schema.get("format", "")),
-        _field(4, schema.get("description", "")),
-        _field(5, _any(schema["default"])) if "default" in schema else b"",
-        _each(19, schema.get("required", ()), str.encode),
-        _each(20, schema.get("enum", ()), _any),
-        _field(21, _field(1, _schema(others))) if isinstance(others, dict) else b"",
-        _field(22, _field(1, schema["type"])) if "type" in schema else b"",
-        _field(23, _field(1, _schema(schema["items"]))) if "items" in schema else b"",
-        _field(25, b"".join(properties)) if properties else b"",
-        _extensions(31, schema),
+    return _join_parts(
+        _encode_field(1, schema.get("$ref", "")),
+        _encode_field(2, schema.get("format", "")),
+        _encode_field(4, schema.get("description", "")),
+        _encode_field(5, _encode_any(schema["default"])) if "default" in schema else b"",
+        _encode_each(19, schema.get("required", ()), str.encode),
+        _encode_each(20, schema.get("enum", ()), _encode_any),
+        _encode_field(21, _encode_field(1, _encode_schema(others))) if isinstance(others, dict) else b"",
+        _encode_field(22, _encode_field(1, schema["type"])) if "type" in schema else b"",
+        _encode_field(23, _encode_field(1, _encode_schema(schema["items"]))) if "items" in schema else b"",
+        _encode_field(25, b"".join(properties)) if properties else b"",
+        _encode_extensions(31, schema),
     )
 
 
-def _extensions(number: int, node: Mapping[str, Any]) -> bytes:
-    return b"".join(_named(number, name, _any(value)) for name, value in node.items() if name.startswith("x-"))
+def _encode_extensions(number: int, node: Mapping[str, Any]) -> bytes:
+    return b"".join(
+        _encode_named(number, name, _encode_any(value)) for name, value in node.items() if name.startswith("x-")
+    )
 
 
-def _any(value: Any) -> bytes:
+def _encode_any(value: Any) -> bytes:
     # JSON is YAML.
-    return _field(2, msgspec.json.encode(value))
+    return _encode_field(2, msgspec.json.encode(value))
 
 
-def _named(number: int, name: str, value: bytes) -> bytes:
-    return _field(number, _joined(_field(1, name), _field(2, value)))
+def _encode_named(number: int, name: str, value: bytes) -> bytes:
+    return _encode_field(number, _join_parts(_encode_field(1, name), _encode_field(2, value)))
 
 
-def _each(number: int, items: Iterable[Any], encode_item: Callable[[Any], bytes]) -> bytes:
-    return b"".join(_field(number, encode_item(item)) for item in items)
+def _encode_each(number: int, items: Iterable[Any], encode_item: Callable[[Any], bytes]) -> bytes:
+    return b"".join(_encode_field(number, encode_item(item)) for item in items)
 
 
-def _joined(*parts: bytes) -> bytes:
+def _join_parts(*parts: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _field(number: int, value: str | bytes | bool) -> bytes:
+def _encode_field(number: int, value: str | bytes | bool) -> bytes:
     """Encode one field. As in protobuf 3, the result omits an empty text and a false, but not an empty message."""
     if isinstance(value, bool):
-        return _varint(number << 3) + b"\x01" if value else b""
+        return _encode_varint(number << 3) + b"\x01" if value else b""
     if value == "":
         return b""
     data = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
+    return _encode_varint(number << 3 | 2) + _encode_varint(len(data)) + data
 
 
-def _varint(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -61,10 +61,10 @@ def apply(document: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any
     """
     if not isinstance(patch, dict):
         raise bad_request("invalid JSON document")
-    return _merged(document, patch, schema)
+    return _merge_object(document, patch, schema)
 
 
-def _merged(original: dict[str, Any], patch: dict[str, Any], schema: Schema) -> dict[str, Any]:
+def _merge_object(original: dict[str, Any], patch: dict[str, Any], schema: Schema) -> dict[str, Any]:
     directive = patch.get(_DIRECTIVE, "merge")
     if directive == "replace":
         return _fresh_members(patch)
@@ -72,7 +72,7 @@ def _merged(original: dict[str, Any], patch: dict[str, Any], schema: Schema) -> 
         return {}
     if directive != "merge":
         raise unprocessable(f"unknown patch type: {shorten_text(str(directive))} in map")
-    result = _retained(original, patch)
+    result = _retain_keys(original, patch)
     ordered = _apply_orders(result, patch, schema)
     for key, value in patch.items():
         if key in ordered or key in (_DIRECTIVE, _RETAIN_KEYS) or _directive_field(key, _SET_ORDER):
@@ -90,14 +90,14 @@ def _merge_member(result: dict[str, Any], key: str, value: Any, schema: Schema) 
     """Merge one member of a patch into the resulting object, in place."""
     current = result.get(key)
     if isinstance(current, dict) and isinstance(value, dict):
-        field = _field(schema, key)
-        result[key] = _fresh_members(value) if field.replaces else _merged(current, value, field.schema)
+        field = _get_field(schema, key)
+        result[key] = _fresh_members(value) if field.replaces else _merge_object(current, value, field.schema)
     elif isinstance(current, list) and isinstance(value, list):
-        result[key] = _merged_list(current, value, _field(schema, key))
+        result[key] = _merged_list(current, value, _get_field(schema, key))
     elif isinstance(value, dict) and value.get(_DIRECTIVE) == "delete":
         result.pop(key, None)
     else:
-        result[key] = _fresh(value)
+        result[key] = _make_fresh_value(value)
 
 
 def _merged_list(current: list[Any], patch: list[Any], field: _Field) -> list[Any]:
@@ -123,7 +123,7 @@ def _without_special_items(current: list[Any], patch: list[Any], key: str) -> tu
             case None:
                 plain.append(item)
             case "delete":
-                deleted.add(_identity(item, key))
+                deleted.add(_identify_item(item, key))
             case "replace":
                 replace = True
             case "merge":
@@ -132,19 +132,19 @@ def _without_special_items(current: list[Any], patch: list[Any], key: str) -> tu
                 raise unprocessable(f"unknown patch type: {shorten_text(str(other))} in map")
     if replace:
         return [], plain
-    return [item for item in current if _identity(item, key) not in deleted], plain
+    return [item for item in current if _identify_item(item, key) not in deleted], plain
 
 
 def _merged_items(current: list[Any], patch: list[Any], field: _Field) -> list[Any]:
     items = list(current)
     positions: dict[Any, int] = {}
     for position, item in enumerate(items):
-        positions.setdefault(_identity(item, field.merge_key), position)
+        positions.setdefault(_identify_item(item, field.merge_key), position)
     for item in patch:
-        identity = _identity(item, field.merge_key)
+        identity = _identify_item(item, field.merge_key)
         if identity in positions:
             place = positions[identity]
-            items[place] = _merged(items[place], item, field.schema)
+            items[place] = _merge_object(items[place], item, field.schema)
         else:
             positions[identity] = len(items)
             items.append(_fresh_members(item))
@@ -161,8 +161,8 @@ def _apply_orders(result: dict[str, Any], patch: dict[str, Any], schema: Schema)
         current, added = result.get(name), patch.get(name)
         for value in (order, [] if current is None else current, [] if added is None else added):
             if not isinstance(value, list):
-                raise _malformed(_SET_ORDER)
-        field = _field(schema, name)
+                raise _make_malformed_error(_SET_ORDER)
+        field = _get_field(schema, name)
         key = _key_of(field, order, current or [], added or [])
         _require_same_order(name, added or [], order, key)
         if name in patch and added is None:
@@ -182,11 +182,11 @@ def _require_same_order(name: str, patch: list[Any], order: list[Any], key: str)
     """
     if not patch or not order:
         return
-    remaining = iter([_identity(item, key) for item in order])
+    remaining = iter([_identify_item(item, key) for item in order])
     for item in patch:
         if key and _DIRECTIVE in item:
             continue
-        if _identity(item, key) not in remaining:
+        if _identify_item(item, key) not in remaining:
             raise unprocessable(f"The order in patch list: {shorten_text(name)} doesn't match {_SET_ORDER} list")
 
 
@@ -196,19 +196,21 @@ def _in_order(items: list[Any], wanted: list[Any], current: list[Any], key: str)
     The two groups interleave as they do in `current`. Equal scalars are merged to one.
     """
     if not key:
-        items = list({_identity(item, key): item for item in items}.values())
-    ranks = _ranks(wanted, key)
-    places = _ranks(current, key)
-    named = sorted((item for item in items if _identity(item, key) in ranks), key=lambda i: ranks[_identity(i, key)])
-    others = [item for item in items if _identity(item, key) not in ranks]
-    others.sort(key=lambda item: places.get(_identity(item, key), len(places)))
+        items = list({_identify_item(item, key): item for item in items}.values())
+    ranks = _rank_items(wanted, key)
+    places = _rank_items(current, key)
+    named = sorted(
+        (item for item in items if _identify_item(item, key) in ranks), key=lambda i: ranks[_identify_item(i, key)]
+    )
+    others = [item for item in items if _identify_item(item, key) not in ranks]
+    others.sort(key=lambda item: places.get(_identify_item(item, key), len(places)))
     result: list[Any] = []
     waiting = iter(named)
     following = next(waiting, None)
     for item in others:
-        place = places.get(_identity(item, key))
+        place = places.get(_identify_item(item, key))
         while following is not None:
-            named_place = places.get(_identity(following, key))
+            named_place = places.get(_identify_item(following, key))
             if place is not None and named_place is not None and place < named_place:
                 break
             result.append(following)
@@ -219,14 +221,14 @@ def _in_order(items: list[Any], wanted: list[Any], current: list[Any], key: str)
     return result
 
 
-def _ranks(items: Iterable[Any], key: str) -> dict[Any, int]:
+def _rank_items(items: Iterable[Any], key: str) -> dict[Any, int]:
     ranks: dict[Any, int] = {}
     for rank, item in enumerate(items):
-        ranks.setdefault(_identity(item, key), rank)
+        ranks.setdefault(_identify_item(item, key), rank)
     return ranks
 
 
-def _identity(item: Any, key: str) -> Any:
+def _identify_item(item: Any, key: str) -> Any:
     """Return what identifies an item of a list: the value of its merge key, or the scalar. `1` differs from `true`.
 
     Raises:
@@ -265,24 +267,24 @@ def _key_of(field: _Field, *lists: Sequence[Any]) -> str:
 
 def _delete_scalars(result: dict[str, Any], name: str, values: Any) -> None:
     if not isinstance(values, list):
-        raise _malformed(_DELETE_FROM_LIST)
+        raise _make_malformed_error(_DELETE_FROM_LIST)
     current = result.get(name)
     if isinstance(current, list) and not _are_objects(current, values):
-        deleted = {_identity(value, "") for value in values}
-        result[name] = [item for item in current if _identity(item, "") not in deleted]
+        deleted = {_identify_item(value, "") for value in values}
+        result[name] = [item for item in current if _identify_item(item, "") not in deleted]
 
 
-def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+def _retain_keys(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of the object, reduced to the members in `$retainKeys` if the patch has this directive."""
     if _RETAIN_KEYS not in patch:
         return dict(original)
     keys = patch[_RETAIN_KEYS]
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise _malformed(_RETAIN_KEYS)
+        raise _make_malformed_error(_RETAIN_KEYS)
     retained = set(keys)
     for key, value in patch.items():
         if value is not None and not key.startswith("$") and key not in retained:
-            raise _malformed(_RETAIN_KEYS)
+            raise _make_malformed_error(_RETAIN_KEYS)
     return {key: value for key, value in original.items() if key in retained}
 
 
@@ -296,15 +298,15 @@ def _directive_field(key: str, directive: str) -> str:
         return ""
     head, _, name = key.partition("/")
     if head != directive or not name:
-        raise _malformed(directive)
+        raise _make_malformed_error(directive)
     return name
 
 
-def _malformed(directive: str) -> ApiError:
+def _make_malformed_error(directive: str) -> ApiError:
     return bad_request(f"invalid patch format of {_NAMES[directive]}")
 
 
-def _fresh(value: Any) -> Any:
+def _make_fresh_value(value: Any) -> Any:
     """Return a value of the patch without nulls and directives, as the value of a new member."""
     if isinstance(value, dict):
         return _fresh_members(value)
@@ -312,12 +314,12 @@ def _fresh(value: Any) -> Any:
 
 
 def _fresh_items(items: list[Any]) -> list[Any]:
-    return [_fresh(item) for item in items if not (isinstance(item, dict) and _DIRECTIVE in item)]
+    return [_make_fresh_value(item) for item in items if not (isinstance(item, dict) and _DIRECTIVE in item)]
 
 
 def _fresh_members(value: dict[str, Any]) -> dict[str, Any]:
     return {
-        key: _fresh(item)
+        key: _make_fresh_value(item)
         for key, item in value.items()
         if item is not None
         and not (isinstance(item, dict) and item.get(_DIRECTIVE) == "delete")
@@ -326,7 +328,7 @@ def _fresh_members(value: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _field(schema: Schema, key: str) -> _Field:
+def _get_field(schema: Schema, key: str) -> _Field:
     properties = schema.get("properties") or {}
     member = properties.get(key) or schema.get("additionalProperties")
     if not isinstance(member, Mapping):

@@ -19,7 +19,7 @@ from muster.cluster.apiserver.pods.logs import container_of
 from muster.cluster.apiserver.pods.tunnels import command, forward
 from muster.cluster.apiserver.pods.tunnels.channels import DIALECTS
 from muster.cluster.apiserver.request.call import Call
-from muster.cluster.apiserver.request.requestinfo import boolean
+from muster.cluster.apiserver.request.requestinfo import parse_boolean
 from muster.cluster.nodeconnection import CommandOptions, NodeConnection, Opening
 from muster.cluster.store import Entry
 from muster.runtime.transport import Request
@@ -56,19 +56,19 @@ class PodAccess:
         options = command_options(pod, call.request)
         if not options.command:
             raise bad_request("you must specify at least one command for the container")
-        await self._admit(call, _object(PodExecOptions, "PodExecOptions", options))
+        await self._admit(call, _make_options_object(PodExecOptions, "PodExecOptions", options))
         return _tunnel_for_command(options, self._node(pod).exec(pod, options))
 
     async def _attach(self, call: Call) -> Tunnel:
         pod = self._pod(call)
         options = command_options(pod, call.request)
-        await self._admit(call, _object(PodAttachOptions, "PodAttachOptions", options))
+        await self._admit(call, _make_options_object(PodAttachOptions, "PodAttachOptions", options))
         return _tunnel_for_command(options, self._node(pod).attach(pod, options))
 
     async def _forward_ports(self, call: Call) -> Tunnel:
         pod = self._pod(call)
-        ports = _ports(call.request.lists.get("ports", ()))
-        await self._admit(call, _object(PodPortForwardOptions, "PodPortForwardOptions", {"ports": ports}))
+        ports = _parse_ports(call.request.lists.get("ports", ()))
+        await self._admit(call, _make_options_object(PodPortForwardOptions, "PodPortForwardOptions", {"ports": ports}))
         dial = self._node(pod).dial(pod)
         protocols = {_SPDY_PORTS: partial(forward.over_streams, dial)}
         if ports:
@@ -91,7 +91,7 @@ class PodAccess:
 def command_options(pod: Pod, request: Request) -> CommandOptions:
     """Return the options of an exec or attach in this pod from a query. Raises `ApiError` (400)."""
     query = request.query
-    stdin, stdout, stderr, tty = (boolean(query, name) or False for name in ("stdin", "stdout", "stderr", "tty"))
+    stdin, stdout, stderr, tty = (parse_boolean(query, name) or False for name in ("stdin", "stdout", "stderr", "tty"))
     if not (stdin or stdout or stderr):
         raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
     return CommandOptions(
@@ -104,7 +104,7 @@ def command_options(pod: Pod, request: Request) -> CommandOptions:
     )
 
 
-def _object(type: type[Any], kind: str, options: Any) -> Document:
+def _make_options_object(type: type[Any], kind: str, options: Any) -> Document:
     """Return the options as the object that admission sees."""
     members: Document = msgspec.json.decode(msgspec.json.encode(msgspec.convert(options, type, from_attributes=True)))
     return {"kind": kind, "apiVersion": "v1", **members}
@@ -115,7 +115,7 @@ def _tunnel_for_command(options: CommandOptions, opening: Opening) -> Tunnel:
     return Tunnel({name: partial(command.converse, dialect, channels, opening) for name, dialect in DIALECTS.items()})
 
 
-def _ports(texts: Sequence[str]) -> list[int]:
+def _parse_ports(texts: Sequence[str]) -> list[int]:
     words = [word for text in texts for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and 0 < int(word[:6]) < 65536 for word in words):
         raise bad_request(f"ports are numbers from 1 to 65535: {','.join(texts)[:100]}")

@@ -13,7 +13,7 @@ from muster.cluster.apiserver.admission.chain import Webhooks
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects.conditions import set_condition
 from muster.cluster.apiserver.objects.documents import Documents, decode_entry, make_put, typed_document
-from muster.cluster.apiserver.objects.metadata import meta_of, set_namespace, timestamp
+from muster.cluster.apiserver.objects.metadata import format_timestamp, meta_of, set_namespace
 from muster.cluster.apiserver.pods.budgets import charge_eviction, document_of
 from muster.cluster.apiserver.pods.selection import Budgets
 from muster.cluster.apiserver.request.body import check_patched, read_object
@@ -55,7 +55,7 @@ class PodActions:
             raise not_found("pods", call.name)
         pod = decode_entry(entry)
         _check_bindable(pod, meta)
-        _assign(pod, binding, timestamp(self._clock.now()))
+        _assign(pod, binding, format_timestamp(self._clock.now()))
         await self._documents.put(call.key, pod, dry_run=options.dry_run, typed=typed_document(POD, pod))
 
     async def evict(self, call: Call) -> None:
@@ -91,7 +91,7 @@ class PodActions:
         if not is_finished(typed_pod):
             reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
             status = pod.setdefault("status", {})
-            set_condition(status, "DisruptionTarget", "True", timestamp(now), reason=reason, message=message)
+            set_condition(status, "DisruptionTarget", "True", format_timestamp(now), reason=reason, message=message)
         if budget is None:
             return ()
         key = Key(POD_DISRUPTION_BUDGET.resource, budget.metadata.namespace, budget.metadata.name)
@@ -106,19 +106,19 @@ def _check_bindable(pod: Document, given: dict[str, Any]) -> None:
     name = meta["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if given.get(field) and given[field] != meta[field]:
-            raise _unbindable(
+            raise _make_unbindable_error(
                 name,
                 f"Precondition failed: {label} in precondition: {given[field]}, {label} in object meta: {meta[field]}",
             )
     if meta.get("deletionTimestamp"):
-        raise _unbindable(name, f"pod {name} is being deleted, cannot be assigned to a host")
+        raise _make_unbindable_error(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if spec.get("nodeName"):
-        raise _unbindable(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+        raise _make_unbindable_error(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
     if spec.get("schedulingGates"):
-        raise _unbindable(name, f"pod {name} has non-empty .spec.schedulingGates")
+        raise _make_unbindable_error(name, f"pod {name} has non-empty .spec.schedulingGates")
 
 
-def _unbindable(name: str, why: str) -> ApiError:
+def _make_unbindable_error(name: str, why: str) -> ApiError:
     return conflict("pods/binding", name, why)
 
 

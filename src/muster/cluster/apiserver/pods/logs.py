@@ -14,7 +14,7 @@ from muster.api.core import POD, Pod
 from muster.api.pods import all_containers
 from muster.api.status import FORBIDDEN, INVALID, FieldError, bad_request, invalid, not_found, unavailable
 from muster.cluster.apiserver.answers import Stream
-from muster.cluster.apiserver.request.requestinfo import boolean, integer
+from muster.cluster.apiserver.request.requestinfo import parse_boolean, parse_integer
 from muster.cluster.nodeconnection import LogOptions, LogSource
 from muster.cluster.store import Entry
 from muster.runtime.transport import Response
@@ -33,7 +33,7 @@ async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, L
     options = log_options(pod.metadata.name, container_of(pod, query.get("container", "")), query)
     name = pod.spec.node_name
     if not name:
-        return Stream(_nothing(), TEXT)  # the pod has not run, and upstream answers with an empty log, too
+        return Stream(_yield_nothing(), TEXT)  # the pod has not run, and upstream answers with an empty log, too
     node = nodes.get(name)
     if node is None:
         raise unavailable(f'the node "{name}" of pod "{pod.metadata.name}" is not connected: no log can be read')
@@ -63,8 +63,8 @@ async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str
 
 def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptions:
     """Return the log options in a query, for a container of this pod. Raises `ApiError` (400, 422)."""
-    since_seconds, since_time = integer(query, "sinceSeconds"), _parse_time(query.get("sinceTime", ""))
-    tail_lines, limit_bytes = integer(query, "tailLines"), integer(query, "limitBytes")
+    since_seconds, since_time = parse_integer(query, "sinceSeconds"), _parse_time(query.get("sinceTime", ""))
+    tail_lines, limit_bytes = parse_integer(query, "tailLines"), parse_integer(query, "limitBytes")
     errors = []
     if tail_lines is not None and tail_lines < 0:
         errors.append(FieldError("tailLines", INVALID, tail_lines, "must be greater than or equal to 0"))
@@ -79,12 +79,12 @@ def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptio
         raise invalid("PodLogOptions", "", name, errors)
     return LogOptions(
         container=container,
-        follow=boolean(query, "follow") or False,
-        previous=boolean(query, "previous") or False,
-        before_newest=boolean(query, "beforeNewest") or False,
-        attempt=integer(query, "attempt"),
-        raw=boolean(query, "raw") or False,
-        timestamps=boolean(query, "timestamps") or False,
+        follow=parse_boolean(query, "follow") or False,
+        previous=parse_boolean(query, "previous") or False,
+        before_newest=parse_boolean(query, "beforeNewest") or False,
+        attempt=parse_integer(query, "attempt"),
+        raw=parse_boolean(query, "raw") or False,
+        timestamps=parse_boolean(query, "timestamps") or False,
         since_seconds=None if since_seconds is None else min(since_seconds, MAX_SINCE_SECONDS),
         since_time=since_time,
         tail_lines=tail_lines,
@@ -96,7 +96,7 @@ def container_of(pod: Pod, asked: str) -> str:
     """Return the container that a request names, or the pod's only one. Raises `ApiError` (400)."""
     name, spec = pod.metadata.name, pod.spec
     if asked:
-        if asked not in _names(pod):
+        if asked not in _list_names(pod):
             raise bad_request(f"container {asked[:100]} is not valid for pod {name}")
         return asked
     if len(spec.containers) == 1:
@@ -109,7 +109,7 @@ def container_of(pod: Pod, asked: str) -> str:
     raise bad_request(message)
 
 
-def _names(pod: Pod) -> Iterator[str]:
+def _list_names(pod: Pod) -> Iterator[str]:
     return (container.name for container in all_containers(pod.spec))
 
 
@@ -122,7 +122,7 @@ def _parse_time(text: str) -> datetime | None:
         raise bad_request(f'parsing time "{text[:100]}" as "2006-01-02T15:04:05Z07:00"') from None
 
 
-async def _nothing() -> AsyncIterator[bytes]:
+async def _yield_nothing() -> AsyncIterator[bytes]:
     yield b""
 
 

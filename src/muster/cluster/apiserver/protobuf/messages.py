@@ -37,15 +37,15 @@ def decode(body: bytes) -> dict[str, Any]:
     """
     if not body.startswith(_MAGIC):
         raise ProtobufError("the body does not begin as Kubernetes' protobuf does")
-    envelope = {number: value for number, _, value in wireformat.fields(body[len(_MAGIC) :])}
-    type_meta = {number: as_text(value) for number, _, value in wireformat.fields(as_bytes(envelope.get(1, b"")))}
+    envelope = {number: value for number, _, value in wireformat.read_fields(body[len(_MAGIC) :])}
+    type_meta = {number: as_text(value) for number, _, value in wireformat.read_fields(as_bytes(envelope.get(1, b"")))}
     version, kind = type_meta.get(1, ""), type_meta.get(2, "")
     if envelope.get(3):
         raise ProtobufError("the object within the body is encoded once more")
     component = _DELETE_OPTIONS if kind == "DeleteOptions" else _component_of(version, kind)
     if not component:
         raise ProtobufError(f"no kind {kind[:100]!r} in version {version[:100]!r} is known in protobuf")
-    document: dict[str, Any] = _message(component)(envelope.get(2, b""))
+    document: dict[str, Any] = _make_message_decoder(component)(envelope.get(2, b""))
     return {"apiVersion": version, "kind": kind} | document
 
 
@@ -72,9 +72,9 @@ class _Field:
 
 
 @cache
-def _message(component: str) -> _Decode:
+def _make_message_decoder(component: str) -> _Decode:
     """Return the decoder of a component's messages."""
-    return _decoder(_fields_of(component, _schema_of(component)["properties"]))
+    return _make_decoder(_fields_of(component, _schema_of(component)["properties"]))
 
 
 def _schema_of(component: str) -> Schema:
@@ -90,37 +90,37 @@ def _fields_of(message: str, properties: Schema) -> dict[int, _Field]:
     fields: dict[int, _Field] = {}
     for number, name, is_optional, is_always_written in published.fields_of(message):
         if name.startswith("*"):
-            inner = _decoder(_fields_of(f"{package}.{name[1:]}", properties))
+            inner = _make_decoder(_fields_of(f"{package}.{name[1:]}", properties))
             fields[number] = _Field("", inner, "inline", keeps_zero=True)
         elif name in properties:
             own = OPEN.get((short_name, name))
-            if field := _field(name, properties[name], own, keeps_zero=is_optional or is_always_written):
+            if field := _make_field(name, properties[name], own, keeps_zero=is_optional or is_always_written):
                 fields[number] = field
     return fields
 
 
-def _field(name: str, schema: Schema, own: _Decode | None, *, keeps_zero: bool) -> _Field | None:
+def _make_field(name: str, schema: Schema, own: _Decode | None, *, keeps_zero: bool) -> _Field | None:
     """Return a field, or None if the schema leaves its type open and it has no decoder of its own.
 
     own: the decoder of this field, if it needs a special one.
     """
     if schema.get("type") == "array":
-        item = own or _value(schema["items"])
+        item = own or _make_value_decoder(schema["items"])
         return _Field(name, item, "list", keeps_zero=True) if item else None
     if "additionalProperties" in schema and not own:
-        value = _value(schema["additionalProperties"])
-        return _Field(name, _entry(value), "map", keeps_zero=True) if value else None
-    value = own or _value(schema)
+        value = _make_value_decoder(schema["additionalProperties"])
+        return _Field(name, _make_entry_decoder(value), "map", keeps_zero=True) if value else None
+    value = own or _make_value_decoder(schema)
     return _Field(name, value, "single", keeps_zero=keeps_zero) if value else None
 
 
-def _value(schema: Schema) -> _Decode | None:
+def _make_value_decoder(schema: Schema) -> _Decode | None:
     """Return the decoder of a value, or None if the schema leaves its type open."""
     if "$ref" in schema or "allOf" in schema:
         reference = schema["$ref"] if "$ref" in schema else schema["allOf"][0]["$ref"]
-        return _message(reference.rpartition("/")[2])
+        return _make_message_decoder(reference.rpartition("/")[2])
     if "oneOf" in schema:
-        return _quantity
+        return _decode_quantity
     if schema.get("x-kubernetes-int-or-string"):
         return _int_or_string
     if schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -128,17 +128,17 @@ def _value(schema: Schema) -> _Decode | None:
     return _SCALARS.get((schema.get("type"), schema.get("format") if schema.get("type") == "string" else None))
 
 
-def _decoder(fields: dict[int, _Field]) -> _Decode:
+def _make_decoder(fields: dict[int, _Field]) -> _Decode:
     def decode_message(value: Value) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        for number, wire, raw in wireformat.fields(as_bytes(value)):
+        for number, wire, raw in wireformat.read_fields(as_bytes(value)):
             field = fields.get(number)
             if field is None:
                 continue
             match field.shape:
                 case "list":
                     items = (
-                        wireformat.numbers(as_bytes(raw))
+                        wireformat.read_numbers(as_bytes(raw))
                         if wire == wireformat.BYTES and field.decode is as_integer
                         else [raw]
                     )
@@ -159,22 +159,22 @@ def _decoder(fields: dict[int, _Field]) -> _Decode:
 _ZEROES: tuple[Any, ...] = ("", 0, False)
 
 
-def _entry(value: _Decode) -> _Decode:
+def _make_entry_decoder(value: _Decode) -> _Decode:
     """Return the decoder of an entry of a map: a message of a key and a value, which omits zeroes."""
 
     def decode_entry(raw: Value) -> dict[str, Any]:
-        parts = {number: part for number, _, part in wireformat.fields(as_bytes(raw))}
+        parts = {number: part for number, _, part in wireformat.read_fields(as_bytes(raw))}
         return {as_text(parts.get(1, b"")): value(parts.get(2, b""))}
 
     return decode_entry
 
 
-def _quantity(value: Value) -> str:
-    return next((as_text(part) for number, _, part in wireformat.fields(as_bytes(value)) if number == 1), "0")
+def _decode_quantity(value: Value) -> str:
+    return next((as_text(part) for number, _, part in wireformat.read_fields(as_bytes(value)) if number == 1), "0")
 
 
 def _int_or_string(value: Value) -> int | str:
-    parts = {number: part for number, _, part in wireformat.fields(as_bytes(value))}
+    parts = {number: part for number, _, part in wireformat.read_fields(as_bytes(value))}
     return as_text(parts.get(3, b"")) if parts.get(1) else as_integer(parts.get(2, 0))
 
 

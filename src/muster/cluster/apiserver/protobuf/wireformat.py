@@ -1,6 +1,6 @@
 """The decoder of protobuf's wire format.
 
-`fields` takes the bytes of a message and gives its fields by number; the `as_...` functions read their values. The
+`read_fields` takes the bytes of a message and gives its fields by number; the `as_...` functions read their values. The
 meaning of a field is left to `messages`. Malformed bytes of any kind raise `ProtobufError` and nothing else.
 """
 
@@ -20,7 +20,7 @@ class ProtobufError(ValueError):
     """The error of bytes that are no message, or no message of a known kind."""
 
 
-def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
+def read_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
     """Yield the fields of a message: number, wire type, value.
 
     Raises:
@@ -28,14 +28,14 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
     """
     position, end = 0, len(data)
     while position < end:
-        tag, position = _varint(data, position)
+        tag, position = _read_varint(data, position)
         number, wire = tag >> 3, tag & 7
         if wire == VARINT:
-            value, position = _varint(data, position)
+            value, position = _read_varint(data, position)
             yield number, wire, value
             continue
         if wire == BYTES:
-            length, position = _varint(data, position)
+            length, position = _read_varint(data, position)
         elif wire in (FIXED64, FIXED32):
             length = 8 if wire == FIXED64 else 4
         else:
@@ -46,7 +46,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
         position += length
 
 
-def numbers(data: bytes) -> Iterator[int]:
+def read_numbers(data: bytes) -> Iterator[int]:
     """Yield the numbers of a packed field.
 
     Raises:
@@ -54,7 +54,7 @@ def numbers(data: bytes) -> Iterator[int]:
     """
     position = 0
     while position < len(data):
-        value, position = _varint(data, position)
+        value, position = _read_varint(data, position)
         yield value
 
 
@@ -63,7 +63,7 @@ def to_signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     """Return a number of up to 64 bits, and the position after it."""
     value = shift = 0
     for place in range(position, min(position + 10, len(data))):
@@ -117,7 +117,7 @@ def as_time(value: Value, *, microseconds: bool = False) -> str | None:
     Raises:
         ProtobufError: the message is malformed, or the time is before 1970 or after 9999.
     """
-    parts = {number: as_integer(part) for number, _, part in fields(as_bytes(value))}
+    parts = {number: as_integer(part) for number, _, part in read_fields(as_bytes(value))}
     if not parts:
         return None
     seconds, nanoseconds = parts.get(1, 0), parts.get(2, 0)

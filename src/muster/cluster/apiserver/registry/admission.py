@@ -16,7 +16,7 @@ from muster.cluster.apiserver.admission import policies
 from muster.cluster.apiserver.admission.webhooks import dispatch
 from muster.cluster.apiserver.cel import problem_of
 from muster.cluster.apiserver.objects import preparation, views
-from muster.cluster.apiserver.registry.entries import make_resource, status
+from muster.cluster.apiserver.registry.entries import make_resource, make_status_subresource
 from muster.cluster.apiserver.registry.resources import Resource, Rules
 
 _CONDITION = partial(problem_of, variables=dispatch.VARIABLES)
@@ -34,8 +34,8 @@ ADMISSION: tuple[Resource, ...] = (
     make_resource(
         RESOURCE_QUOTA,
         (resourcequota.validate_create, resourcequota.validate_update),
-        Rules(prepare_create=preparation.new, returns_deleted=True),
-        status(RESOURCE_QUOTA, resourcequota.validate_status_update),
+        Rules(prepare_create=preparation.reset_status, returns_deleted=True),
+        make_status_subresource(RESOURCE_QUOTA, resourcequota.validate_status_update),
         take=views.take_main,
         short_names=("quota",),
     ),
@@ -53,8 +53,8 @@ ADMISSION: tuple[Resource, ...] = (
             partial(admissionpolicy.validate_create, compile=_EXPRESSION),
             partial(admissionpolicy.validate_update, compile=_EXPRESSION),
         ),
-        replace(_SPEC, prepare_create=preparation.new),
-        status(VALIDATING_ADMISSION_POLICY),
+        replace(_SPEC, prepare_create=preparation.reset_status),
+        make_status_subresource(VALIDATING_ADMISSION_POLICY),
         take=views.take_main,
         categories=_EXTENSIONS,
     ),

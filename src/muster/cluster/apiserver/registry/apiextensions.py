@@ -22,7 +22,7 @@ from muster.api.server.apiextensions import (
 )
 from muster.api.status import FieldError
 from muster.api.validation.server.customresourcedefinition import validate_status_update
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.custom import definition as rules
 from muster.cluster.apiserver.custom import v1beta1
 from muster.cluster.apiserver.custom.names import settle_names
@@ -30,7 +30,7 @@ from muster.cluster.apiserver.custom.schemaform import read_schema
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects import views
 from muster.cluster.apiserver.objects.conditions import set_condition
-from muster.cluster.apiserver.objects.metadata import meta_of, timestamp
+from muster.cluster.apiserver.objects.metadata import format_timestamp, meta_of
 from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.schema import Checked, Checker, compile_builtin
 from muster.cluster.store import Store
@@ -66,13 +66,13 @@ def _with_schema(version: Document, path: str, unknown: list[str]) -> Document:
     return version | {"schema": {"openAPIV3Schema": read_schema(schema, where, unknown)}}
 
 
-def _new(definition: Document) -> None:
+def _reset_status(definition: Document) -> None:
     """Set the status of a new definition: empty but for the version that objects will be stored in."""
     definition["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
     _note_storage(definition, definition)
 
 
-def _changed(definition: Document, stored: Document) -> None:
+def _record_storage_version(definition: Document, stored: Document) -> None:
     """Add the storage version of a changed definition to its stored versions."""
     _note_storage(definition, stored)
 
@@ -113,8 +113,8 @@ CUSTOM_RESOURCE_DEFINITIONS = Resource(
     ),
     rules=Rules(
         default=DEFAULTS[CUSTOM_RESOURCE_DEFINITION.resource],
-        prepare_create=_new,
-        prepare_update=_changed,
+        prepare_create=_reset_status,
+        prepare_update=_record_storage_version,
         begin_deletion=_begin_deletion,
         has_generation=True,
         unconditional_update=False,
@@ -221,7 +221,7 @@ class NameSettlement:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def __call__(self, attempt: Attempt, store: Store) -> None:
+    def __call__(self, attempt: WriteAttempt, store: Store) -> None:
         """Set the accepted names and their conditions in a definition, in place."""
         key = CUSTOM_RESOURCE_DEFINITION.resource
         if attempt.resource.key != key or attempt.operation not in ("CREATE", "UPDATE"):
@@ -232,4 +232,4 @@ class NameSettlement:
             for entry in store.latest_list(key).entries
             if entry.key.name.endswith(suffix) and entry.key.name != attempt.name
         )
-        settle_names(attempt.document, others, timestamp(self._clock.now()))
+        settle_names(attempt.document, others, format_timestamp(self._clock.now()))

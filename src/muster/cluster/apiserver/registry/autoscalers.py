@@ -25,53 +25,57 @@ def show(stored: Document) -> Document:
     """Return a stored autoscaler in v1."""
     shown = stored | {"apiVersion": V1.api_version}
     if "spec" in stored:
-        target = _cpu(stored["spec"].get("metrics", ()), "target")
-        shown["spec"] = _some(stored["spec"], _SAME_SPEC) | ({} if target is None else {_TARGET: target})
+        target = _find_cpu_percent(stored["spec"].get("metrics", ()), "target")
+        shown["spec"] = _select_members(stored["spec"], _SAME_SPEC) | ({} if target is None else {_TARGET: target})
     if "status" in stored:
-        current = _cpu(stored["status"].get("currentMetrics", ()), "current")
-        shown["status"] = _some(stored["status"], _SAME_STATUS) | ({} if current is None else {_CURRENT: current})
+        current = _find_cpu_percent(stored["status"].get("currentMetrics", ()), "current")
+        shown["status"] = _select_members(stored["status"], _SAME_STATUS) | (
+            {} if current is None else {_CURRENT: current}
+        )
     return shown
 
 
 def take(stored: Document, shown: Document) -> Document:
     """Return the autoscaler to store for one written in v1, with the stored status."""
-    return views.take_main(stored, _converted(stored, shown))
+    return views.take_main(stored, _convert_autoscaler(stored, shown))
 
 
 def take_status(stored: Document, shown: Document) -> Document:
     """Return the autoscaler to store for a status written in v1."""
-    return views.take_status(stored, _converted(stored, shown))
+    return views.take_status(stored, _convert_autoscaler(stored, shown))
 
 
-def _converted(stored: Document, shown: Document) -> Document:
+def _convert_autoscaler(stored: Document, shown: Document) -> Document:
     """Return an autoscaler of v1 in v2, with the stored values of fields that v1 does not have."""
     converted = shown | {"apiVersion": HORIZONTAL_POD_AUTOSCALER.api_version}
     if spec := shown.get("spec"):
         old = stored.get("spec", {})
-        others = [metric for metric in old.get("metrics", ()) if _percent(metric, "target") is None]
+        others = [metric for metric in old.get("metrics", ()) if _get_percent(metric, "target") is None]
         target = [cpu_metric(spec[_TARGET])] if _TARGET in spec else []
-        converted["spec"] = remove_members(old, *_SAME_SPEC, "metrics") | _some(spec, _SAME_SPEC)
+        converted["spec"] = remove_members(old, *_SAME_SPEC, "metrics") | _select_members(spec, _SAME_SPEC)
         if metrics := [*target, *others]:
             converted["spec"]["metrics"] = metrics
     if status := shown.get("status"):
         old = stored.get("status", {})
-        others = [metric for metric in old.get("currentMetrics", ()) if _percent(metric, "current") is None]
-        current = [_measured(status[_CURRENT])] if _CURRENT in status else []
-        converted["status"] = remove_members(old, *_SAME_STATUS, "currentMetrics") | _some(status, _SAME_STATUS)
+        others = [metric for metric in old.get("currentMetrics", ()) if _get_percent(metric, "current") is None]
+        current = [_make_cpu_metric(status[_CURRENT])] if _CURRENT in status else []
+        converted["status"] = remove_members(old, *_SAME_STATUS, "currentMetrics") | _select_members(
+            status, _SAME_STATUS
+        )
         if metrics := [*current, *others]:
             converted["status"]["currentMetrics"] = metrics
     return converted
 
 
-def _measured(percent: int) -> Document:
+def _make_cpu_metric(percent: int) -> Document:
     return {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": percent}}}
 
 
-def _cpu(metrics: Any, member: str) -> int | None:
-    return next((percent for metric in metrics if (percent := _percent(metric, member)) is not None), None)
+def _find_cpu_percent(metrics: Any, member: str) -> int | None:
+    return next((percent for metric in metrics if (percent := _get_percent(metric, member)) is not None), None)
 
 
-def _percent(metric: Document, member: str) -> int | None:
+def _get_percent(metric: Document, member: str) -> int | None:
     """Return the CPU utilization of a metric, or None for a metric of another kind."""
     resource = metric.get("resource", {})
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
@@ -80,5 +84,5 @@ def _percent(metric: Document, member: str) -> int | None:
     return percent
 
 
-def _some(document: Document, names: tuple[str, ...]) -> Document:
+def _select_members(document: Document, names: tuple[str, ...]) -> Document:
     return {name: document[name] for name in names if name in document}

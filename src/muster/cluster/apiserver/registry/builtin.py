@@ -48,7 +48,7 @@ from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry.admission import ADMISSION
 from muster.cluster.apiserver.registry.apiextensions import APIEXTENSIONS
 from muster.cluster.apiserver.registry.devices import DEVICES
-from muster.cluster.apiserver.registry.entries import make_resource, same, status
+from muster.cluster.apiserver.registry.entries import make_resource, make_status_subresource, map_to_same_names
 from muster.cluster.apiserver.registry.jobset import JOB_SETS
 from muster.cluster.apiserver.registry.kueue import KUEUE, VISIBILITY
 from muster.cluster.apiserver.registry.metrics import METRICS
@@ -71,7 +71,7 @@ _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion"
 
 
 _POD_FIELDS = FieldLabels(
-    same(
+    map_to_same_names(
         "spec.nodeName",
         "spec.restartPolicy",
         "spec.schedulerName",
@@ -84,14 +84,16 @@ _POD_FIELDS = FieldLabels(
     | {"spec.host": "spec.nodeName", "status.podIPs": "status.podIP"}
 )
 _EVENT_FIELDS = FieldLabels(
-    same("reason", "reportingComponent", "source", "type", *(f"involvedObject.{name}" for name in _INVOLVED))
+    map_to_same_names(
+        "reason", "reportingComponent", "source", "type", *(f"involvedObject.{name}" for name in _INVOLVED)
+    )
 )
 _EVENTS_V1_FIELDS = FieldLabels(
-    same("reason", "type")
+    map_to_same_names("reason", "type")
     | {"reportingController": "reportingComponent"}
     | {f"regarding.{name}": f"involvedObject.{name}" for name in _INVOLVED}
 )
-_JOB_FIELDS = FieldLabels(same("status.successful"), 'field label "{label}" not supported for batchv1.Job')
+_JOB_FIELDS = FieldLabels(map_to_same_names("status.successful"), 'field label "{label}" not supported for batchv1.Job')
 
 
 _NO_COLLECTION = tuple(verb for verb in VERBS if verb != "deletecollection")
@@ -110,7 +112,7 @@ PODS = make_resource(
     Subresource("eviction", EVICTION, ("create",)),
     *(Subresource(name, kind, ("create", "get")) for name, kind in POD_TUNNELS.items()),
     Subresource("log", POD, ("get",)),
-    status(POD, pod.validate_status_update, views.take_pod_status),
+    make_status_subresource(POD, pod.validate_status_update, views.take_pod_status),
     take=views.take_main,
     fields=_POD_FIELDS,
     short_names=("po",),
@@ -118,7 +120,7 @@ PODS = make_resource(
 )
 
 
-def _jobs(elastic: job.Elastic) -> Resource:
+def _make_job_resource(elastic: job.Elastic) -> Resource:
     """Return the resource of Jobs, with a rule for changes of an Indexed Job's completions (kubernetes KEP-3715)."""
     validate_update = partial(job.validate_update, elastic=elastic)
     return make_resource(
@@ -138,7 +140,7 @@ def _jobs(elastic: job.Elastic) -> Resource:
                 applied=views.apply_scale,
             ),
         ),
-        status(JOB, job.validate_status_update),
+        make_status_subresource(JOB, job.validate_status_update),
         take=views.take_main,
         fields=_JOB_FIELDS,
         categories=("all",),
@@ -149,9 +151,9 @@ NODES = make_resource(
     NODE,
     (node.validate_create, node.validate_update),
     Rules(),
-    status(NODE, node.validate_status_update),
+    make_status_subresource(NODE, node.validate_status_update),
     take=views.take_main,
-    fields=FieldLabels(same("spec.unschedulable")),
+    fields=FieldLabels(map_to_same_names("spec.unschedulable")),
     short_names=("no",),
 )
 
@@ -165,10 +167,10 @@ NAMESPACES = make_resource(
         ("update",),
         View(NAMESPACE, take=views.take_main, validate_update=namespace.validate_finalize),
     ),
-    status(NAMESPACE, namespace.validate_status_update),
+    make_status_subresource(NAMESPACE, namespace.validate_status_update),
     take=views.take_namespace,
     verbs=_NO_COLLECTION,
-    fields=FieldLabels(same("status.phase")),
+    fields=FieldLabels(map_to_same_names("status.phase")),
     short_names=("ns",),
 )
 
@@ -181,9 +183,9 @@ SERVICES = make_resource(
         create_on_update=True,
         returns_deleted=True,
     ),
-    status(SERVICE, service.validate_status_update),
+    make_status_subresource(SERVICE, service.validate_status_update),
     take=views.take_main,
-    fields=FieldLabels(same("spec.clusterIP", "spec.type")),
+    fields=FieldLabels(map_to_same_names("spec.clusterIP", "spec.type")),
     short_names=("svc",),
     categories=("all",),
 )
@@ -214,7 +216,7 @@ CONFIG_MAPS = make_resource(
     CONFIG_MAP, (configmap.validate_create, configmap.validate_update), Rules(), short_names=("cm",)
 )
 SECRETS = make_resource(
-    SECRET, (secret.validate_create, secret.validate_update), Rules(), fields=FieldLabels(same("type"))
+    SECRET, (secret.validate_create, secret.validate_update), Rules(), fields=FieldLabels(map_to_same_names("type"))
 )
 SERVICE_ACCOUNTS = make_resource(
     SERVICE_ACCOUNT,
@@ -238,7 +240,7 @@ BINDINGS = Resource(BINDING, POD, View(BINDING), verbs=("create",))
 
 
 @cache
-def builtin(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource, ...]:
+def make_builtin_resources(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource, ...]:
     """Return all built-in resources.
 
     elastic: the rule for changes of an Indexed Job's completions (kubernetes KEP-3715).
@@ -253,7 +255,7 @@ def builtin(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource
         SECRETS,
         SERVICE_ACCOUNTS,
         SERVICES,
-        _jobs(elastic),
+        _make_job_resource(elastic),
         LEASES,
         EVENTS_V1,
         PRIORITY_CLASSES,
@@ -273,4 +275,4 @@ def builtin(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource
     )  # fmt: skip
 
 
-BUILTIN = Registry(builtin("kep", tuple(resource.kind.api_version for resource in ALPHA)))
+BUILTIN = Registry(make_builtin_resources("kep", tuple(resource.kind.api_version for resource in ALPHA)))

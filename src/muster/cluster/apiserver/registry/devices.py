@@ -10,11 +10,11 @@ from muster.api.groups import resource
 from muster.api.validation.groups import devices
 from muster.cluster.apiserver.cel import DEVICE_VARIABLES, problem_of
 from muster.cluster.apiserver.objects import preparation, views
-from muster.cluster.apiserver.registry.entries import make_resource, same, status
+from muster.cluster.apiserver.registry.entries import make_resource, make_status_subresource, map_to_same_names
 from muster.cluster.apiserver.registry.resources import Resource, Rules
 from muster.cluster.apiserver.request.selection import FieldLabels
 
-_RULES = devices.rules(partial(problem_of, variables=DEVICE_VARIABLES))
+_RULES = devices.make_rules(partial(problem_of, variables=DEVICE_VARIABLES))
 _GIVEN_BACK = Rules(returns_deleted=True)
 _COUNTED = replace(_GIVEN_BACK, has_generation=True)
 
@@ -23,7 +23,7 @@ DEVICES: tuple[Resource, ...] = (
         resource.RESOURCE_CLAIM,
         (_RULES.claim.create, _RULES.claim.update),
         replace(_GIVEN_BACK, prepare_create=preparation.new_with()),
-        status(resource.RESOURCE_CLAIM, devices.claim_status_change),
+        make_status_subresource(resource.RESOURCE_CLAIM, devices.claim_status_change),
         take=views.take_main,
     ),
     make_resource(
@@ -37,7 +37,7 @@ DEVICES: tuple[Resource, ...] = (
         (_RULES.slice.create, _RULES.slice.update),
         _COUNTED,
         take=views.take_all,
-        fields=FieldLabels(same("spec.nodeName", "spec.driver")),
+        fields=FieldLabels(map_to_same_names("spec.nodeName", "spec.driver")),
     ),
     make_resource(
         resource.DEVICE_CLASS,

@@ -20,7 +20,7 @@ _Update = Callable[[Any, Any], Sequence[FieldError]]
 Validation = tuple[Callable[[Any], Sequence[FieldError]], _Update]
 
 
-def same(*names: str) -> dict[str, str]:
+def map_to_same_names(*names: str) -> dict[str, str]:
     """Return the fields of a selector that have the same names in headers."""
     return {name: name for name in names}
 
@@ -51,7 +51,7 @@ def make_resource(
     )
 
 
-def status(
+def make_status_subresource(
     kind: Kind[Any], validate: _Update = no_errors, take: Callable[[Document, Document], Document] = views.take_status
 ) -> Subresource:
     """Return the subresource `status`, whose writes change the status alone."""
@@ -64,7 +64,7 @@ def make_custom_resource(
     validation: Validation,
     update_status: _Update,
     *short_names: str,
-    prepare_create: Callable[[Document], None] = preparation.new,
+    prepare_create: Callable[[Document], None] = preparation.reset_status,
 ) -> Resource:
     """Return a resource that behaves as a CRD with a status subresource, because its kind is a CRD upstream."""
     view = View(

@@ -44,7 +44,7 @@ _WORKLOAD_FIELDS = FieldLabels({"status.admission.clusterQueue": "status.admissi
 _Take = Callable[[Document, Document], Document]
 
 
-def _served(
+def _make_resources(
     kind: Kind[Any],
     *short_names: str,
     has_status: bool = False,
@@ -61,7 +61,7 @@ def _served(
     validation = VALIDATIONS[kind.resource]
     rules = Rules(
         default=DEFAULTS[kind.resource],
-        prepare_create=_prepare_held if kind in HELD_KINDS else preparation.new,
+        prepare_create=_prepare_held if kind in HELD_KINDS else preparation.reset_status,
         prepare_update=preparation.count_change,
         has_generation=True,
         unconditional_update=False,
@@ -69,11 +69,11 @@ def _served(
     take = views.take_main if has_status else views.take_all
 
     def served(shown: Kind[Any], fields: FieldLabels, deprecation: str = "") -> Resource:
-        status = _view(kind, shown, views.take_status, validation.create, validation.status, status=True)
+        status = _make_view(kind, shown, views.take_status, validation.create, validation.status, status=True)
         return Resource(
             kind=shown,
             stored=kind,
-            view=_view(kind, shown, take, validation.create, validation.update),
+            view=_make_view(kind, shown, take, validation.create, validation.update),
             rules=rules,
             short_names=short_names,
             fields=fields,
@@ -85,7 +85,7 @@ def _served(
     return served(kind, fields), old
 
 
-def _view(
+def _make_view(
     stored: Kind[Any],
     shown: Kind[Any],
     take: _Take,
@@ -108,26 +108,26 @@ def _take_converted(resource: str, take: _Take, stored: Document, shown: Documen
 
 def _prepare_held(document: Document) -> None:
     """Prepare a new object with the finalizer that its controller removes once nothing uses the object."""
-    preparation.new(document)
+    preparation.reset_status(document)
     hold_while_used(document)
 
 
 KUEUE: tuple[Resource, ...] = (
-    *_served(ADMISSION_CHECK, "ac", has_status=True),
-    *_served(CLUSTER_QUEUE, "cq", has_status=True),
-    *_served(COHORT, "co", has_status=True),
-    *_served(LOCAL_QUEUE, "queue", "queues", "lq", has_status=True),
-    *_served(MULTI_KUEUE_CLUSTER, "mkc", has_status=True),
-    *_served(MULTI_KUEUE_CONFIG, "mkconf", deprecated=False),
-    *_served(PROVISIONING_REQUEST_CONFIG, "prc"),
-    *_served(RESOURCE_FLAVOR, "flavor", "flavors", "rf"),
-    *_served(TOPOLOGY, "topo"),
-    *_served(WORKLOAD, "kwl", "kueueworkload", "kueueworkloads", has_status=True, fields=_WORKLOAD_FIELDS),
-    *_served(WORKLOAD_PRIORITY_CLASS, "wpc"),
+    *_make_resources(ADMISSION_CHECK, "ac", has_status=True),
+    *_make_resources(CLUSTER_QUEUE, "cq", has_status=True),
+    *_make_resources(COHORT, "co", has_status=True),
+    *_make_resources(LOCAL_QUEUE, "queue", "queues", "lq", has_status=True),
+    *_make_resources(MULTI_KUEUE_CLUSTER, "mkc", has_status=True),
+    *_make_resources(MULTI_KUEUE_CONFIG, "mkconf", deprecated=False),
+    *_make_resources(PROVISIONING_REQUEST_CONFIG, "prc"),
+    *_make_resources(RESOURCE_FLAVOR, "flavor", "flavors", "rf"),
+    *_make_resources(TOPOLOGY, "topo"),
+    *_make_resources(WORKLOAD, "kwl", "kueueworkload", "kueueworkloads", has_status=True, fields=_WORKLOAD_FIELDS),
+    *_make_resources(WORKLOAD_PRIORITY_CLASS, "wpc"),
 )
 
 
-def _visible(version: str) -> tuple[Resource, ...]:
+def _make_visibility_resources(version: str) -> tuple[Resource, ...]:
     """Return the resources of Kueue's visibility group in one version: they show pending workloads, stored nowhere."""
     pending = Subresource("pendingworkloads", kind_of_summaries(version), ("get",))
     shown: tuple[tuple[Kind[Any], Kind[Any]], ...] = (
@@ -137,4 +137,6 @@ def _visible(version: str) -> tuple[Resource, ...]:
     return tuple(Resource(kind, stored, View(kind), verbs=(), subresources=(pending,)) for kind, stored in shown)
 
 
-VISIBILITY: tuple[Resource, ...] = tuple(resource for version in VISIBILITY_VERSIONS for resource in _visible(version))
+VISIBILITY: tuple[Resource, ...] = tuple(
+    resource for version in VISIBILITY_VERSIONS for resource in _make_visibility_resources(version)
+)

@@ -52,10 +52,10 @@ def as_stored(definitions: Iterable[Document]) -> Definitions:
 def with_own_definitions(resources: Sequence[Resource], own: Definitions) -> Sequence[Resource]:
     """Return the resources with CustomResourceDefinitions replaced by ones that keep the specs of `own`."""
     key = CUSTOM_RESOURCE_DEFINITION.resource
-    return [_pinned(resource, own) if own and resource.key == key else resource for resource in resources]
+    return [_pin_resource(resource, own) if own and resource.key == key else resource for resource in resources]
 
 
-def _pinned(resource: Resource, own: Definitions) -> Resource:
+def _pin_resource(resource: Resource, own: Definitions) -> Resource:
     def default(document: Document) -> None:
         resource.rules.default(document)
         _pin(document, own)

@@ -17,7 +17,7 @@ from muster.cluster.apiserver.registry.resources import Resource, Rules, View
 from muster.cluster.apiserver.schema import compile_whole
 
 
-def _served(kind: Kind[Any], *short_names: str) -> Resource:
+def _make_resource(kind: Kind[Any], *short_names: str) -> Resource:
     rules = VALIDATIONS[kind.resource]
     return make_custom_resource(kind, (rules.create, rules.update), rules.update_status, *short_names)
 
@@ -40,9 +40,9 @@ def _served_whole(kind: Kind[Any], *short_names: str) -> Resource:
 
 
 POD_GROUPS: tuple[Resource, ...] = (
-    _served(kep.POD_GROUP, "pg"),
-    _served(kubebatch.POD_GROUP),
-    _served(sigs.POD_GROUP),
+    _make_resource(kep.POD_GROUP, "pg"),
+    _make_resource(kubebatch.POD_GROUP),
+    _make_resource(sigs.POD_GROUP),
     _served_whole(volcano.POD_GROUP, "pg", "podgroup-v1beta1"),
-    _served(coscheduling.POD_GROUP, "pg", "pgs"),
+    _make_resource(coscheduling.POD_GROUP, "pg", "pgs"),
 )

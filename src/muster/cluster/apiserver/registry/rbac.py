@@ -16,7 +16,7 @@ from muster.cluster.apiserver.registry.entries import make_resource
 from muster.cluster.apiserver.registry.resources import Resource, Rules, Subresource, View
 
 
-def _asked(kind: Kind[Any]) -> Resource:
+def _make_review_resource(kind: Kind[Any]) -> Resource:
     """Return the resource of a kind whose objects are posted and answered, and never stored."""
     return Resource(kind, kind, View(kind), verbs=("create",))
 
@@ -30,12 +30,12 @@ RBAC: tuple[Resource, ...] = (
     make_resource(CLUSTER_ROLE, _CLUSTER, _RULES),
     make_resource(ROLE_BINDING, _NAMESPACED, _RULES),
     make_resource(CLUSTER_ROLE_BINDING, _CLUSTER, _RULES),
-    _asked(SUBJECT_ACCESS_REVIEW),
-    _asked(LOCAL_SUBJECT_ACCESS_REVIEW),
-    _asked(SELF_SUBJECT_ACCESS_REVIEW),
-    _asked(SELF_SUBJECT_RULES_REVIEW),
-    _asked(TOKEN_REVIEW),
-    _asked(SELF_SUBJECT_REVIEW),
+    _make_review_resource(SUBJECT_ACCESS_REVIEW),
+    _make_review_resource(LOCAL_SUBJECT_ACCESS_REVIEW),
+    _make_review_resource(SELF_SUBJECT_ACCESS_REVIEW),
+    _make_review_resource(SELF_SUBJECT_RULES_REVIEW),
+    _make_review_resource(TOKEN_REVIEW),
+    _make_review_resource(SELF_SUBJECT_REVIEW),
 )
 
 # The subresource of service accounts.

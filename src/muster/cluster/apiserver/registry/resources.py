@@ -33,7 +33,7 @@ def no_errors(new: Any, old: Any = None) -> Sequence[FieldError]:  # noqa: ARG00
     return ()
 
 
-def _nothing(document: Document) -> None:
+def _change_nothing(document: Document) -> None:
     """Change nothing."""
 
 
@@ -111,8 +111,8 @@ class Rules:
     warning: the warning with the answer to a creation, about what this cluster does not do with the object.
     """
 
-    default: Callable[[Document], None] = _nothing
-    prepare_create: Callable[[Document], None] = _nothing
+    default: Callable[[Document], None] = _change_nothing
+    prepare_create: Callable[[Document], None] = _change_nothing
     prepare_update: Callable[[Document, Document], None] = _nothing_either
     begin_deletion: Callable[[Document, str], None] | None = None
     has_generation: bool = False

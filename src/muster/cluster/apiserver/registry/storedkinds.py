@@ -25,7 +25,7 @@ from muster.api.validation.server import apiservice as api_service_rules
 from muster.api.validation.standard import Standard
 from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry import autoscalers
-from muster.cluster.apiserver.registry.entries import make_resource, same, status
+from muster.cluster.apiserver.registry.entries import make_resource, make_status_subresource, map_to_same_names
 from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels
 from muster.cluster.apiserver.storedkinds import StoredKind, read_stored_kinds
@@ -65,14 +65,14 @@ def _make_resource(name: str, stored: StoredKind) -> Resource:
     kind, standard = _RULED.get(name) or (_make_kind(name, stored), Standard(namespaced=stored.namespaced))
     subresources = [_make_scale(standard)] if stored.scales else []
     if stored.has_status:
-        subresources.append(status(kind, standard.update_status))
+        subresources.append(make_status_subresource(kind, standard.update_status))
     return make_resource(
         kind,
         (standard.create, standard.update),
         _make_rules(stored, kind.plural),
         *subresources,
         take=views.take_main if stored.has_status else views.take_all,
-        fields=FieldLabels(same(*stored.fields)) if stored.fields else NO_FIELDS,
+        fields=FieldLabels(map_to_same_names(*stored.fields)) if stored.fields else NO_FIELDS,
         short_names=stored.short_names,
         categories=stored.categories,
     )

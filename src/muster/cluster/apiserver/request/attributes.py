@@ -8,7 +8,7 @@ from muster.api.status import method_not_allowed, path_not_found
 from muster.api.values.selectors import SelectorError, parse_field_selector
 from muster.cluster.apiserver.identity.users import Access, User
 from muster.cluster.apiserver.registry.resources import Registry, Resource
-from muster.cluster.apiserver.request.requestinfo import Target, boolean
+from muster.cluster.apiserver.request.requestinfo import Target, parse_boolean
 from muster.runtime.transport import Request
 
 _WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -67,7 +67,7 @@ def verb_of(request: Request, target: Target | None) -> str:
     if request.method == "GET":
         if target.name:
             return "get"
-        return "watch" if boolean(request.query, "watch") else "list"
+        return "watch" if parse_boolean(request.query, "watch") else "list"
     verb = _WRITE_VERBS.get(request.method)
     if verb is None:
         raise method_not_allowed()

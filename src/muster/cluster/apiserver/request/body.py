@@ -31,18 +31,18 @@ def read_object(request: Request, view: View, options: WriteOptions, warnings: l
     try:
         checked = view.checker(document)
     except DecodeError as error:
-        raise bad_request(_cannot(document, kind, str(error))) from None
+        raise bad_request(_explain_refusal(document, kind, str(error))) from None
     # For kinds with a type, the checker finds unknown fields in the order of the document, as upstream reports them.
-    unknown = _unknown(tuple(sorted(checked.unknown)) if kind.type is dict else checked.unknown)
+    unknown = _describe_unknown_fields(tuple(sorted(checked.unknown)) if kind.type is dict else checked.unknown)
     faults = [*decoded.duplicates[:MAX_WARNINGS], *unknown]
     if decoded.duplicates and unknown and kind.type is not dict:
         faults = in_order(request.body, faults)
     if faults and options.field_validation == "Strict":
-        raise bad_request(_cannot(document, kind, f"strict decoding error: {_together(faults)}"))
+        raise bad_request(_explain_refusal(document, kind, f"strict decoding error: {_join_sentences(faults)}"))
     if options.field_validation == "Warn":
         warnings += faults
     _require_sound(document, checked, kind)
-    return _typed(checked.value, kind)
+    return _convert_document(checked.value, kind)
 
 
 def check_patched(
@@ -64,13 +64,13 @@ def check_patched(
         checked = view.checker(document, sound_parts(stored) if stored is not None else frozenset())
     except DecodeError as error:
         raise _bad_patch(document, str(error)) from None
-    all_faults = [*faults, *_unknown(checked.unknown)]
+    all_faults = [*faults, *_describe_unknown_fields(checked.unknown)]
     if all_faults and options.field_validation == "Strict":
-        raise _bad_patch(document, f"strict decoding error: {_together(all_faults)}")
+        raise _bad_patch(document, f"strict decoding error: {_join_sentences(all_faults)}")
     if options.field_validation == "Warn":
         warnings += all_faults
     _require_sound(document, checked, kind)
-    return _typed(checked.value, kind)
+    return _convert_document(checked.value, kind)
 
 
 def faults_of_patch(patch: Any, repeated: tuple[str, ...], *, operations: bool) -> list[str]:
@@ -85,7 +85,7 @@ def faults_of_patch(patch: Any, repeated: tuple[str, ...], *, operations: bool) 
     if isinstance(patch, list):
         members = [(i, name) for i, each in enumerate(patch) if isinstance(each, dict) for name in each]
         unknown = [f"[{i}].{name}" for i, name in members if name not in _OPERATION]
-        faults += _unknown(tuple(unknown))
+        faults += _describe_unknown_fields(tuple(unknown))
     return [f"json patch {sentence}" for sentence in faults]
 
 
@@ -115,17 +115,17 @@ def require_kind(document: Document, kind: Kind[object]) -> None:
     version = document.get("apiVersion") or ("" if custom else kind.api_version)
     if version != kind.api_version:
         message = (
-            f"the API version in the data ({_shown(version)}) does not match the expected API version "
+            f"the API version in the data ({_format_value(version)}) does not match the expected API version "
             f"({kind.api_version})"
         )
         raise bad_request(message)
     name = document.get("kind") or kind.kind
     if name != kind.kind:
-        why = f"converting ({version.rpartition('/')[2]}.{_shown(name)}) to {kind.kind}: unknown conversion"
-        raise bad_request(_cannot(document, kind, why))
+        why = f"converting ({version.rpartition('/')[2]}.{_format_value(name)}) to {kind.kind}: unknown conversion"
+        raise bad_request(_explain_refusal(document, kind, why))
 
 
-def _typed(document: Document, kind: Kind[object]) -> Document:
+def _convert_document(document: Document, kind: Kind[object]) -> Document:
     if document.get("apiVersion") and document.get("kind"):
         return document
     return {"apiVersion": kind.api_version, "kind": kind.kind} | {
@@ -133,21 +133,21 @@ def _typed(document: Document, kind: Kind[object]) -> Document:
     }
 
 
-def _cannot(document: Document, kind: Kind[object], why: str) -> str:
-    name = _shown(document.get("kind") or kind.kind)
+def _explain_refusal(document: Document, kind: Kind[object], why: str) -> str:
+    name = _format_value(document.get("kind") or kind.kind)
     return f'{name} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
 
 
-def _unknown(paths: tuple[str, ...]) -> list[str]:
+def _describe_unknown_fields(paths: tuple[str, ...]) -> list[str]:
     return [f'unknown field "{path}"' for path in paths[:MAX_WARNINGS]]
 
 
-def _together(faults: Sequence[str]) -> str:
+def _join_sentences(faults: Sequence[str]) -> str:
     """Join the sentences to one. Those of the YAML parser, which name lines, come first as one block."""
     lines = [f"  {fault}" for fault in faults if fault.startswith("line ")]
     others = [fault for fault in faults if not fault.startswith("line ")]
     return ", ".join(["\n".join(["yaml: unmarshal errors:", *lines]), *others] if lines else others)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return str(value)[:100]

@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.registry.resources import Resource, View
@@ -50,9 +50,9 @@ class Call(Struct, frozen=True):
         options: WriteOptions = _PLAIN,
         *,
         name: str = "",
-    ) -> Attempt:
+    ) -> WriteAttempt:
         """Return the write as admission sees it. `name` is given for a new object, whose name may be generated."""
-        return Attempt(
+        return WriteAttempt(
             self.resource,
             operation,
             self.namespace,

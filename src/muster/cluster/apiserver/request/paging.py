@@ -46,10 +46,10 @@ class Token(Struct):
 
 def encode_token(revision: int, last: Key) -> str:
     """Return the token of the page that begins after an object."""
-    return _encoded(revision, f"{last.namespace}/{last.name}")
+    return _encode_token(revision, f"{last.namespace}/{last.name}")
 
 
-def _encoded(revision: int, start: str) -> str:
+def _encode_token(revision: int, start: str) -> str:
     token = Token(v="meta.k8s.io/v1", rv=revision, start=start)
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
@@ -125,9 +125,9 @@ class Snapshots:
         return Snapshot(revision, tuple(entries[key] for key in sorted(entries)))
 
 
-def expired(last: str) -> ApiError:
+def make_expired_error(last: str) -> ApiError:
     """Return the error (410) for a token whose revision is lost, with a token that goes on at the newest revision."""
-    meta = ListMeta(continue_=_encoded(NEWEST, last))
+    meta = ListMeta(continue_=_encode_token(NEWEST, last))
     return ApiError(Status(metadata=meta, status="Failure", code=410, reason="Expired", message=_EXPIRED))
 
 

@@ -102,7 +102,7 @@ class Presentation:
 
     async def _pieces(self, bodies: Sequence[bytes], meta: ListMeta) -> AsyncIterator[bytes]:
         yield self._head(meta)
-        for number, some in enumerate(_parted(bodies)):
+        for number, some in enumerate(_split_bodies(bodies)):
             if number:
                 await asyncio.sleep(0)
                 yield b","
@@ -126,7 +126,10 @@ class Presentation:
 
     def _table_head(self, meta: ListMeta, *, columns: bool) -> bytes:
         head = b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":%b,"columnDefinitions":%b,"rows":['
-        return head % (_encode(meta), tables.columns(self._view.kind, self._view.printer) if columns else b"null")
+        return head % (
+            _encode(meta),
+            tables.encode_columns(self._view.kind, self._view.printer) if columns else b"null",
+        )
 
     def empty(self, meta: dict[str, Any]) -> bytes:
         """Return an object with nothing but metadata, for a bookmark, in the kind that the form's objects have."""
@@ -145,10 +148,10 @@ class Presentation:
         shown = body if self._view.show is None else _encode(self._view.show(_decoder.decode(body)))
         if self._form != "table":
             return shown
-        return tables.row(self._view.kind, shown, self._now, self._include, self._view.printer)
+        return tables.encode_row(self._view.kind, shown, self._now, self._include, self._view.printer)
 
 
-def _parted(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+def _split_bodies(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     first = size = 0
     for index, body in enumerate(bodies):
         if index - first == _PIECE or (size and size + len(body) > _PIECE_BYTES):

@@ -74,7 +74,7 @@ _STREAMS = ("log", "exec", "attach", "portforward", "proxy")
 def is_long_running(method: str, path: str, query: Mapping[str, str]) -> bool:
     """Return whether the answer to a request has no end of its own, judged by method, path and query alone."""
     if method == "GET" and "watch" in query:
-        return boolean(query, "watch") or False
+        return parse_boolean(query, "watch") or False
     return path.rpartition("/")[2] in _STREAMS and path.count("/") >= _DEPTH_OF_SUBRESOURCES
 
 
@@ -119,14 +119,14 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
     options = ListOptions(
         label_selector=query.get("labelSelector", ""),
         field_selector=query.get("fieldSelector", ""),
-        limit=max(integer(query, "limit") or 0, 0),
+        limit=max(parse_integer(query, "limit") or 0, 0),
         continue_=query.get("continue", ""),
         resource_version=query.get("resourceVersion", ""),
         resource_version_match=query.get("resourceVersionMatch", ""),
-        watch=boolean(query, "watch") or False,
-        bookmarks=boolean(query, "allowWatchBookmarks") or False,
-        send_initial_events=boolean(query, "sendInitialEvents"),
-        timeout_seconds=integer(query, "timeoutSeconds"),
+        watch=parse_boolean(query, "watch") or False,
+        bookmarks=parse_boolean(query, "allowWatchBookmarks") or False,
+        send_initial_events=parse_boolean(query, "sendInitialEvents"),
+        timeout_seconds=parse_integer(query, "timeoutSeconds"),
     )
     if options.watch:
         options = _from_the_beginning(options)
@@ -199,13 +199,13 @@ def write_options(query: Mapping[str, str], kind: str, *, applies: bool = False)
         errors.append(_unsupported("fieldValidation", validation, "", "Ignore", "Strict", "Warn"))
     if errors:
         raise invalid(kind, "meta.k8s.io", "", errors)
-    return WriteOptions(dry_run == "All", validation, manager, boolean(query, "force") or False)
+    return WriteOptions(dry_run == "All", validation, manager, parse_boolean(query, "force") or False)
 
 
 _PLAIN_WRITE = WriteOptions()
 
 
-def integer(query: Mapping[str, str], name: str) -> int | None:
+def parse_integer(query: Mapping[str, str], name: str) -> int | None:
     """Return a signed 64-bit integer from a query, or None. Raises `ApiError` (400)."""
     text = query.get(name)
     if text is None or text == "":
@@ -218,15 +218,15 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
     return value
 
 
-def boolean(query: Mapping[str, str], name: str) -> bool | None:
+def parse_boolean(query: Mapping[str, str], name: str) -> bool | None:
     """Return a boolean from a query, or None: every value but `false` and `0` is true, as upstream reads it."""
     text = query.get(name)
     return None if text is None else text.lower() not in ("false", "0")
 
 
-def revision(text: str, resource: str) -> int:
+def parse_revision(text: str, resource: str) -> int:
     """Return the resource version that a watch begins at; "" is 0. Raises `ApiError` (422)."""
-    parsed = _revision(text)
+    parsed = _parse_revision(text)
     if isinstance(parsed, FieldError):
         plural, _, group = resource.partition(".")
         raise invalid(plural, group, "", [parsed])
@@ -235,13 +235,13 @@ def revision(text: str, resource: str) -> int:
 
 def revision_of_list(text: str) -> int:
     """Return the resource version of a get or list; "" is 0. Raises `ApiError` (400), as upstream does."""
-    parsed = _revision(text)
+    parsed = _parse_revision(text)
     if isinstance(parsed, FieldError):
         raise bad_request(f"invalid resource version: {parsed}")
     return parsed
 
 
-def _revision(text: str) -> int | FieldError:
+def _parse_revision(text: str) -> int | FieldError:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
@@ -267,13 +267,13 @@ def _unsupported(field: str, value: str, *supported: str) -> FieldError:
     return FieldError(field, NOT_SUPPORTED, value[:100], "supported values: " + ", ".join(f'"{s}"' for s in supported))
 
 
-def timeout(query: Mapping[str, str], most: float) -> float:
+def parse_timeout(query: Mapping[str, str], most: float) -> float:
     """Return the seconds that a request may take: its `timeout` parameter, at most `most`. Raises `ApiError` (400)."""
     text = query.get("timeout", "")
     if not text:
         return most
     try:
-        seconds = durations.seconds(text)
+        seconds = durations.parse_seconds(text)
     except durations.DurationError as error:
         raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
     return min(seconds, most) if seconds > 0 else most

@@ -13,11 +13,11 @@ from muster.cluster.apiserver.schema.walk import (
     ABSENT,
     Check,
     Checker,
-    Dialect,
-    Field,
     Findings,
     Path,
     Schema,
+    SchemaDialect,
+    ValuePlace,
     checker_of,
     compile_check,
     type_of,
@@ -34,28 +34,28 @@ class DecodeError(ValueError):
 
 def compile_builtin(kind: Kind[Any]) -> Checker:
     """Compile the checker of a built-in kind. The checker raises `DecodeError` at the first value of a wrong type."""
-    return checker_of(compile_check(inline_with_names(kind), _DIALECT, Field(), member=True).check)
+    return checker_of(compile_check(inline_with_names(kind), _DIALECT, ValuePlace(), member=True).check)
 
 
-def _scalar(schema: Schema, field: Field) -> tuple[type | None, Check]:
+def _make_scalar_check(schema: Schema, field: ValuePlace) -> tuple[type | None, Check]:
     mismatch = _mismatch(schema, field)
     match _shape(schema):
         case "string":
-            return _string(schema, mismatch)
+            return _make_string_check(schema, mismatch)
         case "boolean":
             return bool, mismatch
         case "integer":
-            return None, _integer(_BITS.get(schema.get("format", ""), 64), mismatch)
+            return None, _make_integer_check(_BITS.get(schema.get("format", ""), 64), mismatch)
         case "number":
             return None, _one_of((int, float), mismatch)
         case "int-or-string":
             # A quantity has the same schema plus `oneOf`. The code that uses a quantity checks its notation.
             return None, _one_of((str, int, float), mismatch) if "oneOf" in schema else _int_or_string(mismatch)
         case _:
-            return None, _anything
+            return None, _accept_anything
 
 
-def _mismatch(schema: Schema, field: Field) -> Check:
+def _mismatch(schema: Schema, field: ValuePlace) -> Check:
     names = ".".join(field.names)
     target = f"struct field {field.struct}.{names}" if names else "value"
     expected = _go_type(schema)
@@ -77,19 +77,19 @@ def _omits_empty(schema: Schema) -> bool:
     return type_of(schema) == "array" or bool(schema.get("additionalProperties"))
 
 
-def _string(schema: Schema, mismatch: Check) -> tuple[type | None, Check]:
+def _make_string_check(schema: Schema, mismatch: Check) -> tuple[type | None, Check]:
     match schema.get("format"):
         case "date-time":
-            return None, _formatted(is_date_time, _bad_time, mismatch)
+            return None, _make_format_check(is_date_time, _bad_time, mismatch)
         case "micro-time":
-            return None, _formatted(is_micro_time, _bad_micro_time, mismatch)
+            return None, _make_format_check(is_micro_time, _bad_micro_time, mismatch)
         case "byte":
-            return None, _formatted(is_base64, lambda _: "illegal base64 data", mismatch)
+            return None, _make_format_check(is_base64, lambda _: "illegal base64 data", mismatch)
         case _:
             return str, mismatch
 
 
-def _formatted(fits: Callable[[str], bool], refusal: Callable[[str], str], mismatch: Check) -> Check:
+def _make_format_check(fits: Callable[[str], bool], refusal: Callable[[str], str], mismatch: Check) -> Check:
     def check(value: Any, path: Path, findings: Findings) -> Any:
         if type(value) is not str:
             return mismatch(value, path, findings)
@@ -111,7 +111,7 @@ def _bad_micro_time(text: str) -> str:
     return f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "{rest}" as ".000000"'
 
 
-def _integer(bits: int, mismatch: Check) -> Check:
+def _make_integer_check(bits: int, mismatch: Check) -> Check:
     limit = 1 << bits - 1
 
     def check(value: Any, path: Path, findings: Findings) -> Any:
@@ -130,7 +130,7 @@ def _int_or_string(mismatch: Check) -> Check:
             raise DecodeError(f"json: cannot unmarshal number {value} into Go value of type int32")
         return mismatch(value, path, findings)
 
-    integer = _integer(32, of_number)
+    integer = _make_integer_check(32, of_number)
 
     def check(value: Any, path: Path, findings: Findings) -> Any:
         return value if type(value) is str else integer(value, path, findings)
@@ -145,7 +145,7 @@ def _one_of(types: tuple[type, ...], mismatch: Check) -> Check:
     return check
 
 
-def _anything(value: Any, _path: Path, _findings: Findings) -> Any:
+def _accept_anything(value: Any, _path: Path, _findings: Findings) -> Any:
     return value
 
 
@@ -193,8 +193,8 @@ def _go_kind(value: Any, expected: str) -> str:
             return "null"
 
 
-_DIALECT = Dialect(
-    scalar=_scalar,
+_DIALECT = SchemaDialect(
+    scalar=_make_scalar_check,
     mismatch=_mismatch,
     member_null=lambda _: ABSENT,
     element_null=lambda schema: _ZEROES.get(_shape(schema)),

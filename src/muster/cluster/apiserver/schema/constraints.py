@@ -27,20 +27,20 @@ def constraints_of(schema: Schema) -> tuple[Constraint, ...]:
     Raises:
         PatternError: a `pattern` is invalid.
     """
-    return tuple(_all(schema))
+    return tuple(_yield_constraints(schema))
 
 
-def _all(schema: Schema) -> Iterator[Constraint]:
+def _yield_constraints(schema: Schema) -> Iterator[Constraint]:
     for keyword, make in _KEYWORDS.items():
         if keyword in schema:
             yield make(schema[keyword], schema)
     if schema.get("format") == "int32":
-        yield _int32
+        yield _check_int32
     elif fits := FORMATS.get(schema.get("format", "")):
-        yield _text(fits, f"must be of type {schema['format']}", quoted=True)
+        yield _make_text_constraint(fits, f"must be of type {schema['format']}", quoted=True)
     match schema.get("x-kubernetes-list-type"):
         case "set":
-            yield _unique(identity, lambda item: item)
+            yield _make_unique(make_identity_key, lambda item: item)
         case "map":
             yield _unique_by(schema["x-kubernetes-list-map-keys"])
 
@@ -59,13 +59,13 @@ def not_valid(path: Path, sentence: str) -> FieldError:
     return FieldError("<nil>", INVALID, "", sentence, place=render(path))
 
 
-def _int32(value: Any, path: Path, findings: Findings) -> None:
+def _check_int32(value: Any, path: Path, findings: Findings) -> None:
     if isinstance(value, int | float) and not -_INT32 <= value < _INT32:
         sentence = f"Checked value must be of type integer with format int32 in {render(path)}"
         findings.errors.append(not_valid(path, sentence))
 
 
-def _number(holds: Callable[[Any], bool], rule: str) -> Constraint:
+def _make_number_constraint(holds: Callable[[Any], bool], rule: str) -> Constraint:
     def check(value: Any, path: Path, findings: Findings) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool) and not holds(value):
             findings.errors.append(invalid(path, value, rule))
@@ -73,23 +73,23 @@ def _number(holds: Callable[[Any], bool], rule: str) -> Constraint:
     return check
 
 
-def _minimum(least: float, schema: Schema) -> Constraint:
+def _make_minimum(least: float, schema: Schema) -> Constraint:
     if schema.get("exclusiveMinimum"):
-        return _number(lambda n: n > least, f"should be greater than {least}")
-    return _number(lambda n: n >= least, f"should be greater than or equal to {least}")
+        return _make_number_constraint(lambda n: n > least, f"should be greater than {least}")
+    return _make_number_constraint(lambda n: n >= least, f"should be greater than or equal to {least}")
 
 
-def _maximum(most: float, schema: Schema) -> Constraint:
+def _make_maximum(most: float, schema: Schema) -> Constraint:
     if schema.get("exclusiveMaximum"):
-        return _number(lambda n: n < most, f"should be less than {most}")
-    return _number(lambda n: n <= most, f"should be less than or equal to {most}")
+        return _make_number_constraint(lambda n: n < most, f"should be less than {most}")
+    return _make_number_constraint(lambda n: n <= most, f"should be less than or equal to {most}")
 
 
 def _multiple_of(factor: float, _schema: Schema) -> Constraint:
-    return _number(lambda n: n % factor == 0, f"should be a multiple of {factor}")
+    return _make_number_constraint(lambda n: n % factor == 0, f"should be a multiple of {factor}")
 
 
-def _text(holds: Callable[[str], bool], rule: str, *, quoted: bool = False) -> Constraint:
+def _make_text_constraint(holds: Callable[[str], bool], rule: str, *, quoted: bool = False) -> Constraint:
     def check(value: Any, path: Path, findings: Findings) -> None:
         if isinstance(value, str) and not holds(value):
             findings.errors.append(invalid(path, value, f"{rule}: {json.dumps(value)}" if quoted else rule))
@@ -97,7 +97,7 @@ def _text(holds: Callable[[str], bool], rule: str, *, quoted: bool = False) -> C
     return check
 
 
-def _longest(most: int, _schema: Schema) -> Constraint:
+def _make_longest(most: int, _schema: Schema) -> Constraint:
     def check(value: Any, path: Path, findings: Findings) -> None:
         if isinstance(value, str) and len(value) > most:
             bytes_ = "byte" if most == 1 else "bytes"
@@ -106,7 +106,7 @@ def _longest(most: int, _schema: Schema) -> Constraint:
     return check
 
 
-def _fewest(type_: type[list[Any] | dict[str, Any]], what: str) -> _Maker:
+def _make_fewest(type_: type[list[Any] | dict[str, Any]], what: str) -> _Maker:
     def make(least: int, _schema: Schema) -> Constraint:
         def check(value: Any, path: Path, findings: Findings) -> None:
             if isinstance(value, type_) and len(value) < least:
@@ -117,7 +117,7 @@ def _fewest(type_: type[list[Any] | dict[str, Any]], what: str) -> _Maker:
     return make
 
 
-def _most(type_: type[list[Any] | dict[str, Any]]) -> _Maker:
+def _make_most(type_: type[list[Any] | dict[str, Any]]) -> _Maker:
     def make(most: int, _schema: Schema) -> Constraint:
         detail = f"must have at most {most} {'item' if most == 1 else 'items'}"
 
@@ -130,33 +130,35 @@ def _most(type_: type[list[Any] | dict[str, Any]]) -> _Maker:
     return make
 
 
-def _enum(values: Sequence[Any], _schema: Schema) -> Constraint:
-    allowed = {identity(value) for value in values}
+def _make_enum(values: Sequence[Any], _schema: Schema) -> Constraint:
+    allowed = {make_identity_key(value) for value in values}
     shown = ", ".join(json.dumps(v if isinstance(v, str) else json.dumps(v)) for v in values)
 
     def check(value: Any, path: Path, findings: Findings) -> None:
-        if identity(value) not in allowed:
+        if make_identity_key(value) not in allowed:
             findings.errors.append(FieldError(render(path), NOT_SUPPORTED, value, f"supported values: {shown}"))
 
     return check
 
 
 _KEYWORDS: dict[str, _Maker] = {
-    "enum": _enum,
-    "minimum": _minimum,
-    "maximum": _maximum,
+    "enum": _make_enum,
+    "minimum": _make_minimum,
+    "maximum": _make_maximum,
     "multipleOf": _multiple_of,
-    "minLength": lambda least, _: _text(lambda t: len(t) >= least, f"should be at least {least} chars long"),
-    "maxLength": _longest,
-    "pattern": lambda pattern, _: _text(compile_pattern(pattern), f"should match '{pattern}'"),
-    "minItems": _fewest(list, "items"),
-    "maxItems": _most(list),
-    "minProperties": _fewest(dict, "properties"),
-    "maxProperties": _most(dict),
+    "minLength": lambda least, _: _make_text_constraint(
+        lambda t: len(t) >= least, f"should be at least {least} chars long"
+    ),
+    "maxLength": _make_longest,
+    "pattern": lambda pattern, _: _make_text_constraint(compile_pattern(pattern), f"should match '{pattern}'"),
+    "minItems": _make_fewest(list, "items"),
+    "maxItems": _make_most(list),
+    "minProperties": _make_fewest(dict, "properties"),
+    "maxProperties": _make_most(dict),
 }
 
 
-def _unique(name_of: Callable[[Any], Any], show: Callable[[Any], Any]) -> Constraint:
+def _make_unique(name_of: Callable[[Any], Any], show: Callable[[Any], Any]) -> Constraint:
     """Return the check that no two items have the same name, which reports only the first repetition of each name.
 
     name_of: returns the name of an item.
@@ -186,13 +188,13 @@ def _unique_by(keys: Sequence[str]) -> Constraint:
             return object()  # equals no other name: the wrong type of the item is reported elsewhere
         name = item.get(first, _ABSENT)
         if type(name) is not str:
-            name = identity(name)
-        return (name, *(identity(item.get(key, _ABSENT)) for key in others)) if others else name
+            name = make_identity_key(name)
+        return (name, *(make_identity_key(item.get(key, _ABSENT)) for key in others)) if others else name
 
-    return _unique(name_of, lambda item: {key: item[key] for key in keys if key in item})
+    return _make_unique(name_of, lambda item: {key: item[key] for key in keys if key in item})
 
 
-def identity(value: Any) -> Any:
+def make_identity_key(value: Any) -> Any:
     """Return a hashable key that only equal JSON values share: `1` equals `1.0` and differs from `true`."""
     if isinstance(value, str):
         return value

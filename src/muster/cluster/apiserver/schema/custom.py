@@ -22,11 +22,11 @@ from muster.cluster.apiserver.schema.walk import (
     Check,
     Checker,
     Constraint,
-    Dialect,
-    Field,
     Findings,
     Path,
     Schema,
+    SchemaDialect,
+    ValuePlace,
     checker_of,
     compile_check,
     render,
@@ -54,7 +54,7 @@ def compile_custom(schema: Schema, *, fill: bool = True) -> Checker:
         PatternError: a `pattern` is invalid.
     """
     dialect = _DIALECT if fill else _UNFILLED
-    return checker_of(compile_check(whole_object(schema), dialect, Field(), member=True).check)
+    return checker_of(compile_check(whole_object(schema), dialect, ValuePlace(), member=True).check)
 
 
 def compile_form(schema: Schema, *, prune: bool = True) -> Checker:
@@ -63,7 +63,7 @@ def compile_form(schema: Schema, *, prune: bool = True) -> Checker:
     prune: whether to remove the members that the schema does not declare.
     """
     dialect = _FORM if prune else replace(_FORM, keeps_unknown=lambda _: True)
-    return checker_of(compile_check(whole_object(schema), dialect, Field(), member=True).check)
+    return checker_of(compile_check(whole_object(schema), dialect, ValuePlace(), member=True).check)
 
 
 def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
@@ -72,7 +72,7 @@ def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
     Raises:
         PatternError: a `pattern` is invalid.
     """
-    check = compile_check(whole_object(schema), _JUDGEMENT, Field(), member=True).check
+    check = compile_check(whole_object(schema), _JUDGEMENT, ValuePlace(), member=True).check
 
     def judge(document: Any) -> list[FieldError]:
         findings = Findings()
@@ -88,26 +88,26 @@ def compile_part(schema: Schema) -> Checker:
     Raises:
         PatternError: a `pattern` is invalid.
     """
-    return checker_of(compile_check(_prepared(schema), _DIALECT, Field(), member=False).check)
+    return checker_of(compile_check(_prepare_schema(schema), _DIALECT, ValuePlace(), member=False).check)
 
 
 def whole_object(schema: Schema) -> Schema:
     """Return the schema of a custom resource, completed by the type and metadata of it and of embedded resources."""
-    return _with_type_meta(_prepared(schema))
+    return _with_type_meta(_prepare_schema(schema))
 
 
-def _scalar(schema: Schema, field: Field) -> tuple[type | None, Check]:
+def _make_scalar_check(schema: Schema, field: ValuePlace) -> tuple[type | None, Check]:
     allowed = _TYPES.get(_type_name(schema))
-    constraints = _constraints(schema)
+    constraints = _list_constraints(schema)
     if allowed is None:
-        return None, _only(constraints)
+        return None, _make_constraints_check(constraints)
     plain = allowed[0] if len(allowed) == 1 and not constraints else None
     if allowed == (str,) and constraints:
-        return None, _text(constraints, _mismatch(schema, field))
-    return plain, _typed(allowed, constraints, _mismatch(schema, field))
+        return None, _make_text_check(constraints, _mismatch(schema, field))
+    return plain, _make_typed_check(allowed, constraints, _mismatch(schema, field))
 
 
-def _mismatch(schema: Schema, _field: Field) -> Check:
+def _mismatch(schema: Schema, _field: ValuePlace) -> Check:
     type_ = _type_name(schema)
 
     def report(value: Any, path: Path, findings: Findings) -> Any:
@@ -122,19 +122,19 @@ def _type_name(schema: Schema) -> str:
     return "integer,string" if schema.get(INT_OR_STRING) else type_of(schema)
 
 
-def _default(schema: Schema) -> Callable[[], Any] | None:
+def _make_default(schema: Schema) -> Callable[[], Any] | None:
     if "default" not in schema:
         return None
     # The default may lack members that have defaults themselves: they are filled in here, once.
-    value = compile_check(schema, _DIALECT, Field(), member=True).check(schema["default"], None, Findings())
+    value = compile_check(schema, _DIALECT, ValuePlace(), member=True).check(schema["default"], None, Findings())
     return (lambda: copy.deepcopy(value)) if isinstance(value, dict | list) else (lambda: value)
 
 
-def _constraints(schema: Schema) -> tuple[Constraint, ...]:
-    return constraints_of(schema) + tuple(_junctions(schema))
+def _list_constraints(schema: Schema) -> tuple[Constraint, ...]:
+    return constraints_of(schema) + tuple(_list_junctions(schema))
 
 
-def _junctions(schema: Schema) -> Iterator[Constraint]:
+def _list_junctions(schema: Schema) -> Iterator[Constraint]:
     """Yield the checks of a value against the schemas in `allOf`, `anyOf`, `oneOf` and `not`."""
     if "allOf" in schema:
         yield _all_of(schema["allOf"])
@@ -144,11 +144,11 @@ def _junctions(schema: Schema) -> Iterator[Constraint]:
     if "oneOf" in schema:
         yield _one_of(schema["oneOf"])
     if "not" in schema:
-        yield _not(schema["not"])
+        yield _make_negation(schema["not"])
 
 
 def _all_of(schemas: Sequence[Schema]) -> Constraint:
-    judge = _judges(schemas)
+    judge = _make_judges(schemas)
 
     def constraint(value: Any, path: Path, findings: Findings) -> None:
         broken = [errors for errors in judge(value, path) if errors]
@@ -162,7 +162,7 @@ def _all_of(schemas: Sequence[Schema]) -> Constraint:
 
 
 def _any_of(schemas: Sequence[Schema]) -> Constraint:
-    judge = _judges(schemas)
+    judge = _make_judges(schemas)
 
     def constraint(value: Any, path: Path, findings: Findings) -> None:
         errors_by_schema = judge(value, path)
@@ -174,7 +174,7 @@ def _any_of(schemas: Sequence[Schema]) -> Constraint:
 
 
 def _one_of(schemas: Sequence[Schema]) -> Constraint:
-    judge = _judges(schemas)
+    judge = _make_judges(schemas)
 
     def constraint(value: Any, path: Path, findings: Findings) -> None:
         errors_by_schema = judge(value, path)
@@ -190,8 +190,8 @@ def _one_of(schemas: Sequence[Schema]) -> Constraint:
     return constraint
 
 
-def _not(schema: Schema) -> Constraint:
-    judge = _judges([schema])
+def _make_negation(schema: Schema) -> Constraint:
+    judge = _make_judges([schema])
 
     def constraint(value: Any, path: Path, findings: Findings) -> None:
         if not judge(value, path)[0]:
@@ -200,7 +200,7 @@ def _not(schema: Schema) -> Constraint:
     return constraint
 
 
-def _judges(schemas: Sequence[Schema]) -> Callable[[Any, Path], list[list[FieldError]]]:
+def _make_judges(schemas: Sequence[Schema]) -> Callable[[Any, Path], list[list[FieldError]]]:
     """Return the function that gives the errors of a value for each of the schemas."""
     checks = [_judge(schema) for schema in schemas]
 
@@ -216,13 +216,13 @@ def _judges(schemas: Sequence[Schema]) -> Callable[[Any, Path], list[list[FieldE
 
 
 def _judge(schema: Schema) -> Check:
-    return compile_check(schema, _JUDGING, Field(), member=True).check
+    return compile_check(schema, _JUDGING, ValuePlace(), member=True).check
 
 
 _INT64 = 2.0**63
 
 
-def _typed(types: tuple[type, ...], constraints: tuple[Constraint, ...], mismatch: Check) -> Check:
+def _make_typed_check(types: tuple[type, ...], constraints: tuple[Constraint, ...], mismatch: Check) -> Check:
     whole = int in types and float not in types
 
     def check(value: Any, path: Path, findings: Findings) -> Any:
@@ -242,7 +242,7 @@ def _typed(types: tuple[type, ...], constraints: tuple[Constraint, ...], mismatc
 _REMEMBERED, _SHORT = 256, 64
 
 
-def _text(constraints: tuple[Constraint, ...], mismatch: Check) -> Check:
+def _make_text_check(constraints: tuple[Constraint, ...], mismatch: Check) -> Check:
     good: set[str] = set()
 
     def check(value: Any, path: Path, findings: Findings) -> Any:
@@ -262,7 +262,7 @@ def _text(constraints: tuple[Constraint, ...], mismatch: Check) -> Check:
     return check
 
 
-def _only(constraints: tuple[Constraint, ...]) -> Check:
+def _make_constraints_check(constraints: tuple[Constraint, ...]) -> Check:
     def check(value: Any, path: Path, findings: Findings) -> Any:
         for constraint in constraints:
             constraint(value, path, findings)
@@ -275,14 +275,14 @@ def _as_it_is(value: Any, _path: Path, _findings: Findings) -> Any:
     return value
 
 
-def _prepared(schema: Schema) -> Schema:
+def _prepare_schema(schema: Schema) -> Schema:
     """Return the schema with the members that every `x-kubernetes-embedded-resource` in it implies."""
     result = dict(schema)
     if "properties" in schema:
-        result["properties"] = {name: _prepared(member) for name, member in schema["properties"].items()}
+        result["properties"] = {name: _prepare_schema(member) for name, member in schema["properties"].items()}
     for inner in ("items", "additionalProperties"):
         if isinstance(schema.get(inner), Mapping):
-            result[inner] = _prepared(schema[inner])
+            result[inner] = _prepare_schema(schema[inner])
     return _with_type_meta(result, required=True) if schema.get(EMBEDDED) else result
 
 
@@ -309,15 +309,15 @@ def _with_type_meta(schema: Schema, *, required: bool = False) -> Schema:
     return {**schema, "type": "object", "properties": properties, "required": names}
 
 
-_DIALECT = Dialect(
-    scalar=_scalar,
+_DIALECT = SchemaDialect(
+    scalar=_make_scalar_check,
     mismatch=_mismatch,
     member_null=lambda schema: None if schema.get("nullable") else ABSENT,
     element_null=lambda schema: None if schema.get("nullable") else schema.get("default", REFUSED),
     keeps_unknown=lambda schema: schema.get(PRESERVE) is True or schema.get("additionalProperties") is True,
-    default=_default,
+    default=_make_default,
     required=lambda schema: tuple(schema.get("required") or ()),
-    constraints=_constraints,
+    constraints=_list_constraints,
 )
 # The schemas in `allOf`, `anyOf`, `oneOf` and `not` validate values and never change them.
 _JUDGING = replace(

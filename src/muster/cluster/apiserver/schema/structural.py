@@ -22,7 +22,7 @@ _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": T
 
 def compile_whole(kind: Kind[Any]) -> Checker:
     """Compile the checker of request bodies for a kind whose status is no subresource."""
-    return _compiled(kind, make_structural_schema(kind))
+    return _compile_checker(kind, make_structural_schema(kind))
 
 
 def compile_structural(kind: Kind[Any], *, status: bool = False) -> Checker:
@@ -37,10 +37,10 @@ def compile_structural(kind: Kind[Any], *, status: bool = False) -> Checker:
         schema["required"] = []
     elif "status" in members:
         schema = schema | {"properties": members | {"status": _ANYTHING}}
-    return _compiled(kind, schema)
+    return _compile_checker(kind, schema)
 
 
-def _compiled(kind: Kind[Any], schema: Schema) -> Checker:
+def _compile_checker(kind: Kind[Any], schema: Schema) -> Checker:
     check_body = compile_custom(schema, fill=False)
     check_meta = compile_builtin(kind.seen_as(Object))
 

@@ -74,7 +74,7 @@ ABSENT: Final = object()
 REFUSED: Final = object()
 
 
-class Field(NamedTuple):
+class ValuePlace(NamedTuple):
     """The place of a value in the schema, for messages that name it.
 
     struct: the innermost named type around the value.
@@ -97,12 +97,12 @@ class Compiled(NamedTuple):
     null: Any
 
 
-def _nothing(_schema: Schema) -> tuple[()]:
+def _yield_no_constraints(_schema: Schema) -> tuple[()]:
     return ()
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class SchemaDialect:
     """The rules in which the kinds of schemas differ. Each one takes a schema.
 
     scalar: returns the type that needs no check, and the check of a value that is neither object nor list.
@@ -116,18 +116,18 @@ class Dialect:
     constraints: returns the checks of an object or list beyond the checks of its contents.
     """
 
-    scalar: Callable[[Schema, Field], tuple[type | None, Check]]
-    mismatch: Callable[[Schema, Field], Check]
+    scalar: Callable[[Schema, ValuePlace], tuple[type | None, Check]]
+    mismatch: Callable[[Schema, ValuePlace], Check]
     member_null: Callable[[Schema], Any]
     element_null: Callable[[Schema], Any]
     keeps_unknown: Callable[[Schema], bool]
     omits_empty: Callable[[Schema], bool] = lambda _: False
     default: Callable[[Schema], Callable[[], Any] | None] = lambda _: None
-    required: Callable[[Schema], tuple[str, ...]] = _nothing
-    constraints: Callable[[Schema], tuple[Constraint, ...]] = _nothing
+    required: Callable[[Schema], tuple[str, ...]] = _yield_no_constraints
+    constraints: Callable[[Schema], tuple[Constraint, ...]] = _yield_no_constraints
 
 
-def compile_check(schema: Schema, dialect: Dialect, field: Field, *, member: bool) -> Compiled:
+def compile_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, member: bool) -> Compiled:
     """Compile the check of a value.
 
     member: whether the value is a named member of an object, rather than an element of a list or map.
@@ -136,7 +136,7 @@ def compile_check(schema: Schema, dialect: Dialect, field: Field, *, member: boo
     omits_empty = member and dialect.omits_empty(schema)
     match type_of(schema):
         case "object":
-            return Compiled(None, _object(schema, dialect, field, omits_empty=omits_empty), null)
+            return Compiled(None, _make_object_check(schema, dialect, field, omits_empty=omits_empty), null)
         case "array":
             return Compiled(None, _list(schema, dialect, field, omits_empty=omits_empty), null)
         case _:
@@ -185,17 +185,17 @@ def render(path: Path) -> str:
     return "".join(reversed(parts)).removeprefix(".")
 
 
-def _object(schema: Schema, dialect: Dialect, field: Field, *, omits_empty: bool) -> Check:
+def _make_object_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
     struct = str(schema.get(DEFINITION, field.struct)).rpartition(".")[2]
     member_of = {
-        name: compile_check(member, dialect, Field(struct, (*field.names, name)), member=True)
+        name: compile_check(member, dialect, ValuePlace(struct, (*field.names, name)), member=True)
         for name, member in (schema.get("properties") or {}).items()
     }.get
     others = schema.get("additionalProperties")
     rest = compile_check(others, dialect, field, member=False) if isinstance(others, Mapping) else None
     keeps_unknown = dialect.keeps_unknown(schema)
     mismatch = dialect.mismatch(schema, field)
-    complete = _completion(schema, dialect)
+    complete = _make_completion(schema, dialect)
 
     def check(value: Any, path: Path, findings: Findings) -> Any:
         if type(value) is not dict:
@@ -215,7 +215,7 @@ def _object(schema: Schema, dialect: Dialect, field: Field, *, omits_empty: bool
                 if type(item) is plain or id(item) in sound:
                     continue
                 if item is None and null is not REFUSED:
-                    checked = _fresh(null)
+                    checked = _copy_if_mutable(null)
                 else:
                     checked = check_item(item, (path, name), findings)
                 if checked is item:
@@ -231,14 +231,14 @@ def _object(schema: Schema, dialect: Dialect, field: Field, *, omits_empty: bool
     return check
 
 
-def _completion(schema: Schema, dialect: Dialect) -> Check:
+def _make_completion(schema: Schema, dialect: SchemaDialect) -> Check:
     """Return the check that completes an object after its members: defaults, required members, constraints."""
     made = {name: dialect.default(member) for name, member in (schema.get("properties") or {}).items()}
     defaults = [(name, make) for name, make in made.items() if make is not None]
     required = dialect.required(schema)
     constraints = dialect.constraints(schema)
     if not (defaults or required or constraints):
-        return _anything
+        return _accept_anything
 
     def complete(value: Any, path: Path, findings: Findings) -> Any:
         result = value
@@ -255,12 +255,12 @@ def _completion(schema: Schema, dialect: Dialect) -> Check:
     return complete
 
 
-def _list(schema: Schema, dialect: Dialect, field: Field, *, omits_empty: bool) -> Check:
+def _list(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
     items = schema.get("items")
     constraints = dialect.constraints(schema)
     mismatch = dialect.mismatch(schema, field)
     plain, check_item, null = (
-        compile_check(items, dialect, field, member=False) if items else Compiled(None, _anything, REFUSED)
+        compile_check(items, dialect, field, member=False) if items else Compiled(None, _accept_anything, REFUSED)
     )
 
     def check(value: Any, path: Path, findings: Findings) -> Any:
@@ -273,7 +273,7 @@ def _list(schema: Schema, dialect: Dialect, field: Field, *, omits_empty: bool) 
             if type(item) is plain:
                 continue
             if item is None and null is not REFUSED:
-                checked = _fresh(null)
+                checked = _copy_if_mutable(null)
             else:
                 checked = check_item(item, (path, index), findings)
             if checked is not item:
@@ -287,10 +287,10 @@ def _list(schema: Schema, dialect: Dialect, field: Field, *, omits_empty: bool) 
     return check
 
 
-def _fresh(value: Any) -> Any:
+def _copy_if_mutable(value: Any) -> Any:
     """Return a copy of the value if it is an object or a list, so that no two documents share it."""
     return copy.deepcopy(value) if isinstance(value, dict | list) else value
 
 
-def _anything(value: Any, _path: Path, _findings: Findings) -> Any:
+def _accept_anything(value: Any, _path: Path, _findings: Findings) -> Any:
     return value

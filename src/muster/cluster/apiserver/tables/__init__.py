@@ -6,6 +6,6 @@ unchanged.
 """
 
 from muster.cluster.apiserver.tables.printers import printer_of
-from muster.cluster.apiserver.tables.render import columns, make_partial, require_include, row
+from muster.cluster.apiserver.tables.render import encode_columns, encode_row, make_partial, require_include
 
-__all__ = ["columns", "make_partial", "printer_of", "require_include", "row"]
+__all__ = ["encode_columns", "encode_row", "make_partial", "printer_of", "require_include"]

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from muster.api.conditions import find
 from muster.api.jobset import JobSet, names
-from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, age, text
+from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, format_age, make_text_column
 
 
 def _job_set(job_set: JobSet, now: datetime) -> Cells:
@@ -16,17 +16,17 @@ def _job_set(job_set: JobSet, now: datetime) -> Cells:
         str(job_set.status.restarts),
         completed.status if completed is not None else None,
         None if suspend is None else str(suspend).lower(),
-        age(job_set.metadata.creation_timestamp, now),
+        format_age(job_set.metadata.creation_timestamp, now),
     ]
 
 
 JOB_SETS = Printer(
     (
         NAME,
-        text("TerminalState", "Final state of JobSet"),
-        text("Restarts", "Number of restarts"),
-        text("Completed", "Whether all that has to has succeeded."),
-        text("Suspended", "JobSet suspended"),
+        make_text_column("TerminalState", "Final state of JobSet"),
+        make_text_column("Restarts", "Number of restarts"),
+        make_text_column("Completed", "Whether all that has to has succeeded."),
+        make_text_column("Suspended", "JobSet suspended"),
         Column(name="Age", type="date", description="Time this JobSet was created"),
     ),
     _job_set,

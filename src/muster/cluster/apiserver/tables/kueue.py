@@ -24,18 +24,18 @@ from muster.api.kueue import (
 from muster.api.kueue.names import ACTIVE, ADMITTED, FINISHED
 from muster.api.kueue.v1beta1.clusterqueue import ClusterQueue as OldClusterQueue
 from muster.api.meta import Condition
-from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, age, wide
+from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, format_age, make_wide_column
 
 
-def _age(description: str) -> Column:
+def _make_age_column(description: str) -> Column:
     return Column(name="Age", type="date", description=description)
 
 
-def _integer(name: str, description: str, priority: int = 0) -> Column:
+def _make_integer_column(name: str, description: str, priority: int = 0) -> Column:
     return Column(name=name, type="integer", description=description, priority=priority)
 
 
-def _status(conditions: tuple[Condition, ...], type_: str) -> str | None:
+def _get_status(conditions: tuple[Condition, ...], type_: str) -> str | None:
     """Return the status of the condition of a type, or None (an empty cell) without one."""
     return next((condition.status for condition in conditions if condition.type == type_), None)
 
@@ -62,23 +62,23 @@ def _local_queue(queue: LocalQueue, _now: datetime) -> Cells:
     ]
 
 
-def _workload(workload: Workload, now: datetime) -> Cells:
+def _render_workload(workload: Workload, now: datetime) -> Cells:
     admission, conditions = workload.status.admission, workload.status.conditions
     return [
         workload.metadata.name,
         workload.spec.queue_name or None,
         (admission.cluster_queue or None) if admission else None,
-        _status(conditions, ADMITTED),
-        _status(conditions, FINISHED),
-        age(workload.metadata.creation_timestamp, now),
+        _get_status(conditions, ADMITTED),
+        _get_status(conditions, FINISHED),
+        format_age(workload.metadata.creation_timestamp, now),
     ]
 
 
 def _multi_kueue_cluster(cluster: MultiKueueCluster, now: datetime) -> Cells:
     return [
         cluster.metadata.name,
-        _status(cluster.status.conditions, ACTIVE),
-        age(cluster.metadata.creation_timestamp, now),
+        _get_status(cluster.status.conditions, ACTIVE),
+        format_age(cluster.metadata.creation_timestamp, now),
     ]
 
 
@@ -86,13 +86,13 @@ def _workload_priority_class(priority_class: WorkloadPriorityClass, _now: dateti
     return [priority_class.metadata.name, priority_class.value]
 
 
-def _plain(obj: Any, now: datetime) -> Cells:
-    return [obj.metadata.name, age(obj.metadata.creation_timestamp, now)]
+def _render_plain(obj: Any, now: datetime) -> Cells:
+    return [obj.metadata.name, format_age(obj.metadata.creation_timestamp, now)]
 
 
 # The columns of a CRD that defines none.
-_PLAIN = Printer((NAME, _age("Time since the object was created.")), _plain)
-_CREATED = _age("Time this workload was created")
+_PLAIN = Printer((NAME, _make_age_column("Time since the object was created.")), _render_plain)
+_CREATED = _make_age_column("Time this workload was created")
 
 # The printers by `Kind.resource`. The old version has the same columns.
 KUEUE: dict[str, Printer] = {
@@ -103,9 +103,11 @@ KUEUE: dict[str, Printer] = {
         (
             NAME,
             Column(name="Cohort", description="Cohort that this ClusterQueue belongs to"),
-            wide("Strategy", "The queueing strategy used to prioritize workloads"),
-            _integer("Pending Workloads", "Number of pending workloads"),
-            _integer("Admitted Workloads", "Number of admitted workloads that haven't finished yet", priority=1),
+            make_wide_column("Strategy", "The queueing strategy used to prioritize workloads"),
+            _make_integer_column("Pending Workloads", "Number of pending workloads"),
+            _make_integer_column(
+                "Admitted Workloads", "Number of admitted workloads that haven't finished yet", priority=1
+            ),
         ),
         _cluster_queue,
     ),
@@ -113,8 +115,8 @@ KUEUE: dict[str, Printer] = {
         (
             NAME,
             Column(name="ClusterQueue", description="Backing ClusterQueue"),
-            _integer("Pending Workloads", "Number of pending workloads"),
-            _integer("Admitted Workloads", "Number of admitted workloads that haven't finished yet."),
+            _make_integer_column("Pending Workloads", "Number of pending workloads"),
+            _make_integer_column("Admitted Workloads", "Number of admitted workloads that haven't finished yet."),
         ),
         _local_queue,
     ),
@@ -127,12 +129,12 @@ KUEUE: dict[str, Printer] = {
             Column(name="Finished", description="Workload finished"),
             _CREATED,
         ),
-        _workload,
+        _render_workload,
     ),
     MULTI_KUEUE_CLUSTER.resource: Printer(
         (NAME, Column(name="Connected", description="MultiKueueCluster is connected"), _CREATED), _multi_kueue_cluster
     ),
     WORKLOAD_PRIORITY_CLASS.resource: Printer(
-        (NAME, _integer("Value", "Value of workloadPriorityClass's Priority")), _workload_priority_class
+        (NAME, _make_integer_column("Value", "Value of workloadPriorityClass's Priority")), _workload_priority_class
     ),
 }

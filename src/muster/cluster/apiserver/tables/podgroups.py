@@ -3,18 +3,18 @@
 from datetime import datetime
 
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
-from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, age, wide
+from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, format_age, make_wide_column
 
 
-def _integer(name: str, description: str) -> Column:
+def _make_integer_column(name: str, description: str) -> Column:
     return Column(name=name, type="integer", description=description)
 
 
-def _age(name: str, description: str) -> Column:
+def _make_age_column(name: str, description: str) -> Column:
     return Column(name=name, type="date", description=description)
 
 
-def _kep(group: kep.PodGroup, now: datetime) -> Cells:
+def _render_kep_group(group: kep.PodGroup, now: datetime) -> Cells:
     spec, status = group.spec, group.status
     return [
         group.metadata.name,
@@ -23,26 +23,26 @@ def _kep(group: kep.PodGroup, now: datetime) -> Cells:
         status.running,
         status.succeeded,
         status.failed,
-        age(group.metadata.creation_timestamp, now),
+        format_age(group.metadata.creation_timestamp, now),
     ]
 
 
 def _kube_batch(group: kubebatch.PodGroup, now: datetime) -> Cells:
-    return [group.metadata.name, age(group.metadata.creation_timestamp, now)]
+    return [group.metadata.name, format_age(group.metadata.creation_timestamp, now)]
 
 
-def _volcano(group: volcano.PodGroup, now: datetime) -> Cells:
+def _render_volcano_group(group: volcano.PodGroup, now: datetime) -> Cells:
     return [
         group.metadata.name,
         group.status.phase or None,
         group.spec.min_member or None,
         group.status.running or None,
-        age(group.metadata.creation_timestamp, now),
+        format_age(group.metadata.creation_timestamp, now),
         group.spec.queue,
     ]
 
 
-def _coscheduling(group: coscheduling.PodGroup, now: datetime) -> Cells:
+def _render_coscheduling_group(group: coscheduling.PodGroup, now: datetime) -> Cells:
     status = group.status
     return [
         group.metadata.name,
@@ -51,29 +51,29 @@ def _coscheduling(group: coscheduling.PodGroup, now: datetime) -> Cells:
         status.running or None,
         status.succeeded or None,
         status.failed or None,
-        age(group.metadata.creation_timestamp, now),
+        format_age(group.metadata.creation_timestamp, now),
     ]
 
 
 _RUNNING = "The number of actively running pods."
 _SUCCEEDED = "The number of pods which reached phase Succeeded."
 _FAILED = "The number of pods which reached phase Failed."
-_AGE = _age("Age", "Age is the time PodGroup was created.")
-_KUBE_BATCH = Printer((NAME, _age("Age", "Time since the object was created.")), _kube_batch)
+_AGE = _make_age_column("Age", "Age is the time PodGroup was created.")
+_KUBE_BATCH = Printer((NAME, _make_age_column("Age", "Time since the object was created.")), _kube_batch)
 
 # The printers by `Kind.resource`.
 POD_GROUPS: dict[str, Printer] = {
     kep.POD_GROUP.resource: Printer(
         (
             NAME,
-            _integer("MinMembers", "The number of pods that start together, or none."),
-            _integer("Admitted", "The number of admitted pods."),
-            _integer("Running", _RUNNING),
-            _integer("Succeeded", _SUCCEEDED),
-            _integer("Failed", _FAILED),
+            _make_integer_column("MinMembers", "The number of pods that start together, or none."),
+            _make_integer_column("Admitted", "The number of admitted pods."),
+            _make_integer_column("Running", _RUNNING),
+            _make_integer_column("Succeeded", _SUCCEEDED),
+            _make_integer_column("Failed", _FAILED),
             _AGE,
         ),
-        _kep,
+        _render_kep_group,
     ),
     kubebatch.POD_GROUP.resource: _KUBE_BATCH,
     sigs.POD_GROUP.resource: _KUBE_BATCH,
@@ -81,23 +81,25 @@ POD_GROUPS: dict[str, Printer] = {
         (
             NAME,
             Column(name="STATUS", description="Current phase of the group."),
-            _integer("minMember", "The number of pods that start together, or none."),
-            _integer("RUNNINGS", _RUNNING),
-            _age("AGE", "Time since the object was created."),
-            wide("QUEUE", "The queue of the group."),
+            _make_integer_column("minMember", "The number of pods that start together, or none."),
+            _make_integer_column("RUNNINGS", _RUNNING),
+            _make_age_column("AGE", "Time since the object was created."),
+            make_wide_column("QUEUE", "The queue of the group."),
         ),
-        _volcano,
+        _render_volcano_group,
     ),
     coscheduling.POD_GROUP.resource: Printer(
         (
             NAME,
             Column(name="Phase", description="Current phase of PodGroup."),
-            _integer("MinMember", "MinMember defines the minimal number of members/tasks to run the pod group."),
-            _integer("Running", _RUNNING),
-            _integer("Succeeded", _SUCCEEDED),
-            _integer("Failed", _FAILED),
+            _make_integer_column(
+                "MinMember", "MinMember defines the minimal number of members/tasks to run the pod group."
+            ),
+            _make_integer_column("Running", _RUNNING),
+            _make_integer_column("Succeeded", _SUCCEEDED),
+            _make_integer_column("Failed", _FAILED),
             _AGE,
         ),
-        _coscheduling,
+        _render_coscheduling_group,
     ),
 }

@@ -16,7 +16,17 @@ from msgspec import Struct
 
 from muster.api.conditions import is_true
 from muster.api.core import ContainerStatus, Pod
-from muster.cluster.apiserver.tables.printer import AGE, NAME, NONE, Cells, Column, Printer, RowCondition, age, wide
+from muster.cluster.apiserver.tables.printer import (
+    AGE,
+    NAME,
+    NONE,
+    Cells,
+    Column,
+    Printer,
+    RowCondition,
+    format_age,
+    make_wide_column,
+)
 
 _COMPLETED = {
     "Succeeded": RowCondition("Succeeded", "The pod has completed successfully."),
@@ -56,14 +66,14 @@ def make_cells(pod: Pod, now: datetime) -> Cells:
         seen = _Containers(init.word) + running_sidecars + _main_containers(pod)
     restarts = str(seen.restarts)
     if seen.restarts and seen.restarted:
-        restarts = f"{restarts} ({age(seen.restarted, now)} ago)"
+        restarts = f"{restarts} ({format_age(seen.restarted, now)} ago)"
     addresses = pod.status.pod_ips[0].ip if pod.status.pod_ips else pod.status.pod_ip
     return [
         pod.metadata.name,
         f"{seen.ready}/{len(pod.spec.containers) + len(sidecars)}",
-        _word(pod, seen.word),
+        _find_status_word(pod, seen.word),
         restarts,
-        age(pod.metadata.creation_timestamp, now),
+        format_age(pod.metadata.creation_timestamp, now),
         addresses or NONE,
         pod.spec.node_name or NONE,
         pod.status.nominated_node_name or NONE,
@@ -71,7 +81,7 @@ def make_cells(pod: Pod, now: datetime) -> Cells:
     ]
 
 
-def _word(pod: Pod, seen: str) -> str:
+def _find_status_word(pod: Pod, seen: str) -> str:
     status = pod.status
     if pod.metadata.deletion_timestamp:
         if status.reason == "NodeLost":
@@ -93,7 +103,7 @@ def _init_containers(pod: Pod, sidecars: set[str]) -> tuple[_Containers, _Contai
     everything, started = _Containers(), _Containers()
     for index, container in enumerate(pod.status.init_container_statuses):
         sidecar = container.name in sidecars
-        counted = _restarts(container)
+        counted = _count_restarts(container)
         state = container.state
         if state.terminated and state.terminated.exit_code == 0:
             word = ""
@@ -119,7 +129,7 @@ def _main_containers(pod: Pod) -> _Containers:
     running = False
     for container in reversed(pod.status.container_statuses):
         state = container.state
-        total += _restarts(container)
+        total += _count_restarts(container)
         if state.waiting and state.waiting.reason:
             total += _Containers(state.waiting.reason)
         elif state.terminated:
@@ -132,7 +142,7 @@ def _main_containers(pod: Pod) -> _Containers:
     return total
 
 
-def _restarts(container: ContainerStatus) -> _Containers:
+def _count_restarts(container: ContainerStatus) -> _Containers:
     last = container.last_state.terminated
     return _Containers(restarts=container.restart_count, restarted=last.finished_at if last else None)
 
@@ -157,10 +167,10 @@ PODS = Printer(
         Column(name="Status", description="What the pod's containers are doing, all in all."),
         Column(name="Restarts", description="How many times the pod's containers were restarted."),
         AGE,
-        wide("IP", "Address of the pod."),
-        wide("Node", "Node that the pod runs on."),
-        wide("Nominated Node", "Node on which room is being made for the pod."),
-        wide("Readiness Gates", "How many of the further conditions of being ready hold."),
+        make_wide_column("IP", "Address of the pod."),
+        make_wide_column("Node", "Node that the pod runs on."),
+        make_wide_column("Nominated Node", "Node on which room is being made for the pod."),
+        make_wide_column("Readiness Gates", "How many of the further conditions of being ready hold."),
     ),
     cells=make_cells,
     completed=lambda pod: _COMPLETED.get(pod.status.phase),

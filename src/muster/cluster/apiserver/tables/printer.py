@@ -57,22 +57,22 @@ NAME = Column(name="Name", format="name", description="Name must be unique withi
 AGE = Column(name="Age", description="Time since the object was created.")
 
 
-def wide(name: str, description: str = "", type: str = "string") -> Column:
+def make_wide_column(name: str, description: str = "", type: str = "string") -> Column:
     """Return a column of the wide form."""
     return Column(name=name, type=type, description=description, priority=1)
 
 
-def text(name: str, description: str) -> Column:
+def make_text_column(name: str, description: str) -> Column:
     """Return a column of text."""
     return Column(name=name, description=description)
 
 
 def render_age_of(meta: ObjectMeta, now: datetime) -> str:
     """Return the age of an object in readable form."""
-    return age(meta.creation_timestamp, now)
+    return format_age(meta.creation_timestamp, now)
 
 
-def age(since: datetime | None, now: datetime) -> str:
+def format_age(since: datetime | None, now: datetime) -> str:
     """Return the time since a moment in readable form, or `<unknown>` without one."""
     return human_duration(now - since) if since else UNKNOWN
 
@@ -89,19 +89,19 @@ def human_duration(duration: timedelta) -> str:
         return f"{max(seconds, 0)}s"
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if minutes < 10:
-        return _joined(minutes, "m", seconds % 60, "s")
+        return _join_units(minutes, "m", seconds % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _joined(hours, "h", minutes % 60, "m")
+        return _join_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if days < 8:
-        return _joined(days, "d", hours % 24, "h")
+        return _join_units(days, "d", hours % 24, "h")
     if days < 365 * 2:
         return f"{days}d"
     if days < 365 * 8:
-        return _joined(days // 365, "y", days % 365, "d")
+        return _join_units(days // 365, "y", days % 365, "d")
     return f"{days // 365}y"
 
 
@@ -126,5 +126,5 @@ def selector_cell(selector: LabelSelector | None) -> str:
         return "<error>"
 
 
-def _joined(major: int, major_unit: str, minor: int, minor_unit: str) -> str:
+def _join_units(major: int, major_unit: str, minor: int, minor_unit: str) -> str:
     return f"{major}{major_unit}{minor}{minor_unit}" if minor else f"{major}{major_unit}"

@@ -34,12 +34,12 @@ from muster.cluster.apiserver.tables.printer import (
     Cells,
     Column,
     Printer,
-    age,
     container_cells,
+    format_age,
     human_duration,
     labels_cell,
+    make_wide_column,
     selector_cell,
-    wide,
 )
 from muster.cluster.apiserver.tables.rbac import RBAC
 from muster.cluster.apiserver.tables.volcano import VOLCANO_JOBS
@@ -53,7 +53,7 @@ def printer_of(kind: Kind[Any]) -> Printer:
     return _PRINTERS.get(kind.resource) or storedkinds.printer_of(kind.resource) or _ANY
 
 
-def _job(job: Job, now: datetime) -> Cells:
+def _render_job(job: Job, now: datetime) -> Cells:
     spec, status = job.spec, job.status
     if spec.completions is not None:
         completions = f"{status.succeeded}/{spec.completions}"
@@ -68,7 +68,7 @@ def _job(job: Job, now: datetime) -> Cells:
         _job_status(job),
         completions,
         duration,
-        age(job.metadata.creation_timestamp, now),
+        format_age(job.metadata.creation_timestamp, now),
         names,
         images,
         selector_cell(spec.selector),
@@ -88,7 +88,7 @@ def _job_status(job: Job) -> str:
     return "Running"
 
 
-def _node(node: Node, now: datetime) -> Cells:
+def _render_node(node: Node, now: datetime) -> Cells:
     ready = next((c.status for c in node.status.conditions if c.type == "Ready"), None)
     status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
     if node.spec.unschedulable:
@@ -100,26 +100,26 @@ def _node(node: Node, now: datetime) -> Cells:
         node.metadata.name,
         status,
         ",".join(sorted(roles)) or NONE,
-        age(node.metadata.creation_timestamp, now),
+        format_age(node.metadata.creation_timestamp, now),
         info.kubelet_version,
-        _address(node, "InternalIP"),
-        _address(node, "ExternalIP"),
+        _find_address(node, "InternalIP"),
+        _find_address(node, "ExternalIP"),
         info.os_image or UNKNOWN,
         info.kernel_version or UNKNOWN,
         info.container_runtime_version or UNKNOWN,
     ]
 
 
-def _address(node: Node, type_: str) -> str:
+def _find_address(node: Node, type_: str) -> str:
     return next((address.address for address in node.status.addresses if address.type == type_), NONE)
 
 
-def _event(event: Event, now: datetime) -> Cells:
-    first = age(event.first_timestamp or event.event_time, now)
-    last = age(event.last_timestamp, now) if event.last_timestamp else first
+def _render_event(event: Event, now: datetime) -> Cells:
+    first = format_age(event.first_timestamp or event.event_time, now)
+    last = format_age(event.last_timestamp, now) if event.last_timestamp else first
     count = event.count or 1
     if event.series:
-        last, count = age(event.series.last_observed_time, now), event.series.count
+        last, count = format_age(event.series.last_observed_time, now), event.series.count
     involved = event.involved_object
     source = event.source.component or event.reporting_component
     instance = event.source.host or event.reporting_instance
@@ -154,10 +154,10 @@ def _events_v1_event(event: EventsV1Event, now: datetime) -> Cells:
         reporting_component=event.reporting_controller,
         reporting_instance=event.reporting_instance,
     )
-    return _event(core, now)
+    return _render_event(core, now)
 
 
-def _service(service: Service, now: datetime) -> Cells:
+def _render_service(service: Service, now: datetime) -> Cells:
     spec = service.spec
     ports = [
         f"{port.port}:{port.node_port}/{port.protocol}" if port.node_port else f"{port.port}/{port.protocol}"
@@ -169,7 +169,7 @@ def _service(service: Service, now: datetime) -> Cells:
         (spec.cluster_ips[0] if spec.cluster_ips else spec.cluster_ip) or NONE,
         _external_ip(service, spec),
         ",".join(ports) or NONE,
-        age(service.metadata.creation_timestamp, now),
+        format_age(service.metadata.creation_timestamp, now),
         labels_cell(spec.selector),
     ]
 
@@ -192,33 +192,33 @@ def _priority_class(priority_class: PriorityClass, now: datetime) -> Cells:
         priority_class.metadata.name,
         priority_class.value,
         priority_class.global_default,
-        age(priority_class.metadata.creation_timestamp, now),
+        format_age(priority_class.metadata.creation_timestamp, now),
         priority_class.preemption_policy or "",
     ]
 
 
-def _namespace(namespace: Namespace, now: datetime) -> Cells:
-    return [namespace.metadata.name, namespace.status.phase, age(namespace.metadata.creation_timestamp, now)]
+def _render_namespace(namespace: Namespace, now: datetime) -> Cells:
+    return [namespace.metadata.name, namespace.status.phase, format_age(namespace.metadata.creation_timestamp, now)]
 
 
-def _secret(secret: Secret, now: datetime) -> Cells:
-    return [secret.metadata.name, secret.type, len(secret.data), age(secret.metadata.creation_timestamp, now)]
+def _render_secret(secret: Secret, now: datetime) -> Cells:
+    return [secret.metadata.name, secret.type, len(secret.data), format_age(secret.metadata.creation_timestamp, now)]
 
 
 def _config_map(config: ConfigMap, now: datetime) -> Cells:
     entries = len(config.data) + len(config.binary_data)
-    return [config.metadata.name, entries, age(config.metadata.creation_timestamp, now)]
+    return [config.metadata.name, entries, format_age(config.metadata.creation_timestamp, now)]
 
 
 def _service_account(account: ServiceAccount, now: datetime) -> Cells:
-    return [account.metadata.name, len(account.secrets), age(account.metadata.creation_timestamp, now)]
+    return [account.metadata.name, len(account.secrets), format_age(account.metadata.creation_timestamp, now)]
 
 
-def _lease(lease: Lease, now: datetime) -> Cells:
-    return [lease.metadata.name, lease.spec.holder_identity or "", age(lease.metadata.creation_timestamp, now)]
+def _render_lease(lease: Lease, now: datetime) -> Cells:
+    return [lease.metadata.name, lease.spec.holder_identity or "", format_age(lease.metadata.creation_timestamp, now)]
 
 
-def _any(obj: Any, _now: datetime) -> Cells:
+def _render_any(obj: Any, _now: datetime) -> Cells:
     created = obj.metadata.creation_timestamp
     return [obj.metadata.name, created.strftime("%Y-%m-%dT%H:%M:%SZ") if created else UNKNOWN]
 
@@ -228,14 +228,14 @@ _EVENT_COLUMNS = (
     Column(name="Type", description="Normal or Warning."),
     Column(name="Reason", description="One word for what happened."),
     Column(name="Object", description="What it happened to."),
-    wide("Subobject", "The part of the object that it happened to."),
-    wide("Source", "Who reported it."),
+    make_wide_column("Subobject", "The part of the object that it happened to."),
+    make_wide_column("Source", "Who reported it."),
     Column(name="Message", description="What happened."),
-    wide("First Seen", "Time since it was first seen."),
-    wide("Count", "How many times it was seen."),
+    make_wide_column("First Seen", "Time since it was first seen."),
+    make_wide_column("Count", "How many times it was seen."),
     Column(name="Name", format="name", description="Name of the event.", priority=1),
 )
-_ANY = Printer((NAME, Column(name="Created At", type="date", description="When the object was created.")), _any)
+_ANY = Printer((NAME, Column(name="Created At", type="date", description="When the object was created.")), _render_any)
 _PRINTERS = (
     KUEUE
     | POD_GROUPS
@@ -252,11 +252,11 @@ _PRINTERS = (
                 Column(name="Completions", description="How many pods have succeeded, and how many must."),
                 Column(name="Duration", description="Time that the job took, or takes so far."),
                 AGE,
-                wide("Containers", "Names of the containers in the template."),
-                wide("Images", "Images of the containers in the template."),
-                wide("Selector", "Labels of the job's pods."),
+                make_wide_column("Containers", "Names of the containers in the template."),
+                make_wide_column("Images", "Images of the containers in the template."),
+                make_wide_column("Selector", "Labels of the job's pods."),
             ),
-            _job,
+            _render_job,
         ),
         "nodes": Printer(
             (
@@ -265,18 +265,18 @@ _PRINTERS = (
                 Column(name="Roles", description="The roles of the node."),
                 AGE,
                 Column(name="Version", description="Version of the node's agent."),
-                wide("Internal-IP", "Address within the cluster."),
-                wide("External-IP", "Address outside of it."),
-                wide("OS-Image", "Operating system."),
-                wide("Kernel-Version", "Version of the kernel."),
-                wide("Container-Runtime", "What runs the containers."),
+                make_wide_column("Internal-IP", "Address within the cluster."),
+                make_wide_column("External-IP", "Address outside of it."),
+                make_wide_column("OS-Image", "Operating system."),
+                make_wide_column("Kernel-Version", "Version of the kernel."),
+                make_wide_column("Container-Runtime", "What runs the containers."),
             ),
-            _node,
+            _render_node,
         ),
         "namespaces": Printer(
-            (NAME, Column(name="Status", description="The status of the namespace."), AGE), _namespace
+            (NAME, Column(name="Status", description="The status of the namespace."), AGE), _render_namespace
         ),
-        "events": Printer(_EVENT_COLUMNS, _event),
+        "events": Printer(_EVENT_COLUMNS, _render_event),
         "events.events.k8s.io": Printer(_EVENT_COLUMNS, _events_v1_event),
         "configmaps": Printer((NAME, Column(name="Data", description="Number of entries."), AGE), _config_map),
         "secrets": Printer(
@@ -286,7 +286,7 @@ _PRINTERS = (
                 Column(name="Data", description="Number of entries."),
                 AGE,
             ),
-            _secret,
+            _render_secret,
         ),
         "serviceaccounts": Printer(
             (NAME, Column(name="Secrets", description="Number of secrets."), AGE), _service_account
@@ -299,11 +299,13 @@ _PRINTERS = (
                 Column(name="External-IP", description="Addresses outside of it."),
                 Column(name="Port(s)", description="Ports of the service."),
                 AGE,
-                wide("Selector", "Labels of the service's pods."),
+                make_wide_column("Selector", "Labels of the service's pods."),
             ),
-            _service,
+            _render_service,
         ),
-        "leases.coordination.k8s.io": Printer((NAME, Column(name="Holder", description="Who holds it."), AGE), _lease),
+        "leases.coordination.k8s.io": Printer(
+            (NAME, Column(name="Holder", description="Who holds it."), AGE), _render_lease
+        ),
         "priorityclasses.scheduling.k8s.io": Printer(
             (
                 NAME,

@@ -46,13 +46,13 @@ def require_include(include: str) -> None:
         )
 
 
-def columns(kind: Kind[Any], printer: Printer | None = None) -> bytes:
+def encode_columns(kind: Kind[Any], printer: Printer | None = None) -> bytes:
     """Return the `columnDefinitions` of a kind's tables. `printer` is the view's own, if it has one."""
-    return _columns(printer or printer_of(kind))
+    return _encode_columns(printer or printer_of(kind))
 
 
 @lru_cache(maxsize=512)
-def _columns(printer: Printer) -> bytes:
+def _encode_columns(printer: Printer) -> bytes:
     # Every member is written, as upstream does: old clients read an absent priority as something else.
     return _encoder.encode([
         {
@@ -66,7 +66,7 @@ def _columns(printer: Printer) -> bytes:
     ])  # fmt: skip
 
 
-def row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", printer: Printer | None = None) -> bytes:
+def encode_row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", printer: Printer | None = None) -> bytes:
     """Return the row of an object. `include` is the part that goes with it: None, Metadata (also for "") or Object."""
     printer = printer or printer_of(kind)
     obj = kind.decode(body) if printer.reads is None else kind.seen_as(printer.reads).decode(body)
@@ -74,7 +74,9 @@ def row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", printer:
     conditions = (
         (_Condition(type="Completed", status="True", reason=done.reason, message=done.message),) if done else ()
     )
-    return _encoder.encode(_Row(cells=printer.cells(obj, now), conditions=conditions, object=_included(body, include)))
+    return _encoder.encode(
+        _Row(cells=printer.cells(obj, now), conditions=conditions, object=_select_object(body, include))
+    )
 
 
 def make_partial(body: bytes) -> bytes:
@@ -83,7 +85,7 @@ def make_partial(body: bytes) -> bytes:
     return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}' % metadata
 
 
-def _included(body: bytes, include: str) -> msgspec.Raw | None:
+def _select_object(body: bytes, include: str) -> msgspec.Raw | None:
     if include == "None":
         return None
     return msgspec.Raw(body if include == "Object" else make_partial(body))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from muster.api.meta import LabelSelector
-from muster.cluster.apiserver.custom.jsonpath import compile_path, first
+from muster.cluster.apiserver.custom.jsonpath import compile_path, find_first
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.storedkinds import AnyColumn, StoredColumn, read_stored_kinds
 from muster.cluster.apiserver.tables.printer import (
@@ -23,7 +23,7 @@ from muster.cluster.apiserver.tables.printer import (
     UNSET,
     Column,
     Printer,
-    age,
+    format_age,
     human_duration,
     labels_cell,
     selector_cell,
@@ -66,15 +66,15 @@ def _compile_cell(shown: StoredColumn) -> _Cell:
     find, whole, condition = (compile_path(path) for path in (shown.path, shown.of, shown.only_with))
 
     def cell(document: Document, now: datetime) -> _Value:
-        if shown.only_with and not first(condition, document):
+        if shown.only_with and not find_first(condition, document):
             return ""
         if shown.cell == "joined":
             return _join(find(document), shown.most) or shown.otherwise
         if shown.cell == "count":
             return sum(1 for _ in find(document))
-        value = first(find, document)
+        value = find_first(find, document)
         if shown.cell == "parts":
-            return f"{value or shown.otherwise}/{first(whole, document) or shown.otherwise}"
+            return f"{value or shown.otherwise}/{find_first(whole, document) or shown.otherwise}"
         if show := _SHOWN_AS.get(shown.cell):
             return show(value)
         if value is None or value == "":
@@ -103,7 +103,7 @@ def _show_selector(selector: Any) -> str:
 _VALUES: dict[str, Callable[[Any, datetime], _Value]] = {
     "value": lambda value, _: value,
     "text": lambda value, _: str(value),
-    "since": lambda value, now: age(datetime.fromisoformat(value), now),
+    "since": lambda value, now: format_age(datetime.fromisoformat(value), now),
 }
 _SHOWN_AS: dict[str, Callable[[Any], _Value]] = {
     "labels": lambda labels: labels_cell(labels or {}),

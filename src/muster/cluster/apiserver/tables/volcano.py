@@ -3,17 +3,25 @@
 from datetime import datetime
 
 from muster.api.volcano import Job
-from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, age, text, wide
+from muster.cluster.apiserver.tables.printer import (
+    NAME,
+    Cells,
+    Column,
+    Printer,
+    format_age,
+    make_text_column,
+    make_wide_column,
+)
 
 
-def _job(job: Job, now: datetime) -> Cells:
+def _render_job(job: Job, now: datetime) -> Cells:
     status = job.status
     return [
         job.metadata.name,
         status.state.phase or None,
         status.min_available or None,
         status.running or None,
-        age(job.metadata.creation_timestamp, now),
+        format_age(job.metadata.creation_timestamp, now),
         job.spec.queue,
     ]
 
@@ -21,11 +29,11 @@ def _job(job: Job, now: datetime) -> Cells:
 VOLCANO_JOBS = Printer(
     (
         NAME,
-        text("STATUS", "Where the Job is on its way."),
+        make_text_column("STATUS", "Where the Job is on its way."),
         Column(name="minAvailable", type="integer", description="The number of pods that start together, or none."),
         Column(name="RUNNINGS", type="integer", description="The number of pods that run."),
         Column(name="AGE", type="date", description="Time since the Job was created."),
-        wide("QUEUE", "The queue of the Job."),
+        make_wide_column("QUEUE", "The queue of the Job."),
     ),
-    _job,
+    _render_job,
 )

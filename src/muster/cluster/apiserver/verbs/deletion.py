@@ -14,7 +14,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, DeleteOptions
 from muster.api.status import INVALID, NOT_SUPPORTED, ApiError, FieldError, conflict, invalid
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.objects.metadata import meta_of, timestamp
+from muster.cluster.apiserver.objects.metadata import format_timestamp, meta_of
 from muster.cluster.apiserver.registry.resources import Rules
 
 _POLICIES = ("Foreground", "Background", "Orphan")
@@ -29,7 +29,7 @@ class Removed(Struct, frozen=True):
     document: Document
 
 
-class Marked(Struct, frozen=True):
+class KeptObject(Struct, frozen=True):
     """The decision to keep the object for now. `changed`: whether `document` must be written."""
 
     document: Document
@@ -60,14 +60,14 @@ def check_preconditions(document: Document, options: DeleteOptions, kind: Kind[A
     meta = meta_of(document)
     what = f"{kind.kind}.{kind.group}" if kind.group else kind.kind  # upstream names the kind here, not the resource
     if wanted.uid is not None and wanted.uid != meta["uid"]:
-        raise _failed(
+        raise _make_failure(
             what,
             meta,
             f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({meta['uid']}). "
             "The object might have been deleted and then recreated",
         )
     if wanted.resource_version is not None and wanted.resource_version != meta["resourceVersion"]:
-        raise _failed(
+        raise _make_failure(
             what,
             meta,
             f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the ResourceVersion "
@@ -75,20 +75,20 @@ def check_preconditions(document: Document, options: DeleteOptions, kind: Kind[A
         )
 
 
-def _failed(what: str, meta: dict[str, Any], message: str) -> ApiError:
+def _make_failure(what: str, meta: dict[str, Any], message: str) -> ApiError:
     return conflict(what, meta["name"], message)
 
 
-def delete(document: Document, options: DeleteOptions, rules: Rules, now: datetime) -> Removed | Marked:
+def delete(document: Document, options: DeleteOptions, rules: Rules, now: datetime) -> Removed | KeptObject:
     """Mark the document for deletion, in place, and return whether the object goes now or stays."""
     meta = meta_of(document)
     if meta.get("deletionTimestamp") and meta.get("deletionGracePeriodSeconds"):
         return _shorten(document, options.grace_period_seconds)
     changed = _set_finalizers(meta, options, rules)
     if rules.begin_deletion is not None and not meta.get("deletionTimestamp"):
-        rules.begin_deletion(document, timestamp(now))
-    grace = _grace(document, options) if rules.graceful and not meta.get("deletionTimestamp") else 0
-    if not grace and not _held(document):
+        rules.begin_deletion(document, format_timestamp(now))
+    grace = _find_grace_period(document, options) if rules.graceful and not meta.get("deletionTimestamp") else 0
+    if not grace and not _is_held(document):
         if rules.graceful:
             _mark(meta, now, 0)
         return Removed(document)
@@ -97,16 +97,16 @@ def delete(document: Document, options: DeleteOptions, rules: Rules, now: dateti
         _mark(meta, now, grace)
         if _holds_content(document):
             document.setdefault("status", {})["phase"] = "Terminating"
-    return Marked(document, changed)
+    return KeptObject(document, changed)
 
 
 def is_over(document: Document) -> bool:
     """Return whether an object under deletion has lost its last hold, so that its next write removes it."""
     meta = meta_of(document)
-    return bool(meta.get("deletionTimestamp")) and not meta.get("deletionGracePeriodSeconds") and not _held(document)
+    return bool(meta.get("deletionTimestamp")) and not meta.get("deletionGracePeriodSeconds") and not _is_held(document)
 
 
-def _held(document: Document) -> bool:
+def _is_held(document: Document) -> bool:
     return bool(meta_of(document).get("finalizers")) or _holds_content(document)
 
 
@@ -115,7 +115,7 @@ def _holds_content(document: Document) -> bool:
     return document.get("kind") == "Namespace" and bool(document.get("spec", {}).get("finalizers"))
 
 
-def _grace(document: Document, options: DeleteOptions) -> int:
+def _find_grace_period(document: Document, options: DeleteOptions) -> int:
     """Return the grace period of a pod in seconds: 0 unless the pod is on a node and has not ended."""
     spec = document.get("spec", {})
     if not spec.get("nodeName") or document.get("status", {}).get("phase") in _FINISHED:
@@ -125,23 +125,23 @@ def _grace(document: Document, options: DeleteOptions) -> int:
     return 1 if seconds < 0 else min(seconds, MAX_GRACE_SECONDS)
 
 
-def _shorten(document: Document, requested: int | None) -> Removed | Marked:
+def _shorten(document: Document, requested: int | None) -> Removed | KeptObject:
     """Shorten the grace period of a pod under deletion; a longer one is ignored."""
     meta = meta_of(document)
     current: int = meta["deletionGracePeriodSeconds"]
     grace = current if requested is None else 1 if requested < 0 else requested
     if grace >= current:
-        return Marked(document, changed=False)
+        return KeptObject(document, changed=False)
     end = datetime.fromisoformat(meta["deletionTimestamp"]) - timedelta(seconds=current - grace)
-    meta["deletionTimestamp"] = timestamp(end)
+    meta["deletionTimestamp"] = format_timestamp(end)
     meta["deletionGracePeriodSeconds"] = grace
-    return Marked(document, changed=True) if grace or _held(document) else Removed(document)
+    return KeptObject(document, changed=True) if grace or _is_held(document) else Removed(document)
 
 
 def _mark(meta: dict[str, Any], now: datetime, grace: int) -> None:
     if meta.get("deletionTimestamp"):
         return
-    meta["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
+    meta["deletionTimestamp"] = format_timestamp(now + timedelta(seconds=grace))
     meta["deletionGracePeriodSeconds"] = grace
     if meta.get("generation"):
         meta["generation"] += 1
@@ -151,7 +151,7 @@ def _set_finalizers(meta: dict[str, Any], options: DeleteOptions, rules: Rules) 
     """Set the finalizer that says how dependents are deleted, and return whether that changed the object."""
     before = meta.get("finalizers", [])
     after = [finalizer for finalizer in before if finalizer not in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)]
-    policy = _policy(before, options, rules)
+    policy = _find_policy(before, options, rules)
     if policy == "Orphan":
         after.append(ORPHAN_FINALIZER)
     elif policy == "Foreground":
@@ -164,7 +164,7 @@ def _set_finalizers(meta: dict[str, Any], options: DeleteOptions, rules: Rules) 
     return True
 
 
-def _policy(finalizers: list[str], options: DeleteOptions, rules: Rules) -> str | None:
+def _find_policy(finalizers: list[str], options: DeleteOptions, rules: Rules) -> str | None:
     if rules.propagation is None:
         return None
     if options.orphan_dependents is not None:

@@ -90,7 +90,7 @@ class Reader:
             raise paging.invalid_token("it was not made by this server")
         snapshot = self._snapshots.at(resource.key, namespace, token.rv, self._clock.now())
         if snapshot is None:
-            raise paging.expired(token.start)
+            raise paging.make_expired_error(token.start)
         return snapshot, token.start
 
     def _exact(self, resource: Resource, namespace: str, revision: int) -> Snapshot:
@@ -158,7 +158,7 @@ class _JoinedLists:
     def get(self, where: tuple[str, str], entries: tuple[Entry, ...]) -> bytes:
         """Return the joined bodies of a collection's entries."""
         known = self._lists.get(where)
-        again = known is not None and _same(known[0], entries)
+        again = known is not None and _is_same(known[0], entries)
         if again and known is not None and known[1] is not None:
             self._lists.move_to_end(where)
             return known[1]
@@ -173,6 +173,6 @@ class _JoinedLists:
         return sum(len(joined) for _, joined in self._lists.values() if joined)
 
 
-def _same(left: tuple[Entry, ...], right: tuple[Entry, ...]) -> bool:
+def _is_same(left: tuple[Entry, ...], right: tuple[Entry, ...]) -> bool:
     """Return whether both hold the same entries. Entries compare by identity and never change."""
     return left is right or left == right

@@ -11,12 +11,12 @@ from muster.api.batch import JOB
 from muster.api.kinds import Kind
 from muster.api.meta import DeleteOptions, ListMeta
 from muster.api.status import StatusDetails, bad_request, not_found
-from muster.cluster.apiserver.admission.chain import Admission, Attempt
-from muster.cluster.apiserver.decode import Document, decode, unrecognized
+from muster.cluster.apiserver.admission.chain import AdmissionChain, WriteAttempt
+from muster.cluster.apiserver.decode import Document, decode, make_unrecognized_error
 from muster.cluster.apiserver.objects.documents import Documents, decode_entry, typed_document
 from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, written_body
 from muster.cluster.apiserver.request.call import Call
-from muster.cluster.apiserver.request.requestinfo import boolean, integer, list_options
+from muster.cluster.apiserver.request.requestinfo import list_options, parse_boolean, parse_integer
 from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builtin
 from muster.cluster.apiserver.verbs.deletion import Removed, check_options, check_preconditions, delete
 from muster.cluster.apiserver.verbs.read import Reader
@@ -39,7 +39,7 @@ _PIECE = 100
 Note: TypeAlias = Callable[[Document], Sequence[Put]]
 
 
-def _nothing(document: Document) -> Sequence[Put]:  # noqa: ARG001  (one of many of this shape)
+def _change_nothing(document: Document) -> Sequence[Put]:  # noqa: ARG001  (one of many of this shape)
     """Change nothing."""
     return ()
 
@@ -47,7 +47,7 @@ def _nothing(document: Document) -> Sequence[Put]:  # noqa: ARG001  (one of many
 class Remover:
     """The writer of deletions."""
 
-    def __init__(self, documents: Documents, reader: Reader, clock: Clock, admission: Admission) -> None:
+    def __init__(self, documents: Documents, reader: Reader, clock: Clock, admission: AdmissionChain) -> None:
         self._documents = documents
         self._reader = reader
         self._clock = clock
@@ -61,7 +61,9 @@ class Remover:
         options = _read_options(call.request)
         return await self.delete_with(call, options)
 
-    async def delete_with(self, call: Call, options: DeleteOptions, note: Note = _nothing) -> bytes | StatusDetails:
+    async def delete_with(
+        self, call: Call, options: DeleteOptions, note: Note = _change_nothing
+    ) -> bytes | StatusDetails:
         """Delete one object as `delete` does, with options from the caller. `note` may change the object first."""
         says = options.propagation_policy is not None or options.orphan_dependents is not None
         if call.resource.key == JOB.resource and not says:
@@ -95,7 +97,7 @@ class Remover:
             name=key.name,
             annotations=call.annotations,
         )
-        await self._delete(one, options, _nothing)
+        await self._delete(one, options, _change_nothing)
 
     async def _delete(self, call: Call, options: DeleteOptions, note: Note) -> bytes | StatusDetails:
         rules, dry_run, now = call.resource.rules, bool(options.dry_run), self._clock.now()
@@ -129,8 +131,8 @@ class Remover:
         return StatusDetails(name=call.name, group=kind.group, kind=kind.plural, uid=entry.header.uid)
 
 
-def _attempt(call: Call, document: Document, options: DeleteOptions) -> Attempt:
-    return Attempt(
+def _attempt(call: Call, document: Document, options: DeleteOptions) -> WriteAttempt:
+    return WriteAttempt(
         call.resource,
         "DELETE",
         call.namespace,
@@ -145,7 +147,7 @@ def _attempt(call: Call, document: Document, options: DeleteOptions) -> Attempt:
 
 
 @cache
-def _checker() -> Checker:
+def _make_checker() -> Checker:
     return compile_builtin(DELETE_OPTIONS)
 
 
@@ -156,7 +158,7 @@ def _read_options(request: Request) -> DeleteOptions:
     else:
         document = decode(request.body, request.content_type, DELETE_OPTIONS.kind, strict=False).document
         if document.get("kind", DELETE_OPTIONS.kind) != DELETE_OPTIONS.kind:
-            raise unrecognized(DELETE_OPTIONS.kind, "it is of another kind", request.body)
+            raise make_unrecognized_error(DELETE_OPTIONS.kind, "it is of another kind", request.body)
         options = parse_options(document)
         if request.query.get("dryRun") and not options.dry_run:
             options = msgspec.structs.replace(options, dry_run=(request.query["dryRun"],))
@@ -167,7 +169,7 @@ def _read_options(request: Request) -> DeleteOptions:
 def parse_options(document: dict[str, object]) -> DeleteOptions:
     """Return the options in a JSON document. Raises `ApiError` (400)."""
     try:
-        return msgspec.convert(_checker()(document).value, DeleteOptions)
+        return msgspec.convert(_make_checker()(document).value, DeleteOptions)
     except (DecodeError, msgspec.ValidationError) as error:
         raise bad_request(f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {error}') from None
 
@@ -176,8 +178,8 @@ def _options_of_query(query: Mapping[str, str]) -> DeleteOptions:
     if not query:
         return DeleteOptions()
     return DeleteOptions(
-        grace_period_seconds=integer(query, "gracePeriodSeconds"),
-        orphan_dependents=boolean(query, "orphanDependents"),
+        grace_period_seconds=parse_integer(query, "gracePeriodSeconds"),
+        orphan_dependents=parse_boolean(query, "orphanDependents"),
         propagation_policy=query.get("propagationPolicy") or None,
         dry_run=(query["dryRun"],) if query.get("dryRun") else (),
     )

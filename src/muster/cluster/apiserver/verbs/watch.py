@@ -22,7 +22,7 @@ from muster.cluster.apiserver.objects.loading import load_changes, load_entries
 from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.apiserver.request.paging import too_large_revision
 from muster.cluster.apiserver.request.representation import Form, Presentation
-from muster.cluster.apiserver.request.requestinfo import ListOptions, revision
+from muster.cluster.apiserver.request.requestinfo import ListOptions, parse_revision
 from muster.cluster.apiserver.request.selection import Selection, parse_selection
 from muster.cluster.apiserver.verbs.watchpieces import Batches, Pieces, PiecesOfChanges, SharedPieces
 from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
@@ -89,7 +89,7 @@ class Watcher:
         Raises `ApiError` for a bad selector or version. The stream itself reports all later errors.
         """
         chosen = parse_selection(options.label_selector, options.field_selector, resource.fields)
-        requested = revision(options.resource_version, resource.name)
+        requested = parse_revision(options.resource_version, resource.name)
         since = requested or self._store.revision
         presentation = Presentation(resource, view, form, include, self._clock.now())
         lines = _Lines(presentation, chosen, _EVENTS if as_events else _TEXT)

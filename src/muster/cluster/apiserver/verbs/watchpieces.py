@@ -86,7 +86,7 @@ class SharedPieces:
             if at + count == len(changes) or (at + count < len(changes) and len(piece) > PIECE_BYTES // 2):
                 return kept
             del self._kept[key]
-        made = self._kept[key] = _joined(changes, at)
+        made = self._kept[key] = _join_lines(changes, at)
         if len(self._kept) > SHARED:
             del self._kept[next(iter(self._kept))]
         return made
@@ -97,7 +97,7 @@ def is_long(change: Change) -> bool:
     return len(change.entry.body) + _LINE_BYTES > PIECE_BYTES
 
 
-def _joined(changes: Sequence[Change], at: int) -> tuple[bytes, int]:
+def _join_lines(changes: Sequence[Change], at: int) -> tuple[bytes, int]:
     """Join the lines from a change on that fit into a piece; return how many there are, too."""
     parts: list[bytes] = []
     room = PIECE_BYTES

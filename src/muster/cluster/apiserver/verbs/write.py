@@ -20,7 +20,7 @@ from muster.api.status import (
     not_found,
 )
 from muster.cluster.apiserver import fields
-from muster.cluster.apiserver.admission.chain import Admission
+from muster.cluster.apiserver.admission.chain import AdmissionChain
 from muster.cluster.apiserver.decode import (
     MAX_OBJECT_BYTES,
     ROOM_FOR_STATUS,
@@ -61,7 +61,7 @@ class Writer:
     """The writer of new and changed objects."""
 
     def __init__(
-        self, documents: Documents, clock: Clock, ids: Ids, admission: Admission, authorize: Authorizer
+        self, documents: Documents, clock: Clock, ids: Ids, admission: AdmissionChain, authorize: Authorizer
     ) -> None:
         self._authorize = authorize
         self._documents = documents
@@ -96,7 +96,7 @@ class Writer:
         if uid := metadata.meta_of(document).get("uid"):
             message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
             raise conflict(call.resource.name, call.name, message)
-        self._authorize(_creation(call))
+        self._authorize(_make_creation_access(call))
         return await self._create(call, object_to_store({}, document, call.view, new=True), options), True
 
     async def patch(self, call: Call) -> bytes:
@@ -128,7 +128,7 @@ class Writer:
 
         if self._documents.latest(call.key) is None and not call.subresource:
             require_no_identity(call, config)
-            self._authorize(_creation(call))
+            self._authorize(_make_creation_access(call))
             return await self._create(call, applied({}), options, applied=True), True
         return await self._change(call, options, applied, applied=True), False
 
@@ -144,7 +144,7 @@ class Writer:
             old or None,
             configuration_to_store(call, old, config),
             self._who(call, options),
-            metadata.timestamp(self._clock.now()),
+            metadata.format_timestamp(self._clock.now()),
             resource.field_schema,
             force=options.force,
             ignored=unmanaged_fields(call),
@@ -180,7 +180,7 @@ class Writer:
             document["metadata"].pop("managedFields", None)  # stays away if no manager owns any field
             document["metadata"] |= {"managedFields": managers} if managers else {}
             return
-        now = metadata.timestamp(self._clock.now())
+        now = metadata.format_timestamp(self._clock.now())
         writer, schema = self._who(call, options), call.resource.field_schema
         fields.note_update(old, document, writer, now, schema, managers, unmanaged_fields(call))
 
@@ -210,7 +210,11 @@ class Writer:
         if rules.warning:
             call.warnings.append(rules.warning)
         body = await self._documents.put(
-            key, saved, dry_run=options.dry_run, limit=MAX_OBJECT_BYTES, typed=_shared(call, document, saved, typed)
+            key,
+            saved,
+            dry_run=options.dry_run,
+            limit=MAX_OBJECT_BYTES,
+            typed=_share_typed(call, document, saved, typed),
         )
         return written_body(document, saved, body)
 
@@ -296,14 +300,14 @@ class Writer:
         self._admission.settle(attempt, store)
         if is_over(document):
             body = await self._documents.remove(
-                call.key, saved, dry_run=options.dry_run, typed=_shared(call, document, saved, typed)
+                call.key, saved, dry_run=options.dry_run, typed=_share_typed(call, document, saved, typed)
             )
         else:
             # An object over the limit may be written if it does not grow: else no client could remove its finalizers.
             own = MAX_OBJECT_BYTES + (ROOM_FOR_STATUS if call.subresource == "status" else 0)
             limit = max(own, len(entry.body))
             body = await self._documents.put(
-                call.key, saved, dry_run=options.dry_run, limit=limit, typed=_shared(call, document, saved, typed)
+                call.key, saved, dry_run=options.dry_run, limit=limit, typed=_share_typed(call, document, saved, typed)
             )
         return written_body(document, saved, body)
 
@@ -321,7 +325,7 @@ class Writer:
             raise invalid(call.resource.kind.kind, call.resource.kind.group, name, errors)
 
 
-def _shared(call: Call, document: Document, saved: Document, typed: Any) -> Typed | None:
+def _share_typed(call: Call, document: Document, saved: Document, typed: Any) -> Typed | None:
     """Return the kind and the typed object for all who read the stored body, if it is what validation saw."""
     # The names of a definition are accepted after its validation, right before the write.
     is_definition = call.resource.key == CUSTOM_RESOURCE_DEFINITION.resource
@@ -332,7 +336,7 @@ def _shared(call: Call, document: Document, saved: Document, typed: Any) -> Type
     )
 
 
-def _creation(call: Call) -> Access:
+def _make_creation_access(call: Call) -> Access:
     """Return the access that a write needs when it creates the object because there is none to change."""
     kind = call.resource.kind
     return Access(call.user, "create", kind.group, kind.plural, call.namespace, call.name)

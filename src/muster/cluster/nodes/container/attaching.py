@@ -18,7 +18,7 @@ from muster.api.status import bad_request
 from muster.cluster.nodeconnection import RESIZE, STDERR, STDIN, STDOUT
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container.logs import POLL_SECONDS, Reader, Rendering
-from muster.cluster.nodes.shim.attachment import DEAF, HEAD_BYTES, SOCKET, WRITER, frame
+from muster.cluster.nodes.shim.attachment import DEAF, HEAD_BYTES, SOCKET, WRITER, encode_frame
 from muster.cluster.nodes.shim.log import READ_BYTES
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import Missing, split_runs
@@ -92,7 +92,7 @@ class Joined:
 
     async def _send(self, channel: int, data: bytes) -> None:
         with contextlib.suppress(ConnectionError):  # the process has ended; its output ends too
-            await self._loop.sock_sendall(self._connection, frame(channel, data))
+            await self._loop.sock_sendall(self._connection, encode_frame(channel, data))
 
 
 class Followed:

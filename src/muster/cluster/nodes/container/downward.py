@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.api.core import Container, ObjectFieldSelector, Pod, ResourceFieldSelector
-from muster.api.values.quantity import Quantity, QuantityError, milli, value
+from muster.api.values.quantity import Quantity, QuantityError, parse_thousandths, parse_whole_units
 
 _SUBSCRIPTED = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]", re.DOTALL)
 _TO_ESCAPE = re.compile(r"[^ !#-\[\]-~]")  # candidates: everything but printable ASCII
@@ -40,7 +40,7 @@ class NodeFacts:
     allocatable: Mapping[str, Quantity]
 
 
-def field(pod: Pod, selector: ObjectFieldSelector, around: NodeFacts) -> str:
+def get_field(pod: Pod, selector: ObjectFieldSelector, around: NodeFacts) -> str:
     """Return the value of a field of the pod. Raises `FieldError`."""
     path = selector.field_path
     subscripted = _SUBSCRIPTED.fullmatch(path)
@@ -62,18 +62,18 @@ def field(pod: Pod, selector: ObjectFieldSelector, around: NodeFacts) -> str:
     if path in fields:
         return fields[path]
     if path == "metadata.labels":
-        return lines(pod.metadata.labels)
+        return render_lines(pod.metadata.labels)
     if path == "metadata.annotations":
-        return lines(pod.metadata.annotations)
+        return render_lines(pod.metadata.annotations)
     raise FieldError(f"unsupported fieldPath: {path}")
 
 
-def lines(entries: Mapping[str, str]) -> str:
+def render_lines(entries: Mapping[str, str]) -> str:
     """Return the entries as lines of `key="value"`, sorted by key."""
     return "\n".join(f"{key}={_quote(entries[key])}" for key in sorted(entries))
 
 
-def resource(containers: Mapping[str, Container], selector: ResourceFieldSelector, around: NodeFacts) -> str:
+def format_resource(containers: Mapping[str, Container], selector: ResourceFieldSelector, around: NodeFacts) -> str:
     """Return a request or limit of a container, in units of the divisor. Raises `FieldError`."""
     container = containers.get(selector.container_name)
     if container is None:
@@ -83,7 +83,7 @@ def resource(containers: Mapping[str, Container], selector: ResourceFieldSelecto
         raise FieldError(f"unsupported container resource: {selector.resource}")
     amounts = container.resources.limits if part == "limits" else container.resources.requests
     quantity = amounts.get(name, around.allocatable.get(name, 0) if part == "limits" else 0)
-    count = milli if name == "cpu" else value
+    count = parse_thousandths if name == "cpu" else parse_whole_units
     try:
         amount = count(quantity)
         divisor = count(selector.divisor or 1) or count(1)

@@ -169,7 +169,7 @@ def command_line(container: Container, variables: Mapping[str, str]) -> list[str
     return words
 
 
-def references(container: Container) -> Names:
+def list_references(container: Container) -> Names:
     """Return the names of the objects that the container's environment comes from."""
     config_maps = [source.config_map_ref for source in container.env_from] + [
         variable.value_from and variable.value_from.config_map_key_ref for variable in container.env
@@ -180,7 +180,7 @@ def references(container: Container) -> Names:
     return Names(frozenset(ref.name for ref in config_maps if ref), frozenset(ref.name for ref in secrets if ref))
 
 
-def environment(
+def build_environment(
     pod: Pod, container: Container, objects: Objects, around: NodeFacts, defaults: Mapping[str, str]
 ) -> Environment:
     """Return all variables of a container. Raises `ConfigError`.
@@ -272,9 +272,9 @@ def _resolve_reference(
     """Return the value that a variable refers to; None to leave the variable out."""
     try:
         if source.field_ref is not None:
-            return downward.field(pod, source.field_ref, around)
+            return downward.get_field(pod, source.field_ref, around)
         if source.resource_field_ref is not None:
-            return downward.resource(containers, source.resource_field_ref, around)
+            return downward.format_resource(containers, source.resource_field_ref, around)
     except FieldError as error:
         raise ConfigError(str(error)) from None
     if source.config_map_key_ref is not None:

@@ -36,11 +36,11 @@ from muster.cluster.nodes.gpus.device import FAMILIES
 from muster.cluster.nodes.gpus.holding import Gpus, Wanted
 from muster.cluster.nodes.machine.cgroups import Cgroups
 from muster.cluster.nodes.machine.cpus import Cpus
-from muster.cluster.nodes.machine.isolation import Isolation, command
-from muster.cluster.nodes.network.hosts import hostname
+from muster.cluster.nodes.machine.isolation import Isolation, make_command
+from muster.cluster.nodes.network.hosts import make_hostname
 from muster.cluster.nodes.network.network import Network
 from muster.cluster.nodes.podslots import PodSlots
-from muster.cluster.nodes.shim.spec import Command, Identity, Spec
+from muster.cluster.nodes.shim.spec import ProgramSpec, ShimAccount, Spec
 from muster.cluster.nodes.shims import MARK
 from muster.cluster.nodes.volumes.contents import MOST_BYTES
 from muster.cluster.nodes.volumes.mounts import Mount, MountError, place, plan
@@ -186,14 +186,14 @@ def container_id(pod: Pod, container: str, number: int) -> str:
     return f"process://{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def variables(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Environment:
+def build_environment(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Environment:
     """Return the container's environment. Raises `ConfigError`."""
     account = kit.account_of(pod)
     login = account.variables if account is not None else {"HOME": "/"}
-    defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname(pod), **login, **kit.defaults}
+    defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": make_hostname(pod), **login, **kit.defaults}
     if kit.states is not None and (job := job_uid(pod)):
         defaults[STATE] = str(kit.states.of(job, account))
-    resolved = environment.environment(pod, container, objects, kit.surroundings(pod), defaults)
+    resolved = environment.build_environment(pod, container, objects, kit.surroundings(pod), defaults)
     gpus = kit.gpus.variables(pod.metadata.uid, container.name)
     # A container without a GPU may set these variables itself; a container with GPUs always gets these values.
     resolved.variables.update({name: text for name, text in gpus.items() if text or name not in resolved.variables})
@@ -208,7 +208,7 @@ def command_of(
     variables: Mapping[str, str],
     groups: Iterable[Path],
     volumes: PodVolumes,
-) -> Command:
+) -> ProgramSpec:
     """Return the command to run in the container. Raises `ConfigError`."""
     context = container.security_context or SecurityContext()
     account = kit.account_of(pod)
@@ -223,7 +223,7 @@ def command_of(
         "env": env,
         "working_directory": os.fsencode(container.working_dir or "/"),
         "umask": _umask_of(pod),
-        "ids": rights.ids(pod, context) if account is None else None,
+        "ids": rights.find_ids(pod, context) if account is None else None,
         "no_new_privileges": context.allow_privilege_escalation is False or account is not None,
         "dropped": rights.list_dropped_capabilities(context),
         "writable": writable,
@@ -248,7 +248,7 @@ def _acting_for(account: Account | None) -> AbstractContextManager[None]:
     return acting_as(account) if account is not None else nullcontext()
 
 
-def _identity_of(account: Account) -> Identity:
+def _identity_of(account: Account) -> ShimAccount:
     groups = [*account.groups, account.private_group]
     limits = read_limits(Login(account.name, name_groups(account)))
     return {"uid": account.uid, "gid": account.gid, "groups": groups, "limits": limits}
@@ -259,7 +259,7 @@ def mark(uid: str, container: str) -> str:
     return f"{uid}/{container}"
 
 
-def spec(
+def make_spec(
     kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, container_environment: Environment, directory: Path
 ) -> Spec:
     """Return the spec of a shim. Raises `ConfigError`, OSError."""
@@ -277,14 +277,14 @@ def spec(
         except MountError as error:
             raise ConfigError(str(error)) from None
     groups = kit.cgroups.make(pod.metadata.uid, container) if kit.cgroups is not None else ()
-    name = hostname(pod)
+    name = make_hostname(pod)
     fence, patience = kit.fence_of(pod)
     return {
         **command_of(kit, pod, container, argv, container_environment.variables, groups, volumes),
         "directory": str(directory),
         "isolation": kit.isolation.kind,
         "own_pids": kit.isolation.own_pids,
-        "bubblewrap": command(kit.isolation, operations, name),
+        "bubblewrap": make_command(kit.isolation, operations, name),
         "mounts": operations,
         "hostname": name,
         "stdin": container.stdin,

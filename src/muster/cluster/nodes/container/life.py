@@ -9,7 +9,7 @@ from typing import Protocol
 from muster.api.core import Probe
 from muster.cluster.nodes.container import checks, probes
 from muster.cluster.nodes.container.checks import CheckFailedError, Target
-from muster.cluster.nodes.container.probes import LIVENESS, READINESS, STARTUP, Tally
+from muster.cluster.nodes.container.probes import LIVENESS, READINESS, STARTUP, ProbeResult
 from muster.runtime.clock import Clock
 
 # Upstream lets a postStart hook run for ever; a day is as good.
@@ -54,7 +54,7 @@ async def look_after(target: Target, clock: Clock, listener: Listener, *, fresh:
             listener.warn("FailedPostStartHook", f"PostStartHook failed: {error}")
             listener.condemned("FailedPostStartHook", None)
             return
-    by_kind = probes.of(container)
+    by_kind = probes.list_probes(container)
     if STARTUP in by_kind and not await _run_startup_probe(target, clock, listener, by_kind[STARTUP], began):
         return
     listener.started(ready=ready if READINESS in by_kind else True)
@@ -66,7 +66,7 @@ async def look_after(target: Target, clock: Clock, listener: Listener, *, fresh:
 
 
 async def _run_startup_probe(target: Target, clock: Clock, listener: Listener, probe: Probe, began: float) -> bool:
-    tally = Tally()
+    tally = ProbeResult()
     await _wait_initial_delay(clock, probe, began)
     while tally.result is None:
         tally = await _check_once(STARTUP, probe, target, listener, tally)
@@ -78,7 +78,7 @@ async def _run_startup_probe(target: Target, clock: Clock, listener: Listener, p
 
 
 async def _run_liveness_probe(target: Target, clock: Clock, listener: Listener, probe: Probe, began: float) -> None:
-    tally = Tally()
+    tally = ProbeResult()
     await _wait_initial_delay(clock, probe, began)
     while True:
         tally = await _check_once(LIVENESS, probe, target, listener, tally)
@@ -89,7 +89,7 @@ async def _run_liveness_probe(target: Target, clock: Clock, listener: Listener, 
 
 
 async def _run_readiness_probe(target: Target, clock: Clock, listener: Listener, probe: Probe, began: float) -> None:
-    tally = Tally()
+    tally = ProbeResult()
     await _wait_initial_delay(clock, probe, began)
     while True:
         before = tally.result
@@ -103,7 +103,7 @@ async def _wait_initial_delay(clock: Clock, probe: Probe, began: float) -> None:
     await clock.sleep(max(began + probe.initial_delay_seconds - clock.monotonic(), 0.0))
 
 
-async def _check_once(kind: str, probe: Probe, target: Target, listener: Listener, tally: Tally) -> Tally:
+async def _check_once(kind: str, probe: Probe, target: Target, listener: Listener, tally: ProbeResult) -> ProbeResult:
     try:
         await checks.probe(probe, target)
     except CheckFailedError as error:

@@ -26,7 +26,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import (
     HEAD_BYTES,
     STAMP_BYTES,
-    Attempt,
+    AttemptRecord,
     KeptPod,
     Missing,
     ends_line,
@@ -68,7 +68,7 @@ class Logs:
         try:
             reader.seek(options.tail_lines)
             if options.raw:
-                yield record(Attempt(int(directory.name)))
+                yield record(AttemptRecord(int(directory.name)))
             if options.raw and reader.dropped:
                 yield record(Missing(reader.dropped))
             while True:

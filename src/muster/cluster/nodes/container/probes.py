@@ -12,21 +12,21 @@ STARTUP, LIVENESS, READINESS = "Startup", "Liveness", "Readiness"
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ProbeResult:
     """The result of a probe so far: its last outcome, how many times in a row, and the resulting state."""
 
     last: bool | None = None
     in_a_row: int = 0
     result: bool | None = None  # None: no result yet
 
-    def after(self, probe: Probe, *, passed: bool) -> "Tally":
+    def after(self, probe: Probe, *, passed: bool) -> "ProbeResult":
         """Return the tally after one more check."""
         in_a_row = self.in_a_row + 1 if passed == self.last else 1
         needed = max(probe.success_threshold, 1) if passed else probe.failure_threshold or _FAILURES
-        return Tally(passed, in_a_row, passed if in_a_row >= needed else self.result)
+        return ProbeResult(passed, in_a_row, passed if in_a_row >= needed else self.result)
 
 
-def of(container: Container) -> dict[str, Probe]:
+def list_probes(container: Container) -> dict[str, Probe]:
     """Return the probes of a container, by their kind."""
     named = {
         STARTUP: container.startup_probe,

@@ -20,7 +20,7 @@ from muster.api.status import internal_error
 from muster.cluster.nodeconnection import STDERR, STDOUT
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import processes
-from muster.cluster.nodes.shim.spec import Command
+from muster.cluster.nodes.shim.spec import ProgramSpec
 from muster.cluster.nodes.shims import Shim
 
 _PIECE = 32 << 10
@@ -119,7 +119,7 @@ class Executed:
 
 
 @asynccontextmanager
-async def execute(shim: Shim, command: Command, *, stdin: bool, tty: bool) -> AsyncIterator[Executed]:
+async def execute(shim: Shim, command: ProgramSpec, *, stdin: bool, tty: bool) -> AsyncIterator[Executed]:
     """Run a command in a container for as long as the context lasts. Raises `ShimError`, OSError."""
     with ExitStack() as ours:
         theirs = ours.enter_context(ExitStack())

@@ -21,7 +21,7 @@ _OWN_MOUNTS = ("namespaces", "user-namespaces")
 _OWN_USERS = ("user-namespaces", "bubblewrap")
 
 
-def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None:
+def find_ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None:
     """Return the user, the group and the supplementary groups of the processes; None to keep the node's own.
 
     Raises `ConfigError` if the node cannot set them.

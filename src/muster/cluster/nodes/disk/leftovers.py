@@ -149,7 +149,7 @@ def _remove_paths(paths: Iterable[Path]) -> list[str]:
 
 def _find_absent(state: Path, present: Collection[str]) -> list[Path]:
     """Return the directories of nodes that are not in `present`. Other entries beside them are not Muster's."""
-    paths = (state / name for name in plainfiles.names(state) if name not in present and not name.startswith("."))
+    paths = (state / name for name in plainfiles.list_names(state) if name not in present and not name.startswith("."))
     return [path for path in paths if (path / "pods").is_dir() and not path.is_symlink()]
 
 

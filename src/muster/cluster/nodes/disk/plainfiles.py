@@ -67,7 +67,7 @@ def read(path: Path, limit: int = _MOST_BYTES) -> bytes:
             raise OddFileError(f"{path}: {error.strerror}") from error
 
 
-def names(directory: Path) -> list[str]:
+def list_names(directory: Path) -> list[str]:
     """Return the sorted names in a directory; none if it is not a readable directory. Raises OSError."""
     try:
         descriptor = os.open(directory, _FLAGS | os.O_DIRECTORY)

@@ -35,7 +35,7 @@ class States:
     def __init__(self, root: Path, *, shared: bool = False) -> None:
         self._root = root
         self._mode = 0o711 if shared else 0o700
-        self._earlier_names = plainfiles.names(root)
+        self._earlier_names = plainfiles.list_names(root)
 
     def of(self, job: str, owner: Account | None = None) -> Path:
         """Return the path of the directory of a Job or JobSet, by its UID.

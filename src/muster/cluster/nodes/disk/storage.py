@@ -95,12 +95,12 @@ class Storage:
 
     def pods(self) -> list[PodRecord]:
         """Return the records of all pods on disk. A pod whose record is damaged has only its UID."""
-        records = (self.of(name).read() for name in plainfiles.names(self._pods) if _is_name(name))
+        records = (self.of(name).read() for name in plainfiles.list_names(self._pods) if _is_name(name))
         return [record for record in records if record is not None]
 
     def foreign(self) -> list[Path]:
         """Return the paths in the directory of pods that belong to no pod."""
-        return [self._pods / name for name in plainfiles.names(self._pods) if not self._is_pod(name)]
+        return [self._pods / name for name in plainfiles.list_names(self._pods) if not self._is_pod(name)]
 
     def of(self, uid: str) -> "PodStorage":
         """Return the storage of one pod, even if nothing is there yet."""
@@ -111,14 +111,14 @@ class Storage:
         """Return what an earlier server did not remove: incomplete pods, and files of no pod."""
         records = self.pods()
         recorded_uids = {record.uid for record in records}
-        paths = [self._removed / name for name in plainfiles.names(self._removed)]
-        for name in plainfiles.names(self._pods):
+        paths = [self._removed / name for name in plainfiles.list_names(self._removed)]
+        for name in plainfiles.list_names(self._pods):
             if self._is_pod(name) and name not in recorded_uids:
                 paths += self.of(name).remove()
         if self._memory is not None:
             prefix = f"{self._memory.name}-"
             live = {record.uid for record in records if not record.gone}
-            names = [name for name in plainfiles.names(self._memory.parent) if name.startswith(prefix)]
+            names = [name for name in plainfiles.list_names(self._memory.parent) if name.startswith(prefix)]
             memory_paths = [self._memory.with_name(name) for name in names if name.removeprefix(prefix) not in live]
             paths += [path for path in memory_paths if _is_ours(path)]  # any user may put something there
         return list(dict.fromkeys(paths))
@@ -133,7 +133,7 @@ class Storage:
         """Return whether an entry in the directory of pods is a pod, complete or not."""
         if not _is_name(name) or not stat.S_ISDIR((self._pods / name).lstat().st_mode):
             return False
-        return self.of(name).exists() or _POD_ENTRIES.issuperset(plainfiles.names(self._pods / name))
+        return self.of(name).exists() or _POD_ENTRIES.issuperset(plainfiles.list_names(self._pods / name))
 
     def _claim_directory(self, directory: Path) -> Path:
         """Return a directory owned by this user; rename anything else that is in its place. Raises OSError."""
@@ -211,11 +211,11 @@ class PodStorage:
 
     def containers(self) -> list[str]:
         """Return the names of the containers for which an attempt was begun."""
-        return [name for name in plainfiles.names(self.root / "containers") if _is_name(name)]
+        return [name for name in plainfiles.list_names(self.root / "containers") if _is_name(name)]
 
     def attempts(self, container: str) -> list[int]:
         """Return the numbers of a container's attempts on disk, in order."""
-        names = plainfiles.names(self.root / "containers" / _check_name(container))
+        names = plainfiles.list_names(self.root / "containers" / _check_name(container))
         return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
     def attempt(self, container: str, number: int) -> Path:
@@ -253,7 +253,7 @@ class PodStorage:
         """Return the size of the logs, and of the records beside them."""
         attempts = [self.attempt(name, number) for name in self.containers() for number in self.attempts(name)]
         total = 0
-        for file in (path / name for path in attempts for name in plainfiles.names(path)):
+        for file in (path / name for path in attempts for name in plainfiles.list_names(path)):
             with contextlib.suppress(FileNotFoundError):  # the pod's user may remove it meanwhile
                 total += file.lstat().st_size
         return total

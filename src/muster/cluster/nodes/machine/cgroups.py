@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from muster.api.core import Container
 from muster.api.pods import memory_limit
-from muster.api.values.quantity import milli
+from muster.api.values.quantity import parse_thousandths
 
 CONTROLLERS = ("cpu", "memory", "pids")
 # The controllers of v1 that the node uses. The last only measures CPU.
@@ -191,14 +191,14 @@ def _find_own_group(own: Path, controller: str) -> str:
 
 def _find_quota(container: Container) -> int:
     """Return the microseconds of a period that the container may run; 0 for no limit."""
-    limit = milli(container.resources.limits.get("cpu", 0))
+    limit = parse_thousandths(container.resources.limits.get("cpu", 0))
     return max(limit * _PERIOD // 1000, _LEAST_QUOTA) if limit else 0
 
 
 def _find_shares(container: Container) -> int:
     """Return the container's CPU weight in shares of v1, of which 1 CPU is 1024; 0 if it requests none."""
     resources = container.resources
-    cpu = milli(resources.requests.get("cpu", resources.limits.get("cpu", 0)))
+    cpu = parse_thousandths(resources.requests.get("cpu", resources.limits.get("cpu", 0)))
     return min(max(cpu * 1024 // 1000, 2), 262144) if cpu else 0
 
 

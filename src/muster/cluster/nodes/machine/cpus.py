@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from muster.api.core import Container, Pod
 from muster.api.pods import is_sidecar
-from muster.api.values.quantity import milli
+from muster.api.values.quantity import parse_thousandths
 
 Reserved: TypeAlias = Mapping[int, int]
 """The CPUs on which a container may run, with the thousandths of each that it reserves."""
@@ -19,7 +19,7 @@ Reserved: TypeAlias = Mapping[int, int]
 _WHOLE: Final = 1000
 
 
-class Demand(NamedTuple):
+class CpuDemand(NamedTuple):
     """A container's request and limit of CPU, in thousandths."""
 
     request: int
@@ -36,7 +36,7 @@ class Cpus:
         self._numbers = tuple(sorted(numbers))
         self._held: dict[str, Mapping[str, Reserved]] = {}  # by pod uid and container
 
-    def take(self, uid: str, demands: Mapping[str, Demand]) -> Mapping[str, Reserved]:
+    def take(self, uid: str, demands: Mapping[str, CpuDemand]) -> Mapping[str, Reserved]:
         """Assign CPUs to the containers of a pod, and return them. A pod that has CPUs keeps them.
 
         demands: by container.
@@ -77,7 +77,7 @@ class Cpus:
         return loads
 
 
-def choose_cpus(demand: Demand, loads: Mapping[int, int]) -> Reserved:
+def choose_cpus(demand: CpuDemand, loads: Mapping[int, int]) -> Reserved:
     """Return the CPUs for a container, with the thousandths that it reserves of each.
 
     loads: the thousandths that others have reserved, by CPU.
@@ -93,7 +93,7 @@ def choose_cpus(demand: Demand, loads: Mapping[int, int]) -> Reserved:
     return chosen | dict.fromkeys(spare[: max(width - len(chosen), 0)], 0)
 
 
-def list_demands(pod: Pod) -> dict[str, Demand]:
+def list_demands(pod: Pod) -> dict[str, CpuDemand]:
     """Return the demands of the containers that have a CPU limit. Raises `QuantityError`.
 
     An init container that is not a sidecar reserves nothing, because it has ended when the main containers start.
@@ -105,7 +105,7 @@ def list_demands(pod: Pod) -> dict[str, Demand]:
     return {name: demand for name, demand in demands.items() if demand.limit}
 
 
-def part(numbers: Iterable[int], number: int, of: int) -> list[int]:
+def select_part(numbers: Iterable[int], number: int, of: int) -> list[int]:
     """Return the CPUs of node `number` out of `of` nodes on this machine. Nodes share CPUs if there are too few."""
     ordered = sorted(numbers)
     return ordered[number::of] or [ordered[number % len(ordered)]]
@@ -119,6 +119,6 @@ def _find_best_fit(rest: int, numbers: Iterable[int], loads: Mapping[int, int]) 
     return min(numbers, key=lambda number: (loads[number], number))
 
 
-def _read_demand(container: Container) -> Demand:
+def _read_demand(container: Container) -> CpuDemand:
     limit = container.resources.limits.get("cpu", 0)
-    return Demand(milli(container.resources.requests.get("cpu", limit)), milli(limit))
+    return CpuDemand(parse_thousandths(container.resources.requests.get("cpu", limit)), parse_thousandths(limit))

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster.cluster.nodes import shims
-from muster.cluster.nodes.shim.spec import Identity, Spec
+from muster.cluster.nodes.shim.spec import ShimAccount, Spec
 from muster.cluster.nodes.shims import ShimError
 from muster.cluster.nodes.volumes.mounts import Mount, list_bubblewrap_arguments, plan
 
 # A user without rights, to test what every user may do.
-NOBODY: Identity = {"uid": 65534, "gid": 65534, "groups": [], "limits": []}
+NOBODY: ShimAccount = {"uid": 65534, "gid": 65534, "groups": [], "limits": []}
 
 
 class IsolationError(RuntimeError):
@@ -71,7 +71,9 @@ def list_candidates() -> list[Isolation]:
     return [*isolations, Isolation(kind)]
 
 
-async def probe(directory: Path, tried: list[Isolation] | None = None, identity: Identity | None = None) -> Isolation:
+async def probe(
+    directory: Path, tried: list[Isolation] | None = None, identity: ShimAccount | None = None
+) -> Isolation:
     """Try isolations, the best first, each by starting a container; return the first that works.
 
     directory: an empty directory. Its contents can be removed afterwards.
@@ -94,7 +96,7 @@ async def probe(directory: Path, tried: list[Isolation] | None = None, identity:
     return Isolation(problem=problem or "not tried")
 
 
-async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path, identity: Identity | None) -> str:
+async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path, identity: ShimAccount | None) -> str:
     """Start a container that does nothing; return the error, or ""."""
     operations = plan([Mount("/etc/hosts", str(hosts), is_directory=False)], str(attempt))
     spec: Spec = {
@@ -102,7 +104,7 @@ async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path, ident
         "directory": str(attempt),
         "isolation": isolation.kind,
         "own_pids": isolation.own_pids,
-        "bubblewrap": command(isolation, operations, "probe"),
+        "bubblewrap": make_command(isolation, operations, "probe"),
         "mounts": operations,
         "hostname": "probe",
         "stdin": False,
@@ -136,7 +138,7 @@ async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path, ident
     return record.message or (f"the probe exited with code {record.code}" if record.code else "")
 
 
-def command(isolation: Isolation, operations: list[tuple[str, ...]], hostname: str) -> list[str]:
+def make_command(isolation: Isolation, operations: list[tuple[str, ...]], hostname: str) -> list[str]:
     """Return the bubblewrap command that starts the shim's second half in its sandbox; [] without bubblewrap."""
     if isolation.kind != "bubblewrap":
         return []

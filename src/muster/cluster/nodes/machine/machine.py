@@ -46,7 +46,7 @@ def discover(state: Path, gpus: tuple[Gpu, ...] = ()) -> Machine:
     )
 
 
-def part(machine: Machine, number: int, of: int) -> Machine:
+def take_part(machine: Machine, number: int, of: int) -> Machine:
     """Return part `number` of a machine that is divided into `of` equal parts. Each GPU is in one part."""
     return replace(
         machine,

@@ -31,7 +31,7 @@ class Peer:
     address: str
 
 
-def hostname(pod: Pod) -> str:
+def make_hostname(pod: Pod) -> str:
     """Return the output of `hostname` in the pod: at most 63 characters, or the full name if the spec requests it."""
     short = (pod.spec.hostname_override or pod.spec.hostname or pod.metadata.name)[:63].rstrip("-.")
     if pod.spec.set_hostname_as_fqdn and pod.spec.subdomain and not pod.spec.hostname_override:
@@ -90,7 +90,7 @@ def shared_part(circle: Circle, peers: Iterable[Peer], services: Iterable[Servic
 
 
 def _list_own_names(pod: Pod) -> list[str]:
-    short = hostname(pod).partition(".")[0]
+    short = make_hostname(pod).partition(".")[0]
     if not pod.spec.subdomain or pod.spec.hostname_override:
         return [short]
     full = f"{short}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc.{CLUSTER_DOMAIN}"

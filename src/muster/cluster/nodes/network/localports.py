@@ -8,7 +8,7 @@ pod.
 from collections.abc import Iterator
 from pathlib import Path
 
-from muster.cluster.nodes.shim.system import descendants
+from muster.cluster.nodes.shim.system import list_descendants
 
 _LISTENING = "0A"
 # The addresses of localhost, as the kernel's tables have them.
@@ -23,7 +23,7 @@ def find_listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
     inodes = dict(_find_inodes(proc, port))
     if not inodes:
         return ""
-    for pid in descendants(shim, str(proc)):
+    for pid in list_descendants(shim, str(proc)):
         for inode in _list_sockets(proc / str(pid)):
             if inode in inodes:
                 return inodes[inode]

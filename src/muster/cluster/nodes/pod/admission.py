@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.api.core import Pod
-from muster.api.ours.podbounds import excess
+from muster.api.ours.podbounds import explain_excess
 from muster.api.pods import pod_requests
-from muster.api.values.quantity import Quantity, amount
+from muster.api.values.quantity import Quantity, parse_amount
 
 UNEXPECTED = "UnexpectedAdmissionError"
 
@@ -25,19 +25,19 @@ def check(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity]) 
     others: the other pods on the node.
     """
     spec = pod.spec  # another cluster's server accepts a pod of any size
-    if too_much := excess(
+    if too_much := explain_excess(
         containers=len(spec.containers), init_containers=len(spec.init_containers), volumes=len(spec.volumes)
     ):
         return Rejection(UNEXPECTED, f"Pod was rejected: {too_much}")
     if spec.resource_claims:
-        return unavailable("the node has no driver for resource claims")
+        return make_unavailable_rejection("the node has no driver for resource claims")
     wanted = pod_requests(spec) | {"pods": 1}
     used: dict[str, int] = {}
     for other in others:
         for resource, number in (pod_requests(other.spec) | {"pods": 1}).items():
             used[resource] = used.get(resource, 0) + number
     for resource, number in wanted.items():
-        capacity = amount(resource, allocatable.get(resource, 0))
+        capacity = parse_amount(resource, allocatable.get(resource, 0))
         if number and used.get(resource, 0) + number > capacity:
             return Rejection(
                 f"OutOf{resource}",
@@ -47,6 +47,6 @@ def check(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity]) 
     return None
 
 
-def unavailable(message: str) -> Rejection:
+def make_unavailable_rejection(message: str) -> Rejection:
     """Return the rejection of a pod that lacks a resource that was assigned to it."""
     return Rejection(UNEXPECTED, f"Pod was rejected: {message}")

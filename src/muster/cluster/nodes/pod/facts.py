@@ -84,7 +84,7 @@ UNKNOWN = ContainerFacts()
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class EndDecision:
     """A decision of the node itself to end a pod, with its reason."""
 
     # gone: the pod's object is deleted. shutdown: the node stops with its cluster. left: the node leaves a running
@@ -108,7 +108,7 @@ class PodFacts:
     start_time: datetime | None = None  # when the node admitted the pod
     deadline: float | None = None  # when activeDeadlineSeconds have passed
     deleting_since: float | None = None  # when the node observed the deletion
-    ending: Ending | None = None
+    ending: EndDecision | None = None
     address: str = ""
     host_address: str = ""
     devices: Mapping[str, tuple[ResourceStatus, ...]] = field(default_factory=dict)  # by container

@@ -40,7 +40,7 @@ from muster.cluster.nodes.pod.facts import (
 )
 from muster.cluster.nodes.pod.rules import (
     BACKOFF_RESET_SECONDS,
-    End,
+    PodEnd,
     end_of,
     find_startable,
     grace_seconds,
@@ -133,7 +133,7 @@ def _make_start(container: Container, facts: ContainerFacts) -> Start:
     return Start(container.name, facts.attempt.number + 1, 1 if is_reset else facts.restarts + 1)
 
 
-def _plan_ending(pod: Pod, facts: PodFacts, end: End | None, alive: list[Container], now: Now) -> Iterator[Action]:
+def _plan_ending(pod: Pod, facts: PodFacts, end: PodEnd | None, alive: list[Container], now: Now) -> Iterator[Action]:
     """Yield stops for the containers whose turn it is to end, and kills when the grace period is over."""
     grace = end.grace_seconds if end else float(grace_seconds(pod))
     sidecars = [container for container in alive if is_sidecar_of(pod, container)]
@@ -148,13 +148,13 @@ def _plan_ending(pod: Pod, facts: PodFacts, end: End | None, alive: list[Contain
             yield Kill(container.name)
 
 
-def _kill_at(pod: Pod, end: End | None, attempt: Attempt) -> float:
+def _kill_at(pod: Pod, end: PodEnd | None, attempt: Attempt) -> float:
     if end is not None:
         return end.kill_at
     return float("inf") if attempt.stopping_since is None else attempt.stopping_since + grace_seconds(pod)
 
 
-def _list_times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -> Iterator[float]:
+def _list_times(pod: Pod, facts: PodFacts, end: PodEnd | None, *, finished: bool) -> Iterator[float]:
     """Yield the times at which the plan may change although nothing happens.
 
     finished: whether the pod ends or has ended.
@@ -183,7 +183,7 @@ def _list_times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -
             yield attempt.stopping_since + _condemned_grace_seconds(pod, attempt)
 
 
-def _list_notes(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, finished: bool) -> Iterator[PodNote]:
+def _list_notes(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, finished: bool) -> Iterator[PodNote]:
     """Yield the events for users about the present state."""
     if end is not None and end.reason:
         yield PodNote("Normal" if end.reason == "DeadlineExceeded" else "Warning", end.reason, end.message)

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from muster.api.core import Pod
 from muster.cluster.nodes.container.launching import Kit
-from muster.cluster.nodes.shims import Reserve, ShimError
+from muster.cluster.nodes.shims import ReservedShim, ShimError
 
 
 class Reserves:
@@ -18,7 +18,7 @@ class Reserves:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        self._made: dict[str, Reserve] = {}
+        self._made: dict[str, ReservedShim] = {}
 
     def __contains__(self, container: str) -> bool:
         return container in self._made
@@ -31,14 +31,14 @@ class Reserves:
         async with self._kit.start_slots.hold(pod):
             if waits():
                 with suppress(ShimError):
-                    self._made[container] = Reserve(
+                    self._made[container] = ReservedShim(
                         isolation.kind,
                         own_pids=isolation.own_pids,
                         lifeline=self._kit.lifeline,
                         fence=self._kit.fence_of(pod)[0],
                     )
 
-    def take(self, container: str) -> Reserve | None:
+    def take(self, container: str) -> ReservedShim | None:
         """Return the reserved shim of a container, if any, to be given its spec."""
         return self._made.pop(container, None)
 

@@ -24,7 +24,7 @@ from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.plainfiles import OddFileError
 from muster.cluster.nodes.disk.storage import PodRecord, PodStorage
 from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now
-from muster.cluster.nodes.shims import Record, Shim
+from muster.cluster.nodes.shims import Shim, ShimRecord
 
 KILLED_CODE = 137
 UNKNOWN_REASON = "ContainerStatusUnknown"
@@ -42,7 +42,7 @@ class Restored:
     ready: bool = False  # as in the API
 
 
-def container(pod: Pod, container: Container, storage: PodStorage, now: Now) -> Restored:
+def restore_container(pod: Pod, container: Container, storage: PodStorage, now: Now) -> Restored:
     """Return the restored state of a container."""
     status = _find_status(pod, container.name)
     numbers = [
@@ -57,7 +57,7 @@ def container(pod: Pod, container: Container, storage: PodStorage, now: Now) -> 
     number = numbers[-1]
     directory = storage.attempt(container.name, number)
     shim = shims.find(directory)
-    record = shims.read_record(directory) or Record()
+    record = shims.read_record(directory) or ShimRecord()
     attempt = Attempt(
         number,
         launching.container_id(pod, container.name, number),
@@ -96,7 +96,7 @@ def is_forgotten(record: PodRecord | None) -> bool:
     return record is None or record.ended
 
 
-def exit_of(pod: Pod, container: Container, directory: Path, number: int, record: Record | None, now: Now) -> Exit:
+def exit_of(pod: Pod, container: Container, directory: Path, number: int, record: ShimRecord | None, now: Now) -> Exit:
     """Return the exit of an attempt whose shim has ended."""
     name = launching.container_id(pod, container.name, number)
     if record is None or not record.finished:
@@ -126,14 +126,14 @@ def sum_recorded_usage(pod: Pod, storage: PodStorage) -> Usage:
     return total
 
 
-def started_at(record: Record) -> datetime | None:
+def started_at(record: ShimRecord) -> datetime | None:
     """Return when an attempt began to run; the time of its claim if it is not known to run yet."""
     if record.finished and not record.started:
         return None
     return _to_datetime(record.started or record.claimed)
 
 
-def _find_message(container: Container, directory: Path, record: Record) -> str:
+def _find_message(container: Container, directory: Path, record: ShimRecord) -> str:
     """Return the termination message: the node's about memory, the container's own, the shim's, or the log's end."""
     if record.reason == OOM_KILLED and (limit := memory_limit(container)):
         return describe_excess(record.memory_bytes, limit)

@@ -19,7 +19,7 @@ DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadlin
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class PodEnd:
     """The end of a pod, and when its processes are killed. `reason` and `message` are for its status."""
 
     kill_at: float
@@ -29,7 +29,7 @@ class End:
     remove: bool = False  # the pod's object is deleted once the pod has ended
 
 
-def end_of(pod: Pod, facts: PodFacts, now: Now) -> End | None:
+def end_of(pod: Pod, facts: PodFacts, now: Now) -> PodEnd | None:
     """Return why and when the pod must end although its containers run; None if it need not.
 
     Of several reasons, the one with the earliest kill counts.
@@ -39,22 +39,22 @@ def end_of(pod: Pod, facts: PodFacts, now: Now) -> End | None:
     if facts.ending is not None:
         ending = facts.ending
         allowed = ending.grace_seconds if ending.why not in ("shutdown", "left") else min(ending.grace_seconds, grace)
-        ends.append(End(ending.since + allowed, allowed, ending.reason, ending.message))
+        ends.append(PodEnd(ending.since + allowed, allowed, ending.reason, ending.message))
     if (fenced := _find_fenced_exit(facts)) is not None:
-        ends.append(End(fenced.finished, 0.0, NODE_LOST_REASON, FENCED_MESSAGE))
+        ends.append(PodEnd(fenced.finished, 0.0, NODE_LOST_REASON, FENCED_MESSAGE))
     if is_finished(pod):  # another writer finished the pod, so nobody waits for its processes
-        ends.append(End(now.monotonic, 0.0))
+        ends.append(PodEnd(now.monotonic, 0.0))
     if facts.deadline is not None and now.monotonic >= facts.deadline:
-        ends.append(End(facts.deadline + grace, grace, "DeadlineExceeded", DEADLINE_MESSAGE))
+        ends.append(PodEnd(facts.deadline + grace, grace, "DeadlineExceeded", DEADLINE_MESSAGE))
     if facts.deleting_since is not None:
         own_seconds = pod.metadata.deletion_grace_period_seconds
         allowed = float(grace if own_seconds is None else own_seconds)
-        ends.append(End(facts.deleting_since + allowed, allowed, remove=True))
+        ends.append(PodEnd(facts.deleting_since + allowed, allowed, remove=True))
     if not ends:
         return None
     first = min(ends, key=lambda end: end.kill_at)
     with_reason = next((end for end in ends if end.reason), first)
-    return End(
+    return PodEnd(
         first.kill_at, first.grace_seconds, with_reason.reason, with_reason.message, any(end.remove for end in ends)
     )
 

@@ -22,7 +22,7 @@ from muster.cluster.nodeconnection import GpuUse
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, rights
 from muster.cluster.nodes.container.checks import OUTPUT_BYTES, CheckFailedError, Target, run_hook
-from muster.cluster.nodes.container.environment import Names, TooLongError, references
+from muster.cluster.nodes.container.environment import Names, TooLongError, list_references
 from muster.cluster.nodes.container.launching import Kit
 from muster.cluster.nodes.container.life import look_after
 from muster.cluster.nodes.disk.complaints import describe_os_error
@@ -35,7 +35,7 @@ from muster.cluster.nodes.pod.facts import (
     Action,
     Attempt,
     ContainerFacts,
-    Ending,
+    EndDecision,
     Exit,
     Kill,
     Now,
@@ -52,7 +52,7 @@ from muster.cluster.nodes.pod.rules import grace_seconds
 from muster.cluster.nodes.pod.starts import HeldUpError, Starts
 from muster.cluster.nodes.pod.status import INTERRUPTED_MESSAGE, SHUTDOWN_REASON
 from muster.cluster.nodes.pod.volumerefresh import RETRY_SECONDS, RefreshedVolumes
-from muster.cluster.nodes.shim.spec import Command
+from muster.cluster.nodes.shim.spec import ProgramSpec
 from muster.cluster.nodes.shim.system import NOT_STARTED
 from muster.cluster.nodes.shims import Shim
 from muster.cluster.nodes.volumes.contents import VolumeError
@@ -95,7 +95,7 @@ class PodRunner:
         self._prepared = False
         self._preparing = False
         self._trouble: Trouble | None = None
-        self._ending: Ending | None = None
+        self._ending: EndDecision | None = None
         self._is_released = False
         self.is_oversized = False  # the pod's status does not fit into its object
         self._deleting_since: float | None = None
@@ -242,7 +242,7 @@ class PodRunner:
         """
         now, record = self._now(), self._earlier_record if self._has_record else self.storage.read()
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
-            restored = restoring.container(self.pod, container, self.storage, now)
+            restored = restoring.restore_container(self.pod, container, self.storage, now)
             self._containers[container.name] = restored.facts
             self._prepared = self._prepared or restored.facts.attempt is not None
             if restored.shim is not None:
@@ -257,7 +257,7 @@ class PodRunner:
         if restoring.was_interrupted(self.pod, self._containers, record):
             grace, deleting = grace_seconds(self.pod), self._deleting_since is not None
             why = FORGOTTEN_MESSAGE if restoring.is_forgotten(record) and not deleting else INTERRUPTED_MESSAGE
-            self.end(Ending("interrupted", now.monotonic, grace, SHUTDOWN_REASON, why))
+            self.end(EndDecision("interrupted", now.monotonic, grace, SHUTDOWN_REASON, why))
         if self._shims:  # the objects in its volumes may have changed while no server was running
             self._volumes.soon_refresh()
             self._spawn(self._volumes.keep_tokens, "tokens")
@@ -281,13 +281,13 @@ class PodRunner:
             self._volumes.soon_refresh()
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
             facts = self._containers.get(container.name, UNKNOWN)
-            if facts.trouble is not None and changed & references(container):
+            if facts.trouble is not None and changed & list_references(container):
                 self._update_facts(container.name, trouble=replace(facts.trouble, retry_at=self._kit.clock.monotonic()))
         if self._trouble is not None and changed & self._volumes.names:
             self._trouble = replace(self._trouble, retry_at=self._kit.clock.monotonic())
             self._wake()
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: EndDecision) -> None:
         """End the pod for the node's reason, unless it has no processes: then it has ended by itself."""
         if ending.why == "gone" or (self._ending is None and not self._is_released):
             self._ending = ending
@@ -301,7 +301,7 @@ class PodRunner:
         if not over:
             message = "The status of the pod does not fit into its object beside the rest of it"
             since = self._kit.clock.monotonic()
-            self.end(Ending("oversized", since, grace_seconds(self.pod), "StatusTooLarge", message))
+            self.end(EndDecision("oversized", since, grace_seconds(self.pod), "StatusTooLarge", message))
 
     def volume_sources(self) -> Mapping[str, Path]:
         """Return the directories of the pod's volumes that are in place."""
@@ -309,7 +309,7 @@ class PodRunner:
 
     def evict(self, why: str) -> None:
         """End the pod at once, because it exceeds a limit of the machine. why: upstream's message."""
-        self.end(Ending("evicted", self._kit.clock.monotonic(), 0.0, "Evicted", why))
+        self.end(EndDecision("evicted", self._kit.clock.monotonic(), 0.0, "Evicted", why))
 
     def step(self) -> PodPlan:
         """Decide the next actions, record the events of the plan, and start the actions; return the plan."""
@@ -518,7 +518,7 @@ class PodRunner:
         """Return the shim of a running container; None if the container does not run."""
         return self._shims.get(container) if container in self._watchers else None
 
-    async def command(self, name: str, argv: Sequence[str], defaults: Mapping[str, str] = NO_VARIABLES) -> Command:
+    async def command(self, name: str, argv: Sequence[str], defaults: Mapping[str, str] = NO_VARIABLES) -> ProgramSpec:
         """Return a command to run in a container, with the rights of its own processes. Raises `ShimError`."""
         return await self._starts.command(self._find_container(name), argv, defaults)
 

@@ -16,12 +16,12 @@ from muster.api.core import Container, Pod
 from muster.api.status import ApiError
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching
-from muster.cluster.nodes.container.environment import ConfigError, Environment, TooLongError, references
+from muster.cluster.nodes.container.environment import ConfigError, Environment, TooLongError, list_references
 from muster.cluster.nodes.container.launching import Kit
 from muster.cluster.nodes.disk.complaints import describe_os_error
 from muster.cluster.nodes.pod.reserves import Reserves
 from muster.cluster.nodes.pod.volumerefresh import RefreshedVolumes, Tell
-from muster.cluster.nodes.shim.spec import Command
+from muster.cluster.nodes.shim.spec import ProgramSpec
 from muster.cluster.nodes.shims import ClaimedError, Shim, ShimError
 from muster.cluster.nodes.volumes.contents import VolumeError, relocate_variables
 from muster.runtime.transport import TransportError
@@ -76,7 +76,7 @@ class Starts:
             log.exception("container %s of pod %s could not be started", container.name, self._pod().metadata.name)
             raise HeldUpError("CreateContainerError", f"{type(error).__name__}: {error}") from error
 
-    async def command(self, container: Container, argv: Sequence[str], defaults: Mapping[str, str]) -> Command:
+    async def command(self, container: Container, argv: Sequence[str], defaults: Mapping[str, str]) -> ProgramSpec:
         """Return a command to run in a container, with the rights of its own processes. Raises `ShimError`."""
         try:
             environment = self._environments.get(container.name) or await self._make_environment(container)
@@ -101,7 +101,7 @@ class Starts:
             self._storage.hand_over(account, container.name, number)
         self._kit.remover.add(self._storage.remove_old(container.name, number))
         arguments = (self._kit, self._pod(), container, self._volumes.volumes, environment, directory)
-        spec = await _compute(container, partial(launching.spec, *arguments))
+        spec = await _compute(container, partial(launching.make_spec, *arguments))
         try:
             return await shims.start(spec, self.reserves.take(container.name))
         except ClaimedError:  # by a shim that an earlier server started
@@ -112,11 +112,11 @@ class Starts:
         volumes = self._volumes.volumes
         if not volumes.complete(self._pod()):  # an earlier server made them
             await self._volumes.put()
-        names = references(container)
+        names = list_references(container)
         # A container that refers to no objects needs no slot.
         async with self._kit.object_slots.hold(self._pod(), None) if names else nullcontext():
             objects = await launching.fetch(self._kit.client, self._pod().metadata.namespace, names)
-            environment = launching.variables(self._kit, self._pod(), container, objects)
+            environment = launching.build_environment(self._kit, self._pod(), container, objects)
         if self._kit.isolation.kind == "none":
             mounts = volumes.mounts(container, environment.variables)
             places = {mount.path: posixpath.normpath(f"{mount.source}/{mount.within}") for mount in mounts}

@@ -27,7 +27,7 @@ from muster.api.pods import FINISHED_PHASES, SHUTDOWN_MESSAGE, find_condition, i
 from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts, Trouble
 from muster.cluster.nodes.pod.rules import (
     FENCED_MESSAGE,
-    End,
+    PodEnd,
     backoff_seconds,
     failed_init,
     has_finished,
@@ -46,7 +46,7 @@ SHUTDOWN_REASON = "Terminated"
 INTERRUPTED_MESSAGE = "The node was down, and what ran of the pod is gone."
 
 
-def status_of(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, over: bool) -> PodStatus:
+def status_of(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, over: bool) -> PodStatus:
     """Return the status of the pod. over: the pod has no processes, and none will start."""
     phase = phase_of(pod, facts, end, over=over)
     containers = tuple(_make_container_status(pod, container, facts, now) for container in pod.spec.containers)
@@ -77,7 +77,7 @@ def shorten_status(status: PodStatus) -> PodStatus:
     return msgspec.structs.replace(status, conditions=conditions, container_statuses=(), init_container_statuses=())
 
 
-def phase_of(pod: Pod, facts: PodFacts, end: End | None, *, over: bool) -> str:
+def phase_of(pod: Pod, facts: PodFacts, end: PodEnd | None, *, over: bool) -> str:
     """Return Pending, Running, Succeeded or Failed. The last two are final."""
     if pod.status.phase in FINISHED_PHASES:
         return pod.status.phase

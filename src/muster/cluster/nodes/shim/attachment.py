@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def frame(channel: int, data: bytes) -> bytes:
+def encode_frame(channel: int, data: bytes) -> bytes:
     """Return the encoded frame."""
     return bytes((channel,)) + len(data).to_bytes(4, "big") + data
 
@@ -100,7 +100,7 @@ class Attachments:
 
         def show(data: bytes) -> None:
             for client in [client for client in self._clients.values() if not client.is_deaf]:
-                client.unsent += frame(channel, data)
+                client.unsent += encode_frame(channel, data)
                 self._send_unsent(client)
                 if len(client.unsent) > _BEHIND_BYTES and not self._is_awaited(client):
                     self._drop_client(client)

@@ -22,10 +22,10 @@ from .system import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
     RefusedError,
-    descendants,
+    call_libc,
     describe,
     exit_code,
-    system,
+    list_descendants,
     try_to,
     write_file,
 )
@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from .spec import Entry, Reserved, Spec
+    from .spec import ExecSpec, Reserved, Spec
 
 # The exit code of `enter` when the command cannot be run.
 CANNOT_RUN = 126
@@ -112,17 +112,17 @@ def isolate(isolation: str, *, own_pids: bool) -> None:
         return
     flags = CLONE_NEWNS | CLONE_NEWUTS | (CLONE_NEWPID if own_pids else 0)
     if isolation == "namespaces":
-        system("unshare", flags)
+        call_libc("unshare", flags)
     else:
         # The ids are the same inside and outside, so programs keep their user.
         uid, gid = os.getuid(), os.getgid()
-        system("unshare", flags | CLONE_NEWUSER)
+        call_libc("unshare", flags | CLONE_NEWUSER)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
             write_file(f"/proc/self/{name}", text.encode())
     detach_mounts()
 
 
-def enter(entry: Entry) -> NoReturn:
+def enter(entry: ExecSpec) -> NoReturn:
     """Run a command where a container runs, and exit with its exit code. SIGTERM, or the server's end, ends it."""
     try:
         for ours in (entry["pidfd"], entry["report"]):
@@ -132,13 +132,15 @@ def enter(entry: Entry) -> NoReturn:
         take_on(entry["identity"])
         own_pids = bool(entry["namespaces"] & CLONE_NEWPID)
         if entry["namespaces"]:
-            system("setns", entry["pidfd"], entry["namespaces"])
-        system("prctl", PR_SET_PDEATHSIG, _signal.SIGTERM, 0, 0, 0)  # entering a user namespace would have cleared it
+            call_libc("setns", entry["pidfd"], entry["namespaces"])
+        call_libc(
+            "prctl", PR_SET_PDEATHSIG, _signal.SIGTERM, 0, 0, 0
+        )  # entering a user namespace would have cleared it
         if not own_pids:
-            system("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            call_libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         pid = os.fork()
         if pid == 0:
-            system("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+            call_libc("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
             os.setsid()
             if entry["terminal"]:
                 control_terminal(0)
@@ -178,7 +180,7 @@ def _wait_for_command(pid: int) -> int:
 
 
 def _kill_descendants() -> None:
-    while pids := descendants(os.getpid()):
+    while pids := list_descendants(os.getpid()):
         for pid in pids:
             try_to(os.kill, pid, _signal.SIGKILL)
         try_to(os.waitpid, -1, 0)

@@ -15,10 +15,10 @@ from .system import (
     NOT_STARTED,
     PR_SET_PDEATHSIG,
     RefusedError,
+    call_libc,
     describe,
+    describe_error,
     show,
-    strerror,
-    system,
     try_to,
     write_file,
 )
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-    from .spec import Command, Spec
+    from .spec import ProgramSpec, Spec
     from .usher import Usher
 
 # If memory is short, the kernel kills containers before shims and the server.
@@ -68,7 +68,7 @@ def control_terminal(descriptor: int) -> None:
     fcntl.ioctl(descriptor, _TIOCSCTTY, 0)
 
 
-def execute(command: Command) -> NoReturn:
+def execute(command: ProgramSpec) -> NoReturn:
     """Replace this process by the command. Raises `RefusedError`, OSError or ValueError if that is impossible."""
     os.umask(command["umask"])
     if command["cpus"]:
@@ -76,13 +76,13 @@ def execute(command: Command) -> NoReturn:
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)  # Python ignores these signals, and the program would inherit that
     give_up(command)
-    system("prctl", PR_SET_PDEATHSIG, int(_signal.SIGKILL), 0, 0, 0)  # a change of ids would have cleared it
+    call_libc("prctl", PR_SET_PDEATHSIG, int(_signal.SIGKILL), 0, 0, 0)  # a change of ids would have cleared it
     directory = command["working_directory"]
     if directory:
         try:
             os.chdir(directory)
         except OSError as error:
-            raise RefusedError(f"working directory {show(directory)}: {strerror(error)}") from None
+            raise RefusedError(f"working directory {show(directory)}: {describe_error(error)}") from None
     environment = dict(command["env"])
     program = command["argv"][0]
     trouble: OSError | None = None
@@ -114,4 +114,4 @@ def _explain_failure(error: OSError | None) -> str:
         return "argument list too long (arguments and environment together)"
     if error.errno == errno.EACCES and os.path.isdir(error.filename):
         return "is a directory"
-    return strerror(error)
+    return describe_error(error)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 
-from .system import PR_SET_DUMPABLE, leave_session_keyring, system
+from .system import PR_SET_DUMPABLE, call_libc, leave_session_keyring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .spec import Identity
+    from .spec import ShimAccount
 
 
-def take_on(identity: Identity | None) -> None:
+def take_on(identity: ShimAccount | None) -> None:
     """Become the account permanently; None changes nothing. Raises OSError."""
     if identity is None:
         return
@@ -29,7 +29,7 @@ def take_on(identity: Identity | None) -> None:
     os.setresuid(identity["uid"], identity["uid"], identity["uid"])
     # After a change of ids the kernel gives the process's files in /proc to the superuser; then no user namespace is
     # possible.
-    system("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
+    call_libc("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
     os.chdir("/")
 
 

@@ -21,7 +21,7 @@ import os
 import select
 import time
 
-from .system import strerror, try_to
+from .system import describe_error, try_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Log:
             self._append(data)
             self._text_bytes += text_bytes
         except OSError as error:
-            self.trouble = strerror(error)
+            self.trouble = describe_error(error)
             self.lost += data.count(b"\n") - max(self._appended_lines, 0)
 
     @property

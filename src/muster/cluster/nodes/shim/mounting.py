@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from .system import RefusedError, show, strerror, system, try_to
+from .system import RefusedError, call_libc, describe_error, show, try_to
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 MS_NOATIME, MS_NODIRATIME, MS_UNBINDABLE, MS_SLAVE, MS_RELATIME = 1024, 2048, 1 << 17, 1 << 19, 1 << 21
@@ -78,7 +78,7 @@ class Mounts:
                     assert kind == "root", kind
                     _change_root(target)
             except OSError as error:
-                raise RefusedError(f"mounting {show(os.fsencode(target))}: {strerror(error)}") from None
+                raise RefusedError(f"mounting {show(os.fsencode(target))}: {describe_error(error)}") from None
         for descriptor in self._sources.values():
             os.close(descriptor)
 
@@ -92,7 +92,7 @@ def _open_beneath(root: str, path: str) -> int:
         try:
             inner = os.open(name, _PATH | os.O_NOFOLLOW, dir_fd=descriptor)
         except OSError as error:
-            raise RefusedError(f"volume path {path}: {strerror(error)}") from None
+            raise RefusedError(f"volume path {path}: {describe_error(error)}") from None
         os.close(descriptor)
         descriptor = inner
         if os.fstat(descriptor).st_mode & _TYPE == _LINK:
@@ -146,8 +146,8 @@ def _make_read_only(target: str) -> None:
 def _change_root(root: str) -> None:
     """Make a directory the root of the mount namespace, and release the old root."""
     os.chdir(root)
-    system("syscall", _PIVOT_ROOT.get(os.uname().machine, 41), b".", b".")
-    system("umount2", b".", MNT_DETACH)
+    call_libc("syscall", _PIVOT_ROOT.get(os.uname().machine, 41), b".", b".")
+    call_libc("umount2", b".", MNT_DETACH)
     os.chdir("/")
 
 
@@ -174,4 +174,4 @@ def _touch(path: str) -> None:
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """Make the system call. Raises OSError."""
-    system("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))
+    call_libc("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))

@@ -18,11 +18,11 @@ from .mounting import (
     detach_mounts,
     mount,
 )
-from .system import CLONE_NEWNS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, RefusedError, show, strerror, system
+from .system import CLONE_NEWNS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, RefusedError, call_libc, describe_error, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .spec import Command
+    from .spec import ProgramSpec
 
 _FLAGS = {
     "nosuid": MS_NOSUID,
@@ -38,7 +38,7 @@ _WRITABLE = ("/dev", "/proc", "/sys")
 _HIDDEN = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.EACCES)
 
 
-def give_up(command: Command) -> None:
+def give_up(command: ProgramSpec) -> None:
     """Change this process to the user and the rights of the command. Raises `RefusedError`, OSError."""
     if command["writable"] is not None:
         _close_root((*_WRITABLE, *command["writable"]))
@@ -52,9 +52,9 @@ def give_up(command: Command) -> None:
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
         except OSError as error:
-            raise RefusedError(f"cannot run as user {uid} and group {gid}: {strerror(error)}") from None
+            raise RefusedError(f"cannot run as user {uid} and group {gid}: {describe_error(error)}") from None
     if no_new_privileges:
-        system("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        call_libc("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def _close_root(writable: tuple[str, ...]) -> None:
@@ -62,7 +62,7 @@ def _close_root(writable: tuple[str, ...]) -> None:
 
     The shim itself must write logs.
     """
-    system("unshare", CLONE_NEWNS)
+    call_libc("unshare", CLONE_NEWNS)
     detach_mounts()
     with open("/proc/self/mountinfo", "rb") as file:
         mounts = [line.split(b" ", 6)[4:6] for line in file]
@@ -75,14 +75,14 @@ def _close_root(writable: tuple[str, ...]) -> None:
             mount("none", path, "", MS_BIND | MS_REMOUNT | MS_RDONLY | kept_flags)
         except OSError as error:
             if error.errno not in _HIDDEN:
-                raise RefusedError(f"making {show(os.fsencode(path))} read-only: {strerror(error)}") from None
+                raise RefusedError(f"making {show(os.fsencode(path))} read-only: {describe_error(error)}") from None
 
 
 def _drop_capabilities(capabilities: list[int]) -> bool:
     """Drop capabilities so that no program can regain them; return False if this process may not."""
     for number in capabilities:
         try:
-            system("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
+            call_libc("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
         except OSError as error:
             if error.errno == errno.EPERM:
                 return False

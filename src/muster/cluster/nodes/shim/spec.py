@@ -3,7 +3,7 @@
 from typing import TypedDict
 
 
-class Identity(TypedDict):
+class ShimAccount(TypedDict):
     """The Unix account that a shim works for, under a node of a system server, which itself runs as the superuser."""
 
     uid: int
@@ -12,10 +12,10 @@ class Identity(TypedDict):
     limits: list[tuple[int, int, int]]  # resource, soft limit, hard limit, as for setrlimit
 
 
-class Command(TypedDict):
+class ProgramSpec(TypedDict):
     """The spec of a program to run: its arguments, environment, user and rights."""
 
-    identity: Identity | None  # assumed before any other step; None to keep this user
+    identity: ShimAccount | None  # assumed before any other step; None to keep this user
 
     argv: list[bytes]
     env: list[tuple[bytes, bytes]]
@@ -29,7 +29,7 @@ class Command(TypedDict):
     cpus: list[int]  # the CPUs on which the processes may run; none for all
 
 
-class Spec(Command):
+class Spec(ProgramSpec):
     """The spec of one attempt of one container."""
 
     directory: str  # of the attempt: has `state`, `log`, `log.1`, ...
@@ -62,7 +62,7 @@ class Reserved(TypedDict):
     fence: int
 
 
-class Entry(Command):
+class ExecSpec(ProgramSpec):
     """The spec of a command to run inside a running container."""
 
     pidfd: int  # the shim

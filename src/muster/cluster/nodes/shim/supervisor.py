@@ -16,10 +16,10 @@ from .system import (
     NOT_STARTED,
     PR_SET_CHILD_SUBREAPER,
     RefusedError,
-    descendants,
+    call_libc,
     describe,
     exit_code,
-    system,
+    list_descendants,
     try_to,
     used_by_children,
     write_file,
@@ -138,7 +138,7 @@ class Supervisor:
         _signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in (_signal.SIGCHLD, END, *_PASSED_ON):
             _signal.signal(number, lambda _number, _frame: None)
-        system("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        call_libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         return reader
 
     def _prepare(self) -> None:
@@ -157,7 +157,7 @@ class Supervisor:
         if spec["isolation"] in ("namespaces", "user-namespaces"):
             Mounts(spec["mounts"]).apply()
             name = os.fsencode(spec["hostname"])
-            system("sethostname", name, len(name))
+            call_libc("sethostname", name, len(name))
             if spec["own_pids"]:
                 mount_proc()
 
@@ -273,7 +273,7 @@ class Supervisor:
         if self._spec["own_pids"]:
             try_to(os.kill, -1, _signal.SIGKILL)
         else:
-            for pid in descendants(os.getpid()):
+            for pid in list_descendants(os.getpid()):
                 try_to(os.kill, pid, _signal.SIGKILL)
 
     def _end_all(self) -> None:

@@ -34,7 +34,7 @@ class RefusedError(Exception):
     """A container cannot be started; the message is for the user."""
 
 
-def system(call: str, *arguments: object) -> None:
+def call_libc(call: str, *arguments: object) -> None:
     """Call a function of libc that returns 0. Raises OSError with what errno says."""
     if getattr(_libc, call)(*arguments) != 0:
         number = ctypes.get_errno()
@@ -64,7 +64,7 @@ def boot_timer() -> int:
 def set_timer(descriptor: int, nanoseconds: int) -> None:
     """Make the timer's descriptor readable at this time, replacing an earlier setting. Raises OSError."""
     when = (ctypes.c_long * 4)(0, 0, *divmod(max(nanoseconds, 1), 10**9))  # struct itimerspec: no interval, the time
-    system("timerfd_settime", descriptor, _TFD_TIMER_ABSTIME, when, None)
+    call_libc("timerfd_settime", descriptor, _TFD_TIMER_ABSTIME, when, None)
 
 
 def used_by_children() -> tuple[int, int]:
@@ -96,7 +96,7 @@ def try_to(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> 
         return
 
 
-def descendants(root: int, proc: str = "/proc") -> list[int]:
+def list_descendants(root: int, proc: str = "/proc") -> list[int]:
     """Return all descendants of a process, for containers without a pid namespace."""
     parents: dict[int, int] = {}
     for name in os.listdir(proc):
@@ -125,13 +125,13 @@ def describe(error: BaseException) -> str:
     if isinstance(error, RefusedError):
         return str(error)
     if isinstance(error, OSError) and error.errno:
-        return f"{error.filename}: {strerror(error)}" if error.filename else strerror(error)
+        return f"{error.filename}: {describe_error(error)}" if error.filename else describe_error(error)
     if isinstance(error, ValueError) and "null" in str(error):
         return "a NUL byte in the command, its arguments or its environment"
     return f"{type(error).__name__}: {error}"
 
 
-def strerror(error: OSError) -> str:
+def describe_error(error: OSError) -> str:
     """Return the system's text for an error, in lower case as within a sentence."""
     text = os.strerror(error.errno or 0)
     return text[:1].lower() + text[1:]

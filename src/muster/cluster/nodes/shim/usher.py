@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
 
-    from .spec import Command
+    from .spec import ProgramSpec
 
 _SOL_SOCKET, _SO_PASSCRED, _SCM_CREDENTIALS = 1, 16, 2
 _CREDENTIALS_BYTES = 12  # struct ucred: pid, uid, gid
@@ -53,7 +53,7 @@ class Usher:
         os.waitpid(self._pid, 0)
 
 
-def start_usher(command: Command) -> Usher | None:
+def start_usher(command: ProgramSpec) -> Usher | None:
     """Start an usher, while this process may; None for a command without an account or a cgroup. Raises OSError."""
     identity = command["identity"]
     if identity is None or not command["cgroups"]:

@@ -68,6 +68,6 @@ class SimulatedLeases:
             with ignoring("NotFound"):
                 await self._client.patch(LEASE, name, {"spec": {"renewTime": moment}}, node_object.LEASE_NAMESPACE)
                 return
-            await self._client.create(LEASE, node_object.lease(name, node.metadata.uid, moment))
+            await self._client.create(LEASE, node_object.make_lease(name, node.metadata.uid, moment))
         except (ApiError, TransportError) as error:
             log.warning("%s: lease: %s", name, error)

@@ -18,7 +18,7 @@ from muster.api.groups.resource import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SL
 from muster.api.kinds import Kind
 from muster.api.ours.embedded import FENCED_ANNOTATION, SIMULATED
 from muster.api.status import ApiError, bad_request, not_found
-from muster.api.values.quantity import Quantity, milli, value
+from muster.api.values.quantity import Quantity, parse_thousandths, parse_whole_units
 from muster.cluster.nodeconnection import CommandOptions, Dial, LogOptions, Opening, Reading
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.simulated.driver import class_for, is_prepared, slice_for, slice_name, stale_slices
@@ -97,7 +97,10 @@ class SimulatedNodes(Reconciler):
                 seconds = max((now - pod.status.start_time).total_seconds(), 0.0)
                 for container in pod.spec.containers:
                     requests = container.resources.requests
-                    cores, memory = milli(requests.get("cpu", "0")) / 1000, value(requests.get("memory", "0"))
+                    cores, memory = (
+                        parse_thousandths(requests.get("cpu", "0")) / 1000,
+                        parse_whole_units(requests.get("memory", "0")),
+                    )
                     yield (pod.metadata.uid, container.name), Reading(cores * seconds, memory)
 
     async def run(self) -> None:
@@ -165,7 +168,7 @@ class SimulatedNodes(Reconciler):
         elif (
             known.status.allocatable == wanted.status.allocatable
             and known.status.node_info == wanted.status.node_info
-            and node_object.same(wanted.status.conditions, known.status.conditions)
+            and node_object.is_same(wanted.status.conditions, known.status.conditions)
         ):
             return
         patch = node_status_patch(known.status if known else NodeStatus(), wanted.status)
@@ -173,9 +176,9 @@ class SimulatedNodes(Reconciler):
 
     def _make_node(self, name: str, known: Node | None) -> Node:
         before = known.status.conditions if known else ()
-        return node_object.node(
+        return node_object.make_node(
             name,
-            node_object.labels(name, SIMULATED, "amd64", self._labels),
+            node_object.make_labels(name, SIMULATED, "amd64", self._labels),
             self._resources,
             (NodeAddress(type="Hostname", address=NOWHERE),),
             NodeSystemInfo(
@@ -184,7 +187,7 @@ class SimulatedNodes(Reconciler):
                 container_runtime_version="simulated://",
                 kubelet_version=f"{self._version}-simulated",
             ),
-            node_object.conditions(before, self._clock.now()),
+            node_object.make_conditions(before, self._clock.now()),
             annotations={FENCED_ANNOTATION: "true"},  # nothing runs there, so nothing can run twice
         )
 

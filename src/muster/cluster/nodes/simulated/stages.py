@@ -47,7 +47,7 @@ class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     """The base of the structs into which rules are parsed. An unknown field is an error."""
 
 
-class Requirement(_Data, frozen=True, kw_only=True):
+class FieldCondition(_Data, frozen=True, kw_only=True):
     """A condition on a field of the pod: `metadata.deletionTimestamp`, `metadata.annotations['x']`, `status.phase`."""
 
     key: str
@@ -80,7 +80,7 @@ class Stage(_Data, frozen=True, kw_only=True):
     """One rule."""
 
     name: str
-    match: tuple[Requirement, ...]
+    match: tuple[FieldCondition, ...]
     next: Next
     delay: Delay = Delay()
 
@@ -88,21 +88,21 @@ class Stage(_Data, frozen=True, kw_only=True):
 DEFAULT_STAGES: tuple[Stage, ...] = (
     Stage(
         name="delete",
-        match=(Requirement(key="metadata.deletionTimestamp", operator="Exists"),),
+        match=(FieldCondition(key="metadata.deletionTimestamp", operator="Exists"),),
         delay=Delay(annotations=(STOP_TIME,)),
         next=Next(to="delete", exit_code=_TERMINATED_CODE),
     ),
     Stage(
         name="start",
-        match=(Requirement(key="status.phase", operator="NotIn", values=("Running", "Succeeded", "Failed")),),
+        match=(FieldCondition(key="status.phase", operator="NotIn", values=("Running", "Succeeded", "Failed")),),
         delay=Delay(annotations=(START_TIME,)),
         next=Next(to="run"),
     ),
     Stage(
         name="complete",
         match=(
-            Requirement(key="status.phase", operator="In", values=("Running",)),
-            Requirement(key=f"metadata.annotations['{RUN_TIME}']", operator="Exists"),
+            FieldCondition(key="status.phase", operator="In", values=("Running",)),
+            FieldCondition(key=f"metadata.annotations['{RUN_TIME}']", operator="Exists"),
         ),
         delay=Delay(annotations=(RUN_TIME,)),
         next=Next(to="end"),
@@ -110,8 +110,8 @@ DEFAULT_STAGES: tuple[Stage, ...] = (
     Stage(
         name="complete-as-kwok",
         match=(
-            Requirement(key="status.phase", operator="In", values=("Running",)),
-            Requirement(key=f"metadata.annotations['{KWOK_RUN_TIME}']", operator="Exists"),
+            FieldCondition(key="status.phase", operator="In", values=("Running",)),
+            FieldCondition(key=f"metadata.annotations['{KWOK_RUN_TIME}']", operator="Exists"),
         ),
         delay=Delay(annotations=(KWOK_RUN_TIME,)),
         next=Next(to="end"),
@@ -120,7 +120,7 @@ DEFAULT_STAGES: tuple[Stage, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PodWrite:
     """The next write for a pod: a status, and whether the object is deleted after it."""
 
     status: PodStatus
@@ -158,18 +158,18 @@ def _back_off_seconds(pod: Pod, ran_seconds: float) -> float:
     return min(BACKOFF_FIRST_SECONDS * 2.0 ** min(restarts - 2, 10), BACKOFF_LIMIT_SECONDS)
 
 
-def advance(pod: Pod, stage: Stage, now: datetime, node_address: str) -> Step:
+def advance(pod: Pod, stage: Stage, now: datetime, node_address: str) -> PodWrite:
     """Return the step that follows the stage."""
     moment = now.replace(microsecond=0)
     if stage.next.to == "run":
-        return Step(_make_running(pod, moment, node_address))
+        return PodWrite(_make_running(pod, moment, node_address))
     if stage.next.to == "delete":
-        return Step(pod.status if _is_over(pod) else _make_ended(pod, moment, stage.next.exit_code), delete=True)
+        return PodWrite(pod.status if _is_over(pod) else _make_ended(pod, moment, stage.next.exit_code), delete=True)
     code = _find_exit_code(pod, stage.next.exit_code)
     policy = pod.spec.restart_policy or "Always"
     if policy == "Always" or (policy == "OnFailure" and code):
-        return Step(_make_restarted(pod, moment, code))
-    return Step(_make_ended(pod, moment, code))
+        return PodWrite(_make_restarted(pod, moment, code))
+    return PodWrite(_make_ended(pod, moment, code))
 
 
 def address_of(uid: str) -> str:
@@ -289,12 +289,12 @@ def _find_exit_code(pod: Pod, otherwise: int) -> int:
 def _parse_duration(text: str) -> float:
     """Return the seconds of a Go duration, or of a bare number."""
     try:
-        return float(text) if text.replace(".", "", 1).isdigit() else durations.seconds(text)
+        return float(text) if text.replace(".", "", 1).isdigit() else durations.parse_seconds(text)
     except (DurationError, ValueError):
         return 0.0
 
 
-def _holds(pod: Pod, requirement: Requirement) -> bool:
+def _holds(pod: Pod, requirement: FieldCondition) -> bool:
     value = _read_field(pod, requirement.key)
     match requirement.operator:
         case "Exists":

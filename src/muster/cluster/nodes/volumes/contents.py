@@ -83,7 +83,7 @@ class Claimed:
 Content = EmptyDirectory | HostPath | Claimed | Tree
 
 
-def references(volume: Volume) -> Names:
+def list_references(volume: Volume) -> Names:
     """Return the names of the objects in the volume."""
     sources = volume.projected.sources if volume.projected is not None else ()
     config_maps = {source.config_map.name for source in sources if source.config_map is not None}
@@ -118,7 +118,7 @@ def list_requested_tokens(pod: Pod) -> list[AskedToken]:
     return list(dict.fromkeys(read_requested_token(token) for token in tokens if token is not None))
 
 
-def content(pod: Pod, volume: Volume, objects: Objects, around: NodeFacts, limit: int = MOST_BYTES) -> Content:
+def make_content(pod: Pod, volume: Volume, objects: Objects, around: NodeFacts, limit: int = MOST_BYTES) -> Content:
     """Return the present content of a volume. Raises `VolumeError`.
 
     objects: the objects that the pod's volumes name.
@@ -256,9 +256,9 @@ def _files_of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: N
                 path = item.field_ref.field_path
                 data = fields.get(path)
                 if data is None:
-                    data = fields[path] = downward.field(pod, item.field_ref, around).encode()
+                    data = fields[path] = downward.get_field(pod, item.field_ref, around).encode()
             elif item.resource_field_ref is not None:
-                data = downward.resource(containers, item.resource_field_ref, around).encode()
+                data = downward.format_resource(containers, item.resource_field_ref, around).encode()
             else:
                 raise VolumeError(f"{item.path}: neither fieldRef nor resourceFieldRef")
         except FieldError as error:

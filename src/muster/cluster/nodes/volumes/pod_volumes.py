@@ -18,9 +18,9 @@ from muster.cluster.nodes.volumes.contents import (
     HostPath,
     Tree,
     VolumeError,
-    content,
     in_memory,
-    references,
+    list_references,
+    make_content,
     size_of,
 )
 from muster.cluster.nodes.volumes.mounts import Mount
@@ -47,7 +47,7 @@ class PodVolumes:
     @staticmethod
     def references(pod: Pod) -> Names:
         """Return the names of the objects in the pod's volumes."""
-        return Names.of(map(references, pod.spec.volumes))
+        return Names.of(map(list_references, pod.spec.volumes))
 
     def complete(self, pod: Pod) -> bool:
         """Return whether all volumes are in place."""
@@ -65,7 +65,7 @@ class PodVolumes:
             if volume.persistent_volume_claim is not None and volume.name in self._sources:
                 continue  # a claim's volume stays for the pod's life, even after the claim is deleted
             with _naming_volume(volume):
-                volume_content = content(pod, volume, objects, around, bytes_left)
+                volume_content = make_content(pod, volume, objects, around, bytes_left)
                 bytes_left -= size_of(volume_content)
             contents.append((volume, volume_content))
         if MOST_BYTES - bytes_left <= _AT_ONCE:

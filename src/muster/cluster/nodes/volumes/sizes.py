@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from muster.api.core import Pod
-from muster.api.values.quantity import canonical, value
+from muster.api.values.quantity import format_canonical, parse_whole_units
 
 _BLOCK = 512
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -17,7 +17,11 @@ _LONGEST_PATH = 4096
 
 def size_limits(pod: Pod) -> dict[str, int]:
     """Return the size limits of a pod's emptyDir volumes in bytes, by volume."""
-    sizes = {one.name: value(one.empty_dir.size_limit or 0) for one in pod.spec.volumes if one.empty_dir is not None}
+    sizes = {
+        one.name: parse_whole_units(one.empty_dir.size_limit or 0)
+        for one in pod.spec.volumes
+        if one.empty_dir is not None
+    }
     return {name: size for name, size in sizes.items() if size > 0}
 
 
@@ -56,7 +60,11 @@ def measure(directory: Path) -> int:
     linked: set[int] = set()  # the inodes of files with several links
     while pending:
         path = pending.pop()
-        with contextlib.suppress(OSError), _opened(directory, path) as descriptor, os.scandir(descriptor) as entries:
+        with (
+            contextlib.suppress(OSError),
+            _open_below(directory, path) as descriptor,
+            os.scandir(descriptor) as entries,
+        ):
             disk = os.fstat(descriptor).st_dev if disk is None else disk
             for entry in entries:
                 with contextlib.suppress(OSError):  # it is gone meanwhile
@@ -72,7 +80,7 @@ def measure(directory: Path) -> int:
 
 
 @contextlib.contextmanager
-def _opened(root: Path, path: str) -> Iterator[int]:
+def _open_below(root: Path, path: str) -> Iterator[int]:
     """Open a directory below a root. Raises OSError, also for a link on the way: a pod may just have put it there."""
     descriptor = os.open(root, _DIRECTORY)
     try:
@@ -89,4 +97,6 @@ def describe_overfull(pod: Pod, name: str) -> str:
     """Return why the pod is evicted, in the kubelet's words."""
     volume = next(one for one in pod.spec.volumes if one.name == name)
     assert volume.empty_dir is not None, "only such volumes have a limit"
-    return f'Usage of EmptyDir volume "{name}" exceeds the limit "{canonical(volume.empty_dir.size_limit or 0)}". '
+    return (
+        f'Usage of EmptyDir volume "{name}" exceeds the limit "{format_canonical(volume.empty_dir.size_limit or 0)}". '
+    )

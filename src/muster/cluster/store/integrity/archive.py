@@ -20,7 +20,7 @@ from muster.cluster.store.integrity.acceptance import LOG
 from muster.cluster.store.integrity.checksum import of_records
 from muster.cluster.store.integrity.inspection import Damage, open_for_reading, read, state_of
 from muster.cluster.store.integrity.mark import Mark
-from muster.cluster.store.journal import Record
+from muster.cluster.store.journal import JournalRecord
 from muster.cluster.store.schema import CURRENT, prepare, set_meta, version_of
 
 # How far beyond known revisions a restored store begins, because an old backup lacks all later revisions. Nine hours at
@@ -33,7 +33,7 @@ NOTHING: Mapping[str, bytes] = {}
 class Backup:
     """The contents of a backup: the objects at a revision, and files of the home by their name."""
 
-    records: Sequence[Record]
+    records: Sequence[JournalRecord]
     revision: int
     files: Mapping[str, bytes]
 

@@ -7,7 +7,7 @@ times slower.
 from collections.abc import Sequence
 from zlib import crc32
 
-from muster.cluster.store.journal import Record
+from muster.cluster.store.journal import JournalRecord
 
 WRAP = 1 << 60  # sums of checksums wrap here: they must fit into a column
 
@@ -22,7 +22,7 @@ def of_row(
     return crc32(body, crc32(f"{revision} {previous} {deleted:d} {resource}\0{namespace}\0{name}\0".encode()))
 
 
-def of_records(records: Sequence[Record]) -> list[int]:
+def of_records(records: Sequence[JournalRecord]) -> list[int]:
     """Return the checksums of the rows of records, in order."""
     return [of_row(revision, *key, deleted, previous, body) for revision, key, deleted, previous, body in records]
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from muster.cluster.store.integrity.checksum import WRAP, of_meta, of_row
 from muster.cluster.store.integrity.mark import Mark
-from muster.cluster.store.journal import History, Record
+from muster.cluster.store.journal import History, JournalRecord
 from muster.cluster.store.schema import COLUMNS, TABLES
 from muster.cluster.store.values import Key
 
@@ -97,7 +97,7 @@ def _linked_uri(path: Path) -> Iterator[str]:
 
 
 def _check_rows(rows: sqlite3.Cursor, compacted: int, removed: int, mark: Mark) -> Contents:
-    records: list[Record] = []
+    records: list[JournalRecord] = []
     total = total_at_mark = removed
     objects = newest = 0
     for revision, resource, namespace, name, deleted, previous, digest, body in rows:
@@ -109,7 +109,9 @@ def _check_rows(rows: sqlite3.Cursor, compacted: int, removed: int, mark: Mark) 
             identity = ascii(f"{resource} {namespace}/{name}")[1:-1]
             raise Damage(f"the row of revision {revision} ({identity}) does not match its checksum")
         newest = revision
-        records.append(Record(revision, Key(intern(resource), intern(namespace), name), bool(deleted), previous, body))
+        records.append(
+            JournalRecord(revision, Key(intern(resource), intern(namespace), name), bool(deleted), previous, body)
+        )
         total += digest
         if revision <= mark.revision:
             total_at_mark = total

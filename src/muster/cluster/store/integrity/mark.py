@@ -13,7 +13,7 @@ from pathlib import Path
 from zlib import crc32
 
 from muster.cluster.store.integrity.checksum import WRAP
-from muster.cluster.store.journal import Record
+from muster.cluster.store.journal import JournalRecord
 
 FILE = "store.mark"
 _BYTES = 128  # fixed, so that the file never grows, which works on a full disk too
@@ -28,7 +28,7 @@ class Mark:
     total: int = 0
     objects: int = 0
 
-    def after(self, records: Sequence[Record], checksums: Sequence[int]) -> "Mark":
+    def after(self, records: Sequence[JournalRecord], checksums: Sequence[int]) -> "Mark":
         """Return the mark after these records."""
         created = sum([record.previous is None for record in records])
         deleted = sum([record.deleted for record in records])

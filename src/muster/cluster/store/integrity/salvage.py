@@ -12,7 +12,7 @@ from typing import cast
 from muster.cluster.store.integrity.checksum import WRAP, of_meta, of_row
 from muster.cluster.store.integrity.mark import Mark
 from muster.cluster.store.integrity.pages import Pages, Row
-from muster.cluster.store.journal import Record
+from muster.cluster.store.journal import JournalRecord
 from muster.cluster.store.values import Key
 
 _COLUMNS = 8
@@ -30,7 +30,7 @@ class Findings:
     newest: a revision such that clients were given no later one, as far as the files tell.
     """
 
-    living: list[Record]
+    living: list[JournalRecord]
     doubtful: list[Key]
     missing: int | None
     is_unchecked: bool
@@ -45,15 +45,15 @@ def salvage(pages: Pages, mark: Mark | None, is_readable: Callable[[Key, bytes],
     has_meta = isinstance(compacted, int) and isinstance(removed, int)
     if not has_meta or of_meta(cast("int", compacted), cast("int", removed)) != meta.get("digest"):
         compacted = removed = None
-    whole: dict[int, tuple[Record, int]] = {}
+    whole: dict[int, tuple[JournalRecord, int]] = {}
     broken: dict[Key, int] = {}
     for row in pages.rows():
         _sort_row(row, whole, broken)
-    older: dict[int, tuple[Record, int]] = {}
+    older: dict[int, tuple[JournalRecord, int]] = {}
     for row in pages.older_rows() if compacted is not None else ():
         _sort_row(row, older, {})
     whole = {at: row_and_digest for at, row_and_digest in older.items() if at > cast("int", compacted)} | whole
-    newest: dict[Key, Record] = {}
+    newest: dict[Key, JournalRecord] = {}
     for _, (record, _) in sorted(whole.items()):
         newest[record.key] = record
     unreadable = {key for key, record in newest.items() if not record.deleted and not is_readable(key, record.body)}
@@ -71,7 +71,7 @@ def salvage(pages: Pages, mark: Mark | None, is_readable: Callable[[Key, bytes],
     )
 
 
-def _sort_row(row: Row, whole: dict[int, tuple[Record, int]], broken: dict[Key, int]) -> None:
+def _sort_row(row: Row, whole: dict[int, tuple[JournalRecord, int]], broken: dict[Key, int]) -> None:
     """Add a row to the intact rows or to the broken ones; skip rows that are not from a store."""
     if len(row) != _COLUMNS:
         return
@@ -86,18 +86,18 @@ def _sort_row(row: Row, whole: dict[int, tuple[Record, int]], broken: dict[Key, 
     except (TypeError, ValueError):
         is_right = False
     if is_right:
-        record = Record(revision, key, bool(deleted), cast("int", previous), cast("bytes", body))
+        record = JournalRecord(revision, key, bool(deleted), cast("int", previous), cast("bytes", body))
         whole[revision] = record, cast("int", digest)
     else:
         broken[key] = max(revision, broken.get(key, 0))
 
 
-def _has_right_total(whole: dict[int, tuple[Record, int]], removed: int, mark: Mark) -> bool:
+def _has_right_total(whole: dict[int, tuple[JournalRecord, int]], removed: int, mark: Mark) -> bool:
     total = removed + sum(digest for at, (_, digest) in whole.items() if at <= mark.revision)
     return total % WRAP == mark.total
 
 
-def list_living(records: Iterable[Record]) -> list[Record]:
+def list_living(records: Iterable[JournalRecord]) -> list[JournalRecord]:
     """Return the last state of each existing object."""
     newest = {record.key: record for record in records}
     return sorted(record for record in newest.values() if not record.deleted)

@@ -27,8 +27,8 @@ from muster.controllers.integrations.external.documents import (
     Path,
     count_at,
     list_at,
+    make_pointer,
     mapping_at,
-    pointer,
     template_at,
     text_at,
     text_of_path,
@@ -69,15 +69,15 @@ class AppWrapperIntegration(ExternalIntegration):
         for place, info in zip(self.places(job), infos, strict=True):
             beside.setdefault(_component_of(place), []).append(_format_info(info))
         edits = [
-            {"op": "add", "path": pointer(("spec", "components", number, "podSetInfos")), "value": value}
+            {"op": "add", "path": make_pointer(("spec", "components", number, "podSetInfos")), "value": value}
             for number, value in beside.items()
         ]
-        return [Step(operations=(*edits, {"op": "add", "path": pointer(self.shape.suspend), "value": False}))]
+        return [Step(operations=(*edits, {"op": "add", "path": make_pointer(self.shape.suspend), "value": False}))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:  # noqa: ARG002
         """Return the write that removes the injected values from beside each contained object."""
         edits = tuple(
-            {"op": "remove", "path": pointer(("spec", "components", number, "podSetInfos"))}
+            {"op": "remove", "path": make_pointer(("spec", "components", number, "podSetInfos"))}
             for number, component in enumerate(list_at(job.spec, "components"))
             if "podSetInfos" in mapping_at(component)
         )
@@ -97,7 +97,11 @@ class AppWrapperIntegration(ExternalIntegration):
         if [mapping_at(one, "template") for one in now] != [mapping_at(one, "template") for one in before]:
             return ()
         return [
-            {"op": "add", "path": pointer(("spec", "components", number, "podSetInfos")), "value": one["podSetInfos"]}
+            {
+                "op": "add",
+                "path": make_pointer(("spec", "components", number, "podSetInfos")),
+                "value": one["podSetInfos"],
+            }
             for number, one in enumerate(before)
             if "podSetInfos" in mapping_at(one) and "podSetInfos" not in mapping_at(now[number])
         ]
@@ -130,11 +134,13 @@ def _read_declared(component: Any, at: Path) -> list[_Part]:
     podsets = []
     for number, one in enumerate(list_at(component, "podSets")):
         count = count_at(one, "replicas")
-        podsets.append(_Part(_parse_path(text_at(one, "path"), (*at, "podSets", number, "path")), count, _ranks(one)))
+        podsets.append(
+            _Part(_parse_path(text_at(one, "path"), (*at, "podSets", number, "path")), count, _get_ranks(one))
+        )
     return podsets
 
 
-def _ranks(declared: Any) -> str | None:
+def _get_ranks(declared: Any) -> str | None:
     return text_at(declared, "annotations", _INDEX_LABEL) or None
 
 
@@ -190,8 +196,8 @@ def _as_wrapped(template: PodTemplateSpec) -> PodTemplateSpec:
     """Return the fields of a contained template that Kueue reads, with defaults, so that Kueue's Workload fits it."""
     spec = template.spec
     alone = PodSpec(
-        init_containers=tuple(map(_container, spec.init_containers)),
-        containers=tuple(map(_container, spec.containers)),
+        init_containers=tuple(map(_make_container, spec.init_containers)),
+        containers=tuple(map(_make_container, spec.containers)),
         restart_policy=spec.restart_policy or "Always",
         node_selector=spec.node_selector,
         affinity=spec.affinity,
@@ -205,7 +211,7 @@ def _as_wrapped(template: PodTemplateSpec) -> PodTemplateSpec:
     return PodTemplateSpec(metadata=metadata, spec=alone)
 
 
-def _container(one: Container) -> Container:
+def _make_container(one: Container) -> Container:
     latest = "@" not in one.image and (":" not in one.image.rpartition("/")[2] or one.image.endswith(":latest"))
     return Container(
         name=one.name,
@@ -244,7 +250,7 @@ def _format_info(info: PodSetInfo) -> Json:
     return {field: value for field, value in injected.items() if value}
 
 
-def _rules(job: ExternalJob) -> Errors:
+def _validate_podset_count(job: ExternalJob) -> Errors:
     """Return an error if the AppWrapper has more podsets than one Workload can contain.
 
     Unreadable parts are no error here, because reading the podsets reports them.
@@ -262,5 +268,5 @@ APP_WRAPPER: Final = Shape(
     end=statusreaders.app_wrapper_end,
     is_active=statusreaders.by_condition("QuotaReserved"),
     is_ready=statusreaders.by_condition("PodsReady"),
-    rules=_rules,
+    rules=_validate_podset_count,
 )

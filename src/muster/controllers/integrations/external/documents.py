@@ -108,7 +108,7 @@ def text_of_path(path: Sequence[str | int]) -> str:
     return text.removeprefix(".")
 
 
-def pointer(path: Sequence[str | int]) -> str:
+def make_pointer(path: Sequence[str | int]) -> str:
     """Return the path as a JSON pointer."""
     return "".join(f"/{escape_token(str(step))}" for step in path)
 

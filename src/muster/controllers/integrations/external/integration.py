@@ -17,9 +17,9 @@ from muster.api.validation.kueue.rules import annotation_path
 from muster.controllers.integrations.external import rules
 from muster.controllers.integrations.external.documents import (
     ExternalJob,
+    make_pointer,
     moment_at,
     patch_at,
-    pointer,
     text_at,
     text_of_path,
     value_at,
@@ -27,7 +27,7 @@ from muster.controllers.integrations.external.documents import (
 from muster.controllers.integrations.external.podsets import Place
 from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.framework import Integration, Step, UnreadableJobError
-from muster.controllers.integrations.templates import is_as, make_injecting_patch, make_restoring_patch, operations
+from muster.controllers.integrations.templates import is_as, make_injecting_patch, make_operations, make_restoring_patch
 from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 
@@ -108,7 +108,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         """Return the one write that injects the values of admission into the job and resumes it."""
         pairs = zip(self.places(job), infos, strict=True)
         edits = [edit for place, info in pairs for edit in self._edits_to_inject(place, info)]
-        return [Step(operations=(*edits, {"op": "add", "path": pointer(self.shape.suspend), "value": False}))]
+        return [Step(operations=(*edits, {"op": "add", "path": make_pointer(self.shape.suspend), "value": False}))]
 
     def stop(self, job: ExternalJob, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all jobs of a kind stop alike)
         """Return the write that suspends the job."""
@@ -120,7 +120,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         edits = [
             edit
             for place, podset in pairs
-            for edit in _edits(place, make_restoring_patch(place.template, podset.template))
+            for edit in _list_edits(place, make_restoring_patch(place.template, podset.template))
         ]
         return [Step(operations=tuple(edits))] if edits else []
 
@@ -157,15 +157,15 @@ class ExternalIntegration(Integration[ExternalJob]):
 
     def _edits_to_inject(self, place: Place, info: PodSetInfo) -> Iterator[dict[str, Any]]:
         if place.written:
-            yield from _edits(place, make_injecting_patch(place.template, info))
+            yield from _list_edits(place, make_injecting_patch(place.template, info))
             return
         template = msgspec.json.decode(msgspec.json.encode(place.template))
-        yield {"op": "add", "path": pointer(place.path), "value": template}
-        yield from _edits(place, make_injecting_patch(place.template, info))
+        yield {"op": "add", "path": make_pointer(place.path), "value": template}
+        yield from _list_edits(place, make_injecting_patch(place.template, info))
 
 
-def _edits(place: Place, patch: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    return operations(pointer(place.path), place.template, patch)
+def _list_edits(place: Place, patch: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return make_operations(make_pointer(place.path), place.template, patch)
 
 
 def _edits_to_keep(
@@ -173,4 +173,4 @@ def _edits_to_keep(
 ) -> Iterator[dict[str, Any]]:
     for place, earlier, podset in zip(now, before, original, strict=True):
         if is_as(place.template, podset.template):
-            yield from _edits(place, make_restoring_patch(place.template, earlier.template))
+            yield from _list_edits(place, make_restoring_patch(place.template, earlier.template))

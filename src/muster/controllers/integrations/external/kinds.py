@@ -20,7 +20,9 @@ def kind_of(name: str, plural: str) -> Kind[ExternalJob]:
     return Kind(group, version, kind, plural, ExternalJob)
 
 
-def _kubeflow(name: str, field: str, *roles: str, controller: str = "kubeflow.org/training-operator") -> Shape:
+def _describe_kubeflow_kind(
+    name: str, field: str, *roles: str, controller: str = "kubeflow.org/training-operator"
+) -> Shape:
     """Return the description of a kind of Kubeflow, which has a `runPolicy` and a map of roles."""
     return Shape(
         kind=kind_of(name, f"{name.partition('/')[2]}s"),
@@ -36,21 +38,23 @@ def _kubeflow(name: str, field: str, *roles: str, controller: str = "kubeflow.or
     )
 
 
-MPI_JOB: Final = _kubeflow(
+MPI_JOB: Final = _describe_kubeflow_kind(
     "kubeflow.org/mpijob", "mpiReplicaSpecs", "Launcher", "Worker", controller="kubeflow.org/mpi-operator"
 )
-PYTORCH_JOB: Final = _kubeflow("kubeflow.org/pytorchjob", "pytorchReplicaSpecs", "Master", "Worker")
-TF_JOB: Final = _kubeflow("kubeflow.org/tfjob", "tfReplicaSpecs", "Chief", "Master", "PS", "Worker", "Evaluator")
-XGBOOST_JOB: Final = _kubeflow("kubeflow.org/xgboostjob", "xgbReplicaSpecs", "Master", "Worker")
-PADDLE_JOB: Final = _kubeflow("kubeflow.org/paddlejob", "paddleReplicaSpecs", "Master", "Worker")
-JAX_JOB: Final = _kubeflow("kubeflow.org/jaxjob", "jaxReplicaSpecs", "Worker")
+PYTORCH_JOB: Final = _describe_kubeflow_kind("kubeflow.org/pytorchjob", "pytorchReplicaSpecs", "Master", "Worker")
+TF_JOB: Final = _describe_kubeflow_kind(
+    "kubeflow.org/tfjob", "tfReplicaSpecs", "Chief", "Master", "PS", "Worker", "Evaluator"
+)
+XGBOOST_JOB: Final = _describe_kubeflow_kind("kubeflow.org/xgboostjob", "xgbReplicaSpecs", "Master", "Worker")
+PADDLE_JOB: Final = _describe_kubeflow_kind("kubeflow.org/paddlejob", "paddleReplicaSpecs", "Master", "Worker")
+JAX_JOB: Final = _describe_kubeflow_kind("kubeflow.org/jaxjob", "jaxReplicaSpecs", "Worker")
 
 RAY_CLUSTER: Final = Shape(
     kind=kind_of("ray.io/raycluster", "rayclusters"),
     name="ray.io/raycluster",
     controller="ray.io/kuberay-operator",
     places=ray_groups("spec"),
-    end=statusreaders.never,
+    end=statusreaders.find_no_end,
     is_active=statusreaders.ray_cluster_is_active,
     is_ready=statusreaders.ray_cluster_is_ready,
     rules=rules.ray_cluster,
@@ -60,7 +64,7 @@ RAY_SERVICE: Final = Shape(
     name="ray.io/rayservice",
     controller="ray.io/kuberay-operator",
     places=ray_groups("spec", "rayClusterConfig"),
-    end=statusreaders.never,
+    end=statusreaders.find_no_end,
     is_active=statusreaders.by_condition("Ready"),
     is_ready=statusreaders.by_condition("Ready"),
     suspend=("spec", "rayClusterConfig", "suspend"),

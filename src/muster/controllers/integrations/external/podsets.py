@@ -107,10 +107,10 @@ def ray_job(job: ExternalJob) -> Iterator[Place]:
         yield _with_submitter(place) if first and mode == "SidecarMode" else place
         first = False
     if mode == "K8sJobMode":
-        yield _submitter(job)
+        yield _find_submitter(job)
 
 
-def _submitter(job: ExternalJob) -> Place:
+def _find_submitter(job: ExternalJob) -> Place:
     path: Path = ("spec", "submitterPodTemplate")
     if value_at(job.spec, path[1:]) is not None:
         return Place(SUBMITTER, 1, path, template_at({"spec": job.spec}, path))

@@ -1,7 +1,7 @@
 """Check jobs of other projects' kinds that queue, with the messages of Kueue's webhooks. Pure."""
 
 from muster.api.kueue import MOST_POD_SETS
-from muster.api.managed.topology import problems
+from muster.api.managed.topology import validate_annotations
 from muster.api.validation.fields import Errors, forbidden, invalid, required, too_many
 from muster.controllers.integrations.external.documents import (
     ExternalJob,
@@ -15,7 +15,7 @@ from muster.controllers.integrations.external.documents import (
 from muster.controllers.integrations.external.podsets import HEAD, Place
 
 
-def none(job: ExternalJob) -> Errors:  # noqa: ARG001  (rules like others)
+def find_no_errors(job: ExternalJob) -> Errors:  # noqa: ARG001  (rules like others)
     """Return no errors, for kinds without special rules."""
     return iter(())
 
@@ -23,17 +23,17 @@ def none(job: ExternalJob) -> Errors:  # noqa: ARG001  (rules like others)
 def of_place(place: Place) -> Errors:
     """Return the errors in the topology request of a pod template."""
     path = f"{text_of_path(place.path)}.metadata.annotations"
-    return problems(path, place.template.metadata.annotations, place.count)
+    return validate_annotations(path, place.template.metadata.annotations, place.count)
 
 
 def ray_cluster(job: ExternalJob) -> Errors:
     """Return the errors in the cluster of a RayCluster."""
-    return _cluster(job, ("spec",))
+    return _validate_cluster(job, ("spec",))
 
 
 def ray_service(job: ExternalJob) -> Errors:
     """Return the errors in the cluster of a RayService."""
-    return _cluster(job, ("spec", "rayClusterConfig"))
+    return _validate_cluster(job, ("spec", "rayClusterConfig"))
 
 
 def ray_job(job: ExternalJob) -> Errors:
@@ -53,10 +53,10 @@ def ray_job(job: ExternalJob) -> Errors:
     if job.spec.get("shutdownAfterJobFinishes") is not True:
         detail = "a kueue managed job should delete the cluster after finishing"
         yield invalid("spec.shutdownAfterJobFinishes", False, detail)
-    yield from _cluster(job, ("spec", "rayClusterSpec"))
+    yield from _validate_cluster(job, ("spec", "rayClusterSpec"))
 
 
-def _cluster(job: ExternalJob, at: Path) -> Errors:
+def _validate_cluster(job: ExternalJob, at: Path) -> Errors:
     document = {"spec": job.spec}
     if value_at(document, (*at, "enableInTreeAutoscaling")) is True:
         detail = "a kueue managed job should not use autoscaling"

@@ -37,5 +37,5 @@ class Shape(Struct, frozen=True):
     managed_by: Path = ("spec", "managedBy")
     started_at: Path = ("status", "startTime")
     priority_class: Path = ()
-    rules: Callable[[ExternalJob], Errors] = rules.none
+    rules: Callable[[ExternalJob], Errors] = rules.find_no_errors
     runs_by_itself: IsSo = lambda job: True  # noqa: ARG005  (a reader like others)

@@ -31,7 +31,7 @@ def end_by_condition(succeeded: str, failed: str) -> EndOf:
     return end
 
 
-def never(job: ExternalJob) -> None:
+def find_no_end(job: ExternalJob) -> None:
     """Return None, for kinds that serve until they are deleted and so never end."""
 
 

@@ -142,9 +142,9 @@ def _replicated_job(info: PodSetInfo) -> Json:
         "tolerations": msgspec.to_builtins(info.tolerations),
         "schedulingGates": [{"name": name} for name in info.gates],
     }
-    template = {"metadata": _some(metadata), "spec": _some(spec)}
+    template = {"metadata": _drop_empty(metadata), "spec": _drop_empty(spec)}
     return {"name": info.name, "template": {"spec": {"template": template}}}
 
 
-def _some(part: Json) -> Json:
+def _drop_empty(part: Json) -> Json:
     return {field: value for field, value in part.items() if value}

@@ -8,7 +8,7 @@ from muster.api.kueue.names import (
     TOPOLOGY_ANNOTATIONS,
 )
 from muster.api.managed.jobs import not_a_number, parse_integer, prebuilt_name
-from muster.api.managed.topology import problems
+from muster.api.managed.topology import validate_annotations
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid
 from muster.api.validation.kueue.rules import annotation_path
@@ -38,18 +38,18 @@ def counts_follow(job: Job) -> bool:
     return ours and one_each and not annotations and meta.annotations.get(GANG_ANNOTATION) != "false"
 
 
-def rules(job: Job, old: Job | None) -> Errors:
+def validate_job(job: Job, old: Job | None) -> Errors:
     """Return the rules that a Job breaks, new or updated. old: the Job before the update; None for a new Job."""
     before = old.metadata.annotations.get(JOB_MIN_PARALLELISM) if old is not None else None
     if old is None or job.metadata.annotations.get(JOB_MIN_PARALLELISM) != before:
-        yield from _partial(job)
-    yield from _together(job)
-    yield from problems(
+        yield from _validate_partial_admission(job)
+    yield from _validate_group_start(job)
+    yield from validate_annotations(
         "spec.template.metadata.annotations", job.spec.template.metadata.annotations, pods_at_once(job.spec)
     )
 
 
-def changes(new: Job, old: Job) -> Errors:
+def validate_changes(new: Job, old: Job) -> Errors:
     """Return the changes of a running Job that are forbidden."""
     suspended, was_suspended = bool(new.spec.suspend), bool(old.spec.suspend)
     is_partial = JOB_MIN_PARALLELISM in old.metadata.annotations
@@ -66,7 +66,7 @@ def is_together(job: Job) -> bool:
     return _BOOLEANS.get(job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM, ""), False)
 
 
-def _partial(job: Job) -> Errors:
+def _validate_partial_admission(job: Job) -> Errors:
     text = job.metadata.annotations.get(JOB_MIN_PARALLELISM)
     if text is None:
         return
@@ -79,7 +79,7 @@ def _partial(job: Job) -> Errors:
         yield invalid(path, text, "partial admission and elastic job cannot be used together")
 
 
-def _together(job: Job) -> Errors:
+def _validate_group_start(job: Job) -> Errors:
     text = job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM)
     if text is None:
         return

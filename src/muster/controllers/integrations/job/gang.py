@@ -7,11 +7,11 @@ from muster.api.core import Pod
 from muster.api.values.indexes import Indexes
 from muster.controllers.gangs import OwnedGangs, read_recorded_size
 from muster.gang.demands import Size
-from muster.gang.order.ends import End, end_of
+from muster.gang.order.ends import EndTime, end_of
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.quota import is_gated
 from muster.jobs.job.sizing import wanted_active
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 
 
 class JobGangs(OwnedGangs[Job]):
@@ -21,7 +21,7 @@ class JobGangs(OwnedGangs[Job]):
 
     def wanted(self, carrier: Job) -> int:
         """Return how many pods of the Job should run now: those that are not done, at most its parallelism."""
-        return wanted_active(Terms.of(carrier), active=0, succeeded=_count_done(carrier))
+        return wanted_active(JobTerms.of(carrier), active=0, succeeded=_count_done(carrier))
 
     def size(self, carrier: Job, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:
         """Return the gang's size by the Job's parallelism.
@@ -53,7 +53,7 @@ class JobGangs(OwnedGangs[Job]):
         """Return how many pods of the Job run at once. Members beyond this number count as growth if they come back."""
         return pods_at_once(carrier.spec)
 
-    def end(self, carrier: Job, started: float) -> End | None:
+    def end(self, carrier: Job, started: float) -> EndTime | None:
         """Return when a Job that starts at `started` ends: by its expected duration or its limits, else None."""
         return end_of(carrier.metadata, carrier.spec.active_deadline_seconds, started)
 

@@ -17,7 +17,7 @@ from muster.controllers.integrations.owners import Owners
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.controllers.waits import GateWaits
 from muster.jobs.job.quota import GATE, is_gated, may_go
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import JobTerms
 from muster.queueing.elastic.growth import count_granted_pods
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -60,8 +60,8 @@ class QuotaGates(Reconciler):
         mine = [one for one in workloads if (owner := controller_of(one.metadata)) and owner.uid == meta.uid]
         admitted = [(one, sum(have.values())) for one in mine if (have := count_granted_pods(one))]
         pods = sum(count for _, count in admitted)
-        waiting = sorted(self._pods.by(BY_CONTROLLER, own_key(meta)), key=_age)
-        for pod in may_go(waiting, Terms.of(job), pods):
+        waiting = sorted(self._pods.by(BY_CONTROLLER, own_key(meta)), key=_make_age_key)
+        for pod in may_go(waiting, JobTerms.of(job), pods):
             if POD_SET_LABEL in pod.metadata.labels:
                 await self._open(pod, admitted[-1][0])
         return None
@@ -73,7 +73,7 @@ class QuotaGates(Reconciler):
             self._gates.removed(GATE, pod, workload)
 
 
-def _age(pod: Pod) -> tuple[object, ...]:
+def _make_age_key(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.creation_timestamp, pod.metadata.name
 
 

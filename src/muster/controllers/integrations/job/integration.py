@@ -138,11 +138,11 @@ class JobIntegration(Integration[Job]):
 
     def rules(self, job: Job, old: Job | None) -> Errors:
         """Return the broken rules of partial admission."""
-        return admission.rules(job, old)
+        return admission.validate_job(job, old)
 
     def changes(self, new: Job, old: Job) -> Errors:
         """Return the changes that partial admission forbids while the Job runs."""
-        return admission.changes(new, old)
+        return admission.validate_changes(new, old)
 
 
 def _may_have_begun(job: Job) -> bool:

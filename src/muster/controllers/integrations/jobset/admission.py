@@ -7,10 +7,10 @@ from muster.api.jobset.names import CONTROLLER_NAME
 from muster.api.kueue import MOST_POD_SETS, PodSet
 from muster.api.kueue.names import ELASTIC_JOB, QUEUE_NAME_LABEL, TOPOLOGY_ANNOTATIONS
 from muster.api.managed.jobs import prebuilt_name, validate_gang
-from muster.api.managed.topology import problems, validate_grouping
+from muster.api.managed.topology import validate_annotations, validate_grouping
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.validation import names
-from muster.api.validation.fields import Errors, each, forbidden, too_many
+from muster.api.validation.fields import Errors, forbidden, make_errors, too_many
 from muster.api.validation.kueue.rules import annotation_path
 from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.terms import managed_by
@@ -32,22 +32,22 @@ def counts_follow(jobset: JobSet) -> bool:
     return ours and anywhere and ELASTIC_JOB not in jobset.metadata.annotations
 
 
-def rules(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Errors:
+def validate_jobset(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Errors:
     """Return the rules that a JobSet breaks, new or updated. old: the JobSet before the update; None for a new one."""
-    if _queues(jobset) and (old is None or not _queues(old)):
+    if _is_queued(jobset) and (old is None or not _is_queued(old)):
         yield from _one_workload(jobset)
     paths = [f"{_ROLES}[{number}].template.spec.template.metadata.annotations" for number in range(len(podsets))]
     for path, podset in zip(paths, podsets, strict=True):
-        yield from problems(path, podset.template.metadata.annotations, podset.count)
+        yield from validate_annotations(path, podset.template.metadata.annotations, podset.count)
     yield from validate_grouping(list(zip(paths, podsets, strict=True)))
     before = {role.name: role.template.metadata for role in old.spec.replicated_jobs} if old is not None else {}
     for number, role in enumerate(jobset.spec.replicated_jobs):
         yield from validate_gang(role.template.metadata, before.get(role.name), f"{_ROLES}[{number}].template.")
 
 
-def changes(new: JobSet, old: JobSet) -> Errors:
+def validate_changes(new: JobSet, old: JobSet) -> Errors:
     """Return the forbidden changes of a running JobSet, which holds quota for its admitted size."""
-    if new.spec.suspend or old.spec.suspend or not _queues(old) or is_elastic(old.metadata.annotations):
+    if new.spec.suspend or old.spec.suspend or not _is_queued(old) or is_elastic(old.metadata.annotations):
         return
     before = {role.name: pods_of_role(role) for role in old.spec.replicated_jobs}
     for number, role in enumerate(new.spec.replicated_jobs):
@@ -55,7 +55,7 @@ def changes(new: JobSet, old: JobSet) -> Errors:
             yield forbidden(f"{_ROLES}[{number}]", _FIXED)
 
 
-def _queues(jobset: JobSet) -> bool:
+def _is_queued(jobset: JobSet) -> bool:
     return bool(jobset.metadata.labels.get(QUEUE_NAME_LABEL))
 
 
@@ -68,6 +68,6 @@ def _one_workload(jobset: JobSet) -> Errors:
     if len(roles) > MOST_POD_SETS:
         yield too_many(_ROLES, len(roles), MOST_POD_SETS)
     for number, role in enumerate(roles):
-        yield from each(f"{_ROLES}[{number}].name", role.name, names.dns_label(role.name))
+        yield from make_errors(f"{_ROLES}[{number}].name", role.name, names.dns_label(role.name))
     if ELASTIC_ANNOTATION in jobset.metadata.annotations:
         yield forbidden(annotation_path(ELASTIC_ANNOTATION), _SIZES)

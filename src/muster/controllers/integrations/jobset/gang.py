@@ -13,7 +13,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import controller_of
 from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.api.pods import is_deleting
-from muster.controllers.gangs import Due, GangSource, Members, Turn, by_age, one_by_one, owner_uid, wave_of
+from muster.controllers.gangs import DueTurns, GangSource, Members, Turn, by_age, one_by_one, owner_uid, wave_of
 from muster.controllers.integrations.job.gang import failed_indexes
 from muster.gang.demands import Demand
 from muster.jobs.jobset.gang import WHOLE, find_stages
@@ -70,10 +70,10 @@ class JobSetGangs(GangSource[JobSet]):
         newest = _newest_attempt(carrier, pods)
         return [pod for pod in pods if _attempt(pod) >= newest]
 
-    def due(self, carrier: JobSet | None, members: Members) -> Due:
+    def due(self, carrier: JobSet | None, members: Members) -> DueTurns:
         """Return the unbound pods of each stage whose Jobs have all their pods, to be placed together."""
         if carrier is None:
-            return Due()
+            return DueTurns()
         jobs = _collect_jobs(members, _newest_attempt(carrier, members.unbound))
         turns: list[Turn] = []
         seen: set[str] = set()
@@ -82,8 +82,8 @@ class JobSetGangs(GangSource[JobSet]):
                 seen.update(one.name for one in stage)
                 turns += _list_turns(carrier, stage, jobs)
         turns.sort(key=lambda turn: not turn.repairs)  # before a next wave of an earlier stage
-        strangers = [pod for pod in members.unbound if _role(pod) not in seen]
-        return Due((*turns, *one_by_one(strangers).turns))
+        strangers = [pod for pod in members.unbound if _get_role(pod) not in seen]
+        return DueTurns((*turns, *one_by_one(strangers).turns))
 
 
 def _list_turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[str, _Job]]) -> Iterator[Turn]:
@@ -133,7 +133,7 @@ def _collect_jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
     def of(pods: Iterable[Pod]) -> Iterable[tuple[Pod, _Job]]:
         for pod in pods:
             if _attempt(pod) >= attempt and not is_deleting(pod):
-                roles = jobs_by_role.setdefault(_role(pod), {})
+                roles = jobs_by_role.setdefault(_get_role(pod), {})
                 yield pod, roles.setdefault(pod.metadata.labels.get(names.JOB_INDEX, ""), _Job())
 
     for pod, job in of(members.unbound):
@@ -147,7 +147,7 @@ def _collect_jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
     return jobs_by_role
 
 
-def _role(pod: Pod) -> str:
+def _get_role(pod: Pod) -> str:
     return pod.metadata.labels.get(names.REPLICATED_JOB_NAME, "")
 
 

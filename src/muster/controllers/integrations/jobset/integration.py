@@ -18,7 +18,7 @@ from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.jobset import admission, progress
 from muster.controllers.integrations.jobset.gang import JobSetGangs
 from muster.controllers.integrations.stopping import make_restart_operations, make_stop_patch
-from muster.controllers.integrations.templates import is_as, make_injecting_patch, make_restoring_patch, operations
+from muster.controllers.integrations.templates import is_as, make_injecting_patch, make_operations, make_restoring_patch
 from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.status import says_it_runs
 from muster.jobs.jobset.terms import finish, is_suspended, managed_by
@@ -42,7 +42,7 @@ class JobSetIntegration(Integration[JobSet]):
 
     def podsets(self, job: JobSet) -> tuple[PodSet, ...]:
         """Return a podset for each replicated job of the JobSet, in order and with its name."""
-        return tuple(map(_podset, job.spec.replicated_jobs))
+        return tuple(map(_make_podset, job.spec.replicated_jobs))
 
     def is_suspended(self, job: JobSet) -> bool:
         """Return the value of `spec.suspend`."""
@@ -50,7 +50,7 @@ class JobSetIntegration(Integration[JobSet]):
 
     def lacks_injection(self, job: JobSet) -> bool:
         """Return whether a pod template lacks the label that admission adds."""
-        marked = (POD_SET_LABEL in template.metadata.labels for template in _templates(job))
+        marked = (POD_SET_LABEL in template.metadata.labels for template in _list_templates(job))
         return not is_suspended(job) and not all(marked)
 
     def is_active(self, job: JobSet) -> bool:
@@ -80,11 +80,11 @@ class JobSetIntegration(Integration[JobSet]):
 
     def priority_class(self, job: JobSet) -> str:
         """Return the PriorityClass of the first role whose pods name one."""
-        return next(filter(None, (template.spec.priority_class_name for template in _templates(job))), "")
+        return next(filter(None, (template.spec.priority_class_name for template in _list_templates(job))), "")
 
     def start(self, job: JobSet, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
         """Return the one write that injects the values of admission and resumes the JobSet."""
-        pairs = zip(_templates(job), infos, strict=True)
+        pairs = zip(_list_templates(job), infos, strict=True)
         step = _step([make_injecting_patch(template, info) for template, info in pairs], job, suspend=False)
         return [Step(operations=(*step.operations, *make_restart_operations(job.metadata)))]
 
@@ -94,7 +94,7 @@ class JobSetIntegration(Integration[JobSet]):
 
     def restore(self, job: JobSet, original: Sequence[PodSet]) -> Sequence[Step]:
         """Return the write that restores the pod templates. JobSet's controller updates the Jobs at the next resume."""
-        pairs = zip(_templates(job), original, strict=True)
+        pairs = zip(_list_templates(job), original, strict=True)
         return [_step([make_restoring_patch(template, podset.template) for template, podset in pairs], job)]
 
     def defaults(self, job: JobSet) -> dict[str, Any]:
@@ -111,37 +111,39 @@ class JobSetIntegration(Integration[JobSet]):
         if not len(new.spec.replicated_jobs) == len(old.spec.replicated_jobs) == len(original):
             return ()
         edits: list[dict[str, Any]] = []
-        for number, (now, before, podset) in enumerate(zip(_templates(new), _templates(old), original, strict=True)):
+        for number, (now, before, podset) in enumerate(
+            zip(_list_templates(new), _list_templates(old), original, strict=True)
+        ):
             if is_as(now, podset.template):
-                edits += operations(_path(number), now, make_restoring_patch(now, before))
+                edits += make_operations(_make_path(number), now, make_restoring_patch(now, before))
         return edits
 
     def rules(self, job: JobSet, old: JobSet | None) -> Errors:
         """Return the broken rules about podsets and about their topology requests."""
-        return admission.rules(job, old, self.podsets(job))
+        return admission.validate_jobset(job, old, self.podsets(job))
 
     def changes(self, new: JobSet, old: JobSet) -> Errors:
         """Return the forbidden changes of the JobSet's size."""
-        return admission.changes(new, old)
+        return admission.validate_changes(new, old)
 
 
-def _podset(role: ReplicatedJob) -> PodSet:
+def _make_podset(role: ReplicatedJob) -> PodSet:
     template = role.template.spec.template
     request = topology_request(template.metadata.annotations, COMPLETION_INDEX, (names.JOB_INDEX, role.replicas))
     return PodSet(name=role.name, template=template, count=pods_of_role(role), topology_request=request)
 
 
-def _templates(jobset: JobSet) -> Iterator[PodTemplateSpec]:
+def _list_templates(jobset: JobSet) -> Iterator[PodTemplateSpec]:
     return (role.template.spec.template for role in jobset.spec.replicated_jobs)
 
 
 def _step(patches: Sequence[dict[str, Any]], jobset: JobSet, *, suspend: bool | None = None) -> Step:
     """Return the one write that changes the templates, and whether the JobSet is suspended."""
     edits = [{"op": "add", "path": "/spec/suspend", "value": suspend}] if suspend is not None else []
-    for number, (template, patch) in enumerate(zip(_templates(jobset), patches, strict=True)):
-        edits += operations(_path(number), template, patch)
+    for number, (template, patch) in enumerate(zip(_list_templates(jobset), patches, strict=True)):
+        edits += make_operations(_make_path(number), template, patch)
     return Step(operations=tuple(edits))
 
 
-def _path(number: int) -> str:
+def _make_path(number: int) -> str:
     return f"/spec/replicatedJobs/{number}/template/spec/template"

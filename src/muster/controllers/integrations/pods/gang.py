@@ -5,7 +5,7 @@ from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
 from muster.api.managed.podgroup import group_name
 from muster.api.managed.pods import group_size
 from muster.api.ours.elastic import GANG_ANNOTATION
-from muster.controllers.gangs import Due, GangSource, Members, due_of
+from muster.controllers.gangs import DueTurns, GangSource, Members, due_of
 from muster.gang.demands import Size
 
 
@@ -18,7 +18,7 @@ class PodGroupGangs(GangSource[None]):
         """Return the key of the pod's gang: `namespace/group/pods`; "" if the pod is in no such group."""
         return f"{pod.metadata.namespace}/{group_name(pod.metadata)}/pods" if _find_size(pod) else ""
 
-    def due(self, carrier: None, members: Members) -> Due:  # noqa: ARG002  (there is none)
+    def due(self, carrier: None, members: Members) -> DueTurns:  # noqa: ARG002  (there is none)
         """Return all pods that have not succeeded.
 
         At first they are placed together, later as replacements of lost ones.

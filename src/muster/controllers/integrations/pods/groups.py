@@ -102,11 +102,13 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
 
     workload: the group's Workload, if it exists.
     """
-    members = tuple(sorted(pods, key=_age))
+    members = tuple(sorted(pods, key=_make_age_key))
     holds = workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED)
     over = workload is not None and is_true(workload.status.conditions, FINISHED)
     if not name:
-        podsets = workload.spec.pod_sets if workload is not None and holds else (_podset(MAIN_POD_SET, members[0], 1),)
+        podsets = (
+            workload.spec.pod_sets if workload is not None and holds else (_make_podset(MAIN_POD_SET, members[0], 1),)
+        )
         membership = GroupMembership(
             PodGroup(name, members, members, podsets, now), released=tuple(filter(is_deleting, members))
         )
@@ -124,11 +126,11 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
 def _find_complaint(name: str, members: Sequence[Pod]) -> str:
     """Return why the pods cannot be one group."""
     first, *others = counting = [pod for pod in members if pod.status.phase != "Failed"] or list(members)
-    meta, queue, size = first.metadata, _queue(first), group_size(first.metadata)
+    meta, queue, size = first.metadata, _get_queue(first), group_size(first.metadata)
     for other in others:
         pair = f"pods '{meta.name}' and '{other.metadata.name}' has different"
-        if _queue(other) != queue:
-            return f"{pair} queue names: {queue}!={_queue(other)}"
+        if _get_queue(other) != queue:
+            return f"{pair} queue names: {queue}!={_get_queue(other)}"
         if group_size(other.metadata) != size:
             return f"{pair} '{POD_GROUP_TOTAL_COUNT}' values: {size}!={group_size(other.metadata)}"
     if sum(map(_may_run, counting)) < (1 if _is_admitted_early(first) else size):
@@ -140,11 +142,11 @@ def _gather(name: str, members: tuple[Pod, ...], workload: Workload | None, now:
     """Return the membership of a group without quota: the first pods have a place, up to the desired number."""
     complaint, able = _find_complaint(name, members), sorted(filter(_may_run, members), key=_rank_for_place)
     size = group_size(members[0].metadata) if not complaint else len(able)
-    kept = sorted(able[:size], key=_age)
-    podsets = _podsets(kept)
+    kept = sorted(able[:size], key=_make_age_key)
+    podsets = _make_podsets(kept)
     if kept and _is_admitted_early(kept[0]):
-        podsets = (_podset(role_of(kept[0]), kept[0], group_size(kept[0].metadata)),)
-    if workload is not None and _places(podsets) == _places(workload.spec.pod_sets):
+        podsets = (_make_podset(role_of(kept[0]), kept[0], group_size(kept[0].metadata)),)
+    if workload is not None and _rank_podsets(podsets) == _rank_podsets(workload.spec.pod_sets):
         podsets = workload.spec.pod_sets
     if len(podsets) > MAX_ROLES:
         complaint = f"pod group can't include more than {MAX_ROLES} roles"
@@ -175,7 +177,7 @@ def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datet
     able = sorted(filter(_may_run, strangers), key=_rank_for_place)
     excess += able[max(0, sum(podset.count for podset in workload.spec.pod_sets) - len(kept)) :]
     released += [pod for pod in strangers if not _may_run(pod)]
-    group = PodGroup(name, members, tuple(sorted(kept, key=_age)), workload.spec.pod_sets, now)
+    group = PodGroup(name, members, tuple(sorted(kept, key=_make_age_key)), workload.spec.pod_sets, now)
     return GroupMembership(group, tuple(excess), tuple(released), absent)
 
 
@@ -249,7 +251,7 @@ class PodGroups:
 def occupied_until(group: PodGroup) -> datetime | None:
     """Return when to check again whether overdue pods still occupy their nodes."""
     ending = (pod for pod in group.members if is_deleting(pod) and _occupies(pod, group.now))
-    return min(map(_overdue, ending), default=None)
+    return min(map(_find_overdue_time, ending), default=None)
 
 
 def runs_elsewhere(pod: Pod) -> bool:
@@ -281,7 +283,7 @@ def with_replacements(status: WorkloadStatus, absent: int, now: datetime) -> Wor
 # Pods.
 
 
-def _queue(pod: Pod) -> str:
+def _get_queue(pod: Pod) -> str:
     return pod.metadata.labels.get(QUEUE_NAME_LABEL, "")
 
 
@@ -312,33 +314,33 @@ def _occupies(pod: Pod, now: datetime) -> bool:
     """Return whether the pod is on a node and has not ended. A long overdue pod counts as lost with its node."""
     if not pod.spec.node_name or is_finished(pod):
         return False
-    return not is_deleting(pod) or now <= _overdue(pod)
+    return not is_deleting(pod) or now <= _find_overdue_time(pod)
 
 
-def _overdue(pod: Pod) -> datetime:
+def _find_overdue_time(pod: Pod) -> datetime:
     """Return when the pod is long overdue: after twice its grace period (upstream)."""
     meta = pod.metadata
     assert meta.deletion_timestamp is not None, "only asked of pods that end"
     return meta.deletion_timestamp + timedelta(seconds=meta.deletion_grace_period_seconds or 0)
 
 
-def _podsets(pods: Sequence[Pod]) -> tuple[PodSet, ...]:
+def _make_podsets(pods: Sequence[Pod]) -> tuple[PodSet, ...]:
     roles: dict[str, list[Pod]] = {}
     for pod in pods:
         roles.setdefault(role_of(pod), []).append(pod)
-    return tuple(_podset(role, alike[0], len(alike)) for role, alike in sorted(roles.items()))
+    return tuple(_make_podset(role, alike[0], len(alike)) for role, alike in sorted(roles.items()))
 
 
-def _podset(name: str, pod: Pod, count: int) -> PodSet:
+def _make_podset(name: str, pod: Pod, count: int) -> PodSet:
     request = topology_request(pod.metadata.annotations, POD_GROUP_POD_INDEX_LABEL)
     return PodSet(name=name, template=PodTemplateSpec(spec=pod.spec), count=count, topology_request=request)
 
 
-def _places(podsets: Iterable[PodSet]) -> dict[str, int]:
+def _rank_podsets(podsets: Iterable[PodSet]) -> dict[str, int]:
     return {podset.name: podset.count for podset in podsets}
 
 
-def _age(pod: Pod) -> tuple[object, ...]:
+def _make_age_key(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.creation_timestamp, pod.metadata.name
 
 
@@ -347,7 +349,7 @@ def _rank_for_place(pod: Pod) -> tuple[object, ...]:
 
     Pods that still have the finalizer come first, then started pods, then older ones.
     """
-    return MANAGED_FINALIZER not in pod.metadata.finalizers, is_held(pod), *_age(pod)
+    return MANAGED_FINALIZER not in pod.metadata.finalizers, is_held(pod), *_make_age_key(pod)
 
 
 def _rank_lost(pod: Pod, now: datetime) -> tuple[object, ...]:
@@ -359,4 +361,4 @@ def _rank_lost(pod: Pod, now: datetime) -> tuple[object, ...]:
     condition = find_condition(pod, "ContainersReady")
     if condition is not None and condition.status == "False" and condition.last_transition_time is not None:
         moments.append(condition.last_transition_time)
-    return MANAGED_FINALIZER in pod.metadata.finalizers, min(moments, default=now), *_age(pod)
+    return MANAGED_FINALIZER in pod.metadata.finalizers, min(moments, default=now), *_make_age_key(pod)

@@ -93,7 +93,7 @@ class PodReconciler(Reconciler):
         )
         self._pod_writer = PodWriter(manager.client, manager.clock, recorder, GateWaits(manager, labels))
         self._flavors = manager.informer(RESOURCE_FLAVOR)
-        self._pods = manager.informer(POD, indexes={_BY_TIE: _ties})
+        self._pods = manager.informer(POD, indexes={_BY_TIE: _index_by_ties})
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _keys_of_workload})
         self._controller.watch(self._pods, _keys_of_pod)
         self._controller.watch(self._workloads, self._concerned)
@@ -109,7 +109,7 @@ class PodReconciler(Reconciler):
         return self._tied(f"class/{priority_class.metadata.name}")
 
     def _tied(self, tie: str) -> list[str]:
-        return [_key(pod) for pod in self._pods.by(_BY_TIE, tie)]
+        return [_make_key(pod) for pod in self._pods.by(_BY_TIE, tie)]
 
     # One reconcile of a pod or a group.
 
@@ -357,21 +357,21 @@ def _workload_name(group: str, pod: Pod) -> str:
     return prebuilt_name(meta) or group or workload_name(POD.kind, POD.group, meta.name, meta.uid)
 
 
-def _key(pod: Pod) -> str:
+def _make_key(pod: Pod) -> str:
     meta = pod.metadata
     group = group_name(meta)
     return f"group/{meta.namespace}/{group}" if group else f"pod/{meta.namespace}/{meta.name}"
 
 
 def _keys_of_pod(pod: Pod) -> Iterable[str]:
-    return [_key(pod)] if is_managed(pod.metadata) else []
+    return [_make_key(pod)] if is_managed(pod.metadata) else []
 
 
-def _ties(pod: Pod) -> Iterable[str]:
+def _index_by_ties(pod: Pod) -> Iterable[str]:
     meta = pod.metadata
     if not is_managed(meta):
         return set()
-    names = {_key(pod), f"workload/{meta.namespace}/{_workload_name(group_name(meta), pod)}"}
+    names = {_make_key(pod), f"workload/{meta.namespace}/{_workload_name(group_name(meta), pod)}"}
     classes = (meta.labels.get(PRIORITY_CLASS_LABEL, ""), pod.spec.priority_class_name)
     return names | {f"class/{name}" for name in classes if name}
 

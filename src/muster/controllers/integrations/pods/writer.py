@@ -57,7 +57,7 @@ class PodWriter:
                     self._gates.removed(ADMISSION_GATE, pod, workload)
                     self._record_event(pod, "Started", why)
 
-        await _each(start_one, pods)
+        await _call_for_each(start_one, pods)
 
     async def stop_pods(self, pods: Sequence[Pod], why: str, evicted: str = "") -> None:
         """Delete pods, after writing a condition with the reason to their status.
@@ -82,7 +82,7 @@ class PodWriter:
                 await self._delete(pod)
                 self._record_event(pod, "Stopped", why)
 
-        await _each(end_one, pods)
+        await _call_for_each(end_one, pods)
 
     async def delete_excess(self, pods: Sequence[Pod]) -> None:
         """Delete pods that have no place in their group, and remove their finalizers first."""
@@ -93,11 +93,11 @@ class PodWriter:
                 await self._delete(pod)
                 self._record_event(pod, "ExcessPodDeleted", "Excess pod deleted")
 
-        await _each(delete_one, pods)
+        await _call_for_each(delete_one, pods)
 
     async def remove_finalizers(self, pods: Sequence[Pod]) -> None:
         """Remove our finalizer from each pod, so that the server can remove deleted pods."""
-        await _each(self._remove_finalizer, pods)
+        await _call_for_each(self._remove_finalizer, pods)
 
     async def _remove_finalizer(self, pod: Pod) -> None:
         """Remove our finalizer."""
@@ -148,7 +148,7 @@ def make_opening_patch(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
     }
 
 
-async def _each(act: Callable[[Pod], Awaitable[None]], pods: Sequence[Pod]) -> None:
+async def _call_for_each(act: Callable[[Pod], Awaitable[None]], pods: Sequence[Pod]) -> None:
     """Call `act` for each pod, some of them concurrently. Raises the first error, after all calls have ended."""
     limit = asyncio.Semaphore(WRITES_AT_ONCE)
 

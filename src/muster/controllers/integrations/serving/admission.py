@@ -18,13 +18,13 @@ from muster.api.kueue.names import (
     PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
 )
-from muster.api.managed.jobs import Arrival, find_forbidden_changes, list_arrival_changes, new_rules
+from muster.api.managed.jobs import NewJobChanges, find_forbidden_changes, list_arrival_changes, new_rules
 from muster.api.managed.pods import role_hash
 from muster.api.managed.surroundings import Settings, Surroundings
-from muster.api.managed.topology import problems
+from muster.api.managed.topology import validate_annotations
 from muster.api.patch import merge
 from muster.api.status import NO_VALUE, FieldError
-from muster.api.validation.fields import Errors, forbidden, immutable, invalid
+from muster.api.validation.fields import Errors, forbidden, invalid, validate_immutable
 from muster.api.values.quantity import QuantityError
 from muster.controllers.integrations.external.documents import (
     ExternalJob,
@@ -58,22 +58,22 @@ def complete_templates(
     gets = _find_queue(serving, new, namespace, around, settings, is_new=old is None)
     if not gets.suspend:
         return document
-    for patch in _patches(serving, new, gets):
+    for patch in _list_patches(serving, new, gets):
         document = merge.apply(document, patch)
     return document
 
 
 def _find_queue(
     serving: Serving, new: ExternalJob, namespace: str, around: Surroundings, settings: Settings, *, is_new: bool
-) -> Arrival:
+) -> NewJobChanges:
     """Return the queue that the object gets. An update does not put a running object into the LocalQueue `default`."""
     queued = new.metadata.labels.get(QUEUE_NAME_LABEL) or settings.without_queue
     if serving.parent(new) not in ("", serving.name) or not (is_new or queued):
-        return Arrival()  # an object of another kind creates it, and queues its pods
+        return NewJobChanges()  # an object of another kind creates it, and queues its pods
     return list_arrival_changes(replace(new.metadata, namespace=namespace), around, settings, dispatchable=False)
 
 
-def _patches(serving: Serving, new: ExternalJob, gets: Arrival) -> Iterator[Json]:
+def _list_patches(serving: Serving, new: ExternalJob, gets: NewJobChanges) -> Iterator[Json]:
     labels = {QUEUE_NAME_LABEL: gets.queue, PRIORITY_CLASS_LABEL: gets.priority_class}
     labels_to_set = {label: name for label, name in labels.items() if name}
     if labels_to_set:
@@ -100,29 +100,31 @@ def _patches(serving: Serving, new: ExternalJob, gets: Arrival) -> Iterator[Json
 # Rules.
 
 
-def errors(
+def find_errors(
     serving: Serving, new: ExternalJob, old: ExternalJob | None, namespace: str, around: Surroundings
 ) -> list[FieldError]:
     """Return the errors in an object to be stored: a new one, or an update of `old`."""
-    all_errors = chain(new_rules(new.metadata, old.metadata if old is not None else None), _topology(serving, new))
+    all_errors = chain(
+        new_rules(new.metadata, old.metadata if old is not None else None), _validate_topology(serving, new)
+    )
     if old is None:
         return list(all_errors)
     idle = number_at(old.status, serving.busy) == 0
     now, before = (replace(one.metadata, namespace=namespace) for one in (new, old))
     common = find_forbidden_changes(now, before, around, suspended=idle, was_suspended=idle)
-    return list(chain(all_errors, common, _changes(serving, new, old)))
+    return list(chain(all_errors, common, _validate_changes(serving, new, old)))
 
 
-def _topology(serving: Serving, new: ExternalJob) -> Errors:
+def _validate_topology(serving: Serving, new: ExternalJob) -> Errors:
     if not new.metadata.labels.get(QUEUE_NAME_LABEL):
         return
     for path in serving.templates:
         annotations = mapping_at({"spec": new.spec}, *path, "metadata", "annotations")
         texts = {key: text for key, text in annotations.items() if isinstance(text, str)}
-        yield from problems(f"{text_of_path(path)}.metadata.annotations", texts)
+        yield from validate_annotations(f"{text_of_path(path)}.metadata.annotations", texts)
 
 
-def _changes(serving: Serving, new: ExternalJob, old: ExternalJob) -> Errors:
+def _validate_changes(serving: Serving, new: ExternalJob, old: ExternalJob) -> Errors:
     """Return the changes that are forbidden while pods queue, because quota is for the group's size and pods."""
     if old.metadata.labels.get(QUEUE_NAME_LABEL) and not new.metadata.labels.get(QUEUE_NAME_LABEL):
         yield invalid(_QUEUE, "", "field is immutable")
@@ -133,13 +135,13 @@ def _changes(serving: Serving, new: ExternalJob, old: ExternalJob) -> Errors:
         if _select_fixed_part(now, path) != _select_fixed_part(before, path):
             yield invalid(f"{text_of_path(path)}.spec", NO_VALUE, "field is immutable")
     if serving.group_size:
-        yield from immutable(
+        yield from validate_immutable(
             text_of_path(serving.group_size), *(_count(one, serving.group_size) for one in (now, before))
         )
     if serving.size:
         size, was = (_count(one, serving.size) for one in (now, before))
         if size and was:
-            yield from immutable(text_of_path(serving.size), size, was)
+            yield from validate_immutable(text_of_path(serving.size), size, was)
         elif size and not was and number_at(new.status, "replicas"):
             yield forbidden(text_of_path(serving.size), "scaling down is still in progress")
 

@@ -98,7 +98,7 @@ def _stateful_names(job: ExternalJob, has: HasWorkload) -> list[str]:
 def _stateful_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
     document = {"spec": job.spec}
     count = count_at(document, "spec", "replicas")
-    return (_podset(MAIN_POD_SET, count, document, ("spec", "template"), STATEFUL_INDEX),)
+    return (_make_podset(MAIN_POD_SET, count, document, ("spec", "template"), STATEFUL_INDEX),)
 
 
 def _leader_worker_names(job: ExternalJob, has: HasWorkload) -> list[str]:  # noqa: ARG001  (all have one name)
@@ -115,12 +115,12 @@ def _leader_worker_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
     size = count_at(document, *at, "size")
     worker = (*at, "workerTemplate")
     if not mapping_at(document, *at, "leaderTemplate"):
-        return (_podset(MAIN_POD_SET, size, document, worker, WORKER_INDEX),)
-    leader = _podset(LEADER, 1, document, (*at, "leaderTemplate"), None)
-    return (leader, _podset(WORKER, max(0, size - 1), document, worker, WORKER_INDEX))
+        return (_make_podset(MAIN_POD_SET, size, document, worker, WORKER_INDEX),)
+    leader = _make_podset(LEADER, 1, document, (*at, "leaderTemplate"), None)
+    return (leader, _make_podset(WORKER, max(0, size - 1), document, worker, WORKER_INDEX))
 
 
-def _podset(name: str, count: int, document: object, path: Path, ranked_by: str | None) -> PodSet:
+def _make_podset(name: str, count: int, document: object, path: Path, ranked_by: str | None) -> PodSet:
     template = template_at(document, path)
     request = topology_request(template.metadata.annotations, ranked_by)
     labels, annotations = (
@@ -171,10 +171,10 @@ def _waits_in_another_size(workload: Workload, size: int) -> bool:
 
     A Workload with quota keeps its size: pods beyond that size wait.
     """
-    return _size(workload.spec.pod_sets) != size and not is_true(workload.status.conditions, QUOTA_RESERVED)
+    return _sum_sizes(workload.spec.pod_sets) != size and not is_true(workload.status.conditions, QUOTA_RESERVED)
 
 
-def _size(podsets: Iterable[PodSet]) -> int:
+def _sum_sizes(podsets: Iterable[PodSet]) -> int:
     return sum(podset.count for podset in podsets)
 
 
@@ -257,7 +257,7 @@ class GroupsReconciler(Reconciler):
         there = (self._workloads.get(f"{meta.namespace}/{name}") for name in names)
         others = [one for one in there if one is not None and one not in mine]
         facts = self._facts(job)
-        plan = plan_groups(names, mine, [one for one in others if is_group(one)], _size(facts.podsets))
+        plan = plan_groups(names, mine, [one for one in others if is_group(one)], _sum_sizes(facts.podsets))
         for workload in plan.delete:
             await self._writer.retire(job, workload)
         for workload in plan.join:

@@ -44,28 +44,28 @@ class Serving(Struct, frozen=True):
         return text_at({"spec": job.spec}, *self.templates[-1], "metadata", "annotations", POD_SUSPENDING_PARENT)
 
 
-def _kind(name: str, plural: str) -> Kind[ExternalJob]:
+def _make_kind(name: str, plural: str) -> Kind[ExternalJob]:
     group, version, kind = FRAMEWORKS[name]
     return Kind(group, version, kind, plural, ExternalJob)
 
 
 DEPLOYMENT: Final = Serving(
     name="deployment",
-    kind=_kind("deployment", "deployments"),
+    kind=_make_kind("deployment", "deployments"),
     templates=(("spec", "template"),),
     busy="readyReplicas",
     marks_pods=True,
 )
 STATEFUL_SET: Final = Serving(
     name="statefulset",
-    kind=_kind("statefulset", "statefulsets"),
+    kind=_make_kind("statefulset", "statefulsets"),
     templates=(("spec", "template"),),
     busy="replicas",
     size=("spec", "replicas"),
 )
 LEADER_WORKER_SET: Final = Serving(
     name="leaderworkerset.x-k8s.io/leaderworkerset",
-    kind=_kind("leaderworkerset.x-k8s.io/leaderworkerset", "leaderworkersets"),
+    kind=_make_kind("leaderworkerset.x-k8s.io/leaderworkerset", "leaderworkersets"),
     templates=(("spec", "leaderWorkerTemplate", "leaderTemplate"), ("spec", "leaderWorkerTemplate", "workerTemplate")),
     busy="replicas",
     optional=True,

@@ -99,7 +99,7 @@ def _join_stateful_set(document: Json, pod: Pod, namespace: str, find: Find, set
     if owner is None or not STATEFUL_SET.kind.is_of(owner):
         return
     stateful_set = find(STATEFUL_SET.kind, namespace, owner.name)
-    if stateful_set is None or stateful_set.metadata.uid != owner.uid or not _queues(stateful_set, settings):
+    if stateful_set is None or stateful_set.metadata.uid != owner.uid or not _is_queued(stateful_set, settings):
         return
     uid = uid_of(stateful_set.metadata)
     group = group_of_stateful_set(owner.name, uid, lambda name: find(WORKLOAD, namespace, name) is not None)
@@ -108,10 +108,10 @@ def _join_stateful_set(document: Json, pod: Pod, namespace: str, find: Find, set
         POD_GROUP_SERVING: "true",
         POD_GROUP_POD_INDEX_LABEL_NAME: STATEFUL_INDEX,
     }
-    _say(document, stateful_set, group, _number(stateful_set, "spec", "replicas"), MAIN_POD_SET, annotations)
+    _say(document, stateful_set, group, _get_number(stateful_set, "spec", "replicas"), MAIN_POD_SET, annotations)
     if index := pod.metadata.labels.get(STATEFUL_INDEX):
         document["metadata"]["labels"][POD_GROUP_POD_INDEX_LABEL] = index
-    _prebuilt(document, group)
+    _mark_prebuilt(document, group)
 
 
 def _join_leader_worker_set(document: Json, pod: Pod, namespace: str, find: Find, settings: Settings) -> None:
@@ -121,22 +121,27 @@ def _join_leader_worker_set(document: Json, pod: Pod, namespace: str, find: Find
     # The set's own webhook labels a leader, before or after this one.
     ordinal = pod.metadata.name.rpartition("-")[2] if is_leader else ""
     index = pod.metadata.labels.get(GROUP_INDEX) or ordinal
-    if leader_worker_set is None or not index.isdigit() or not _queues(leader_worker_set, settings):
+    if leader_worker_set is None or not index.isdigit() or not _is_queued(leader_worker_set, settings):
         return
     group = group_of_leader_worker_set(name, uid_of(leader_worker_set.metadata), index)
     has_leaders = bool(mapping_at(leader_worker_set.spec, "leaderWorkerTemplate", "leaderTemplate"))
     role = (LEADER if is_leader else WORKER) if has_leaders else MAIN_POD_SET
     _say(
-        document, leader_worker_set, group, _number(leader_worker_set, "spec", "leaderWorkerTemplate", "size"), role, {}
+        document,
+        leader_worker_set,
+        group,
+        _get_number(leader_worker_set, "spec", "leaderWorkerTemplate", "size"),
+        role,
+        {},
     )
-    _prebuilt(document, group)
+    _mark_prebuilt(document, group)
 
 
-def _queues(job: ExternalJob, settings: Settings) -> bool:
+def _is_queued(job: ExternalJob, settings: Settings) -> bool:
     return bool(job.metadata.labels.get(QUEUE_NAME_LABEL)) or settings.without_queue
 
 
-def _number(job: ExternalJob, *path: str) -> int:
+def _get_number(job: ExternalJob, *path: str) -> int:
     number = value_at({"spec": job.spec}, path)
     return number if isinstance(number, int) else 1
 
@@ -152,7 +157,7 @@ def _say(document: Json, job: ExternalJob, group: str, size: int, role: str, mor
     metadata["labels" if len(group) <= _LONGEST_LABEL else "annotations"][POD_GROUP_NAME_LABEL] = group
 
 
-def _prebuilt(document: Json, group: str) -> None:
+def _mark_prebuilt(document: Json, group: str) -> None:
     """Mark the group's Workload as prebuilt (`groups`), because its pods come one by one, and are recreated."""
     place = "labels" if len(group) <= _LONGEST_LABEL else "annotations"
     document["metadata"][place][PREBUILT_WORKLOAD_NAME_LABEL] = group

@@ -11,7 +11,7 @@ from muster.controllers.queueing.writing import look_soon, set_status
 from muster.queueing.model import StopPolicy
 from muster.queueing.pending.activity import local_activity
 from muster.queueing.quota.status import local_status, with_activity
-from muster.queueing.quota.tallies import Tally
+from muster.queueing.quota.tallies import WorkloadSums
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -67,7 +67,7 @@ class LocalQueueController(Reconciler):
         activity = local_activity(cast("StopPolicy", local.spec.stop_policy), cache.activity(name))
         status = local_status(
             old,
-            node.tallies.of(key) if node is not None else Tally(),
+            node.tallies.of(key) if node is not None else WorkloadSums(),
             node.policy if node is not None else None,
             cache.queues.waiting_local(key, name),
         )

@@ -6,7 +6,7 @@ from typing import Any
 from muster.actions.cordoning import set_cordon
 from muster.dashboard.pages.nodes.nodemap import list_pods
 from muster.dashboard.pages.nodes.one import find_node
-from muster.dashboard.visits import Deed, Visit, address
+from muster.dashboard.visits import Deed, Visit, make_address
 from muster.insight.nodes import make_node_rows
 from muster.insight.text import count_things, list_names
 
@@ -28,7 +28,7 @@ async def view_cordon(visit: Visit) -> Mapping[str, Any]:
         "fields": [],
         "button": "Cordon the node",
         "danger": False,
-        "back": address("nodes", name),
+        "back": make_address("nodes", name),
     }
 
 
@@ -46,7 +46,7 @@ async def view_uncordon(visit: Visit) -> Mapping[str, Any]:
         "fields": [],
         "button": "Uncordon the node",
         "danger": False,
-        "back": address("nodes", name),
+        "back": make_address("nodes", name),
     }
 
 
@@ -57,7 +57,7 @@ async def uncordon(visit: Visit, _: Mapping[str, str]) -> str:
 
 def find_page(visit: Visit, _: Mapping[str, str]) -> str:
     """Return the address of the node's page."""
-    return address("nodes", visit.names["name"])
+    return make_address("nodes", visit.names["name"])
 
 
 ROUTES = (

@@ -36,7 +36,7 @@ _INFO = (
 
 
 class PodRow(Struct, frozen=True):
-    """A pod on a node. requests: by resource, in units of `quantity.amount`. cpus, memory: what it uses now."""
+    """A pod on a node. requests: by resource, in units of `quantity.parse_amount`. cpus, memory: what it uses now."""
 
     namespace: str
     name: str

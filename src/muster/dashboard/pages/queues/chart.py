@@ -39,7 +39,7 @@ class UseFigure(Struct, frozen=True):
 
 
 def draw_use(steps: UseSteps, span: Span, resource: str, limit: int | None) -> UseFigure:
-    """Draw the use. limit: the quota, in units of `quantity.amount`; None to draw no line."""
+    """Draw the use. limit: the quota, in units of `quantity.parse_amount`; None to draw no line."""
     divisor = _find_divisor(resource)
     people = format_owners(layer.owner for layer in steps.layers if layer.owner not in (OTHERS, UNKNOWN))
     layers = [
@@ -64,7 +64,7 @@ def draw_use(steps: UseSteps, span: Span, resource: str, limit: int | None) -> U
 
 
 def _find_divisor(resource: str) -> int:
-    """Return how many units of `quantity.amount` are one unit of the chart."""
+    """Return how many units of `quantity.parse_amount` are one unit of the chart."""
     return {"cpu": 1000, "memory": _GIBIBYTE, "ephemeral-storage": _GIBIBYTE}.get(resource, 1)
 
 

@@ -12,7 +12,7 @@ from muster.actions.server.session import Session
 from muster.api.kueue import HOLD, HOLD_AND_DRAIN, STOP_NONE
 from muster.api.ours.teams import FOLLOWS_NODES
 from muster.dashboard.pages.queues.one import Queue, find_queue
-from muster.dashboard.visits import Deed, PageError, Visit, address
+from muster.dashboard.visits import Deed, PageError, Visit, make_address
 from muster.insight.quota.queues import make_quota_rows
 from muster.insight.text import count_things, format_quantity, make_sentence
 
@@ -26,7 +26,7 @@ async def view_stop(visit: Visit) -> Mapping[str, Any]:
     queue = await find_queue(visit)
     running = queue.own.status.admitted_workloads or 0
     return {
-        "title": f"Stop {_name(queue)}?",
+        "title": f"Stop {_get_name(queue)}?",
         "will": [
             "Nothing starts from it any more, until it is started again.",
             f"{count_things(running, 'job runs', 'jobs run')} from it now.",
@@ -56,7 +56,7 @@ async def view_resume(visit: Visit) -> Mapping[str, Any]:
     queue = await find_queue(visit)
     waiting = queue.own.status.pending_workloads or 0
     return {
-        "title": f"Start {_name(queue)} again?",
+        "title": f"Start {_get_name(queue)} again?",
         "will": [f"{count_things(waiting, 'job that waits', 'jobs that wait')} in it may start, as its quota allows."],
         "fields": [],
         "button": "Start it again",
@@ -151,7 +151,7 @@ async def _find_cluster_queue(visit: Visit) -> Queue:
     return queue
 
 
-def _name(queue: Queue) -> str:
+def _get_name(queue: Queue) -> str:
     if queue.local is None:
         return f"ClusterQueue {queue.name.name}"
     return f"LocalQueue {queue.name.name} of namespace {queue.name.namespace}"
@@ -159,7 +159,7 @@ def _name(queue: Queue) -> str:
 
 def find_page(visit: Visit, _: Mapping[str, str]) -> str:
     """Return the address of the queue's page, which is that of the deed without its last part."""
-    return address(*visit.path.strip("/").split("/")[:-1])
+    return make_address(*visit.path.strip("/").split("/")[:-1])
 
 
 ROUTES = (

@@ -25,7 +25,7 @@ from muster.dashboard.meters import draw_share
 from muster.dashboard.pages.queues.chart import SPANS, draw_use
 from muster.dashboard.rights import Right, find_refusal
 from muster.dashboard.states import color_of
-from muster.dashboard.visits import Page, PageError, Visit, address
+from muster.dashboard.visits import Page, PageError, Visit, make_address
 from muster.insight.history.runs import Run, RunQuery
 from muster.insight.history.use import spans_of_holders, spans_of_runs, sum_use
 from muster.insight.jobs.state import tells_never
@@ -38,7 +38,7 @@ from muster.insight.reader.queue import PendingRow, QueueName, forecast_starts, 
 from muster.insight.reader.queues import get_or_none, list_or_none, list_or_say, workloads_of
 from muster.insight.text import format_owner, format_quantity
 from muster.insight.why.sentences import describe_estimate
-from muster.queueing.scheduling.estimate import Estimate
+from muster.queueing.scheduling.estimate import StartEstimate
 
 # For how many seconds a forecast, and what the history says, is good.
 _FORECAST_SECONDS, _HISTORY_SECONDS = 10.0, 30.0
@@ -61,7 +61,7 @@ class Queue(Struct, frozen=True):
     @property
     def address(self) -> str:
         """The address of the queue's page."""
-        return address("queues", self.name.namespace or _CLUSTER, self.name.name)
+        return make_address("queues", self.name.namespace or _CLUSTER, self.name.name)
 
     @property
     def own(self) -> ClusterQueue | LocalQueue:
@@ -162,20 +162,20 @@ async def _list_pending(visit: Visit, queue: Queue, count: int, workloads: Seque
     return make_listing(rows, max(count, first + len(rows)), query), is_ordered
 
 
-async def _ask_starts(visit: Visit, queue: Queue, rows: Sequence[PendingRow]) -> Mapping[str, Estimate] | None:
+async def _ask_starts(visit: Visit, queue: Queue, rows: Sequence[PendingRow]) -> Mapping[str, StartEstimate] | None:
     """Return the forecasts for the rows, as far as they have been made; None while there are none."""
     if queue.cluster is None or not rows:
         return None
     keys = tuple(row.key for row in rows[:_MOST_FORECAST])
     name, namespace = queue.cluster.metadata.name, queue.name.namespace or visit.viewer.namespace
     find = partial(forecast_starts, visit.copy, name, namespace, keys, visit.now)
-    answer: Mapping[str, Estimate] | None = await visit.copy.answers.ask(
+    answer: Mapping[str, StartEstimate] | None = await visit.copy.answers.ask(
         ("starts", name, keys), _FORECAST_SECONDS, find
     )
     return answer
 
 
-def find_shared_doubt(starts: Iterable[Estimate]) -> str:
+def find_shared_doubt(starts: Iterable[StartEstimate]) -> str:
     """Return why none of several starts can be estimated, if that has one reason; "" otherwise."""
     listed = [*starts]
     reasons = {one.because if one.at is None else "" for one in listed}

@@ -22,12 +22,12 @@ def _is_true(condition: str, of: str) -> str:
 _HELD, _HOLDS = _is_true(QUOTA_RESERVED, "oldSelf"), _is_true(QUOTA_RESERVED, "self")
 
 
-def _both(field: str) -> str:
+def _make_both_set(field: str) -> str:
     """Return the expression that is true if a field of the spec is set before and after."""
     return f"has(oldSelf.spec.{field}) && has(self.spec.{field})"
 
 
-def _kept(field: str, given: str) -> str:
+def _make_immutable_rule(field: str, given: str) -> str:
     """Return the expression that a field of the spec must not change while quota is held, if `given` is true."""
     return f"!({_HELD} && {given}) || oldSelf.spec.{field} == self.spec.{field}"
 
@@ -80,13 +80,13 @@ _V1BETA1: Rules = {
     "": [
         _AS_MANY_ASSIGNMENTS,
         Rule(
-            _kept("priorityClassSource", _both("priorityClassSource")),
+            _make_immutable_rule("priorityClassSource", _make_both_set("priorityClassSource")),
             f"priorityClassSource is immutable {_WHILE_HELD}",
         ),
         Rule(
-            _kept(
+            _make_immutable_rule(
                 "priorityClassName",
-                f"{_both('priorityClassSource')} && !({_OLD_CLASS}) && {_both('priorityClassName')}",
+                f"{_make_both_set('priorityClassSource')} && !({_OLD_CLASS}) && {_make_both_set('priorityClassName')}",
             ),
             "priorityClassName is immutable while workload quota reserved and priorityClassSource is not equal to "
             "kueue.x-k8s.io/workloadpriorityclass",
@@ -114,10 +114,16 @@ _V1BETA2: Rules = {
             f"!({_HELD}) || has(oldSelf.spec.{_REF}) == has(self.spec.{_REF})",
             f"priorityClassRef is immutable {_WHILE_HELD}",
         ),
-        Rule(_kept(f"{_REF}.group", _both(_REF)), f"priorityClassRef.group is immutable {_WHILE_HELD}"),
-        Rule(_kept(f"{_REF}.kind", _both(_REF)), f"priorityClassRef.kind is immutable {_WHILE_HELD}"),
         Rule(
-            _kept(f"{_REF}.name", f"{_both(_REF)} && {_IS_POD_CLASS}"),
+            _make_immutable_rule(f"{_REF}.group", _make_both_set(_REF)),
+            f"priorityClassRef.group is immutable {_WHILE_HELD}",
+        ),
+        Rule(
+            _make_immutable_rule(f"{_REF}.kind", _make_both_set(_REF)),
+            f"priorityClassRef.kind is immutable {_WHILE_HELD}",
+        ),
+        Rule(
+            _make_immutable_rule(f"{_REF}.name", f"{_make_both_set(_REF)} && {_IS_POD_CLASS}"),
             f"priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass {_WHILE_HELD}",
         ),
         *_SAME_QUEUE_AND_TIME,

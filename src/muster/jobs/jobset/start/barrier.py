@@ -24,7 +24,7 @@ from muster.api.core.volumes import (
     VolumeProjection,
 )
 from muster.api.jobset import JobSet, names
-from muster.api.values.quantity import Quantity, amount
+from muster.api.values.quantity import Quantity, parse_amount
 
 MOUNT_PATH = "/mnt/group-scheduling"
 DEFAULT: Final = GroupScheduling()
@@ -173,7 +173,7 @@ _ENOUGH: Mapping[str, Quantity] = {"cpu": "100m", "memory": "64Mi"}
 
 def _cap_amounts(given: Mapping[str, Quantity]) -> dict[str, Quantity]:
     return {
-        resource: min(given[resource], most, key=lambda quantity: amount(resource, quantity))
+        resource: min(given[resource], most, key=lambda quantity: parse_amount(resource, quantity))
         for resource, most in _ENOUGH.items()
         if resource in given
     }

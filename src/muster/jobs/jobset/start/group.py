@@ -64,11 +64,11 @@ def count_expected(jobset: JobSet, jobs: Iterable[Job]) -> dict[str, int]:
     for role in find_target_roles(jobset.spec):
         for index in range(role.replicas):
             name = job_name(jobset, role.name, index)
-            pods_by_job[name] = _pods(role.template.spec, jobs_by_name.get(name))
+            pods_by_job[name] = _count_pods(role.template.spec, jobs_by_name.get(name))
     return pods_by_job
 
 
-def _pods(spec: JobSpec, job: Job | None) -> int:
+def _count_pods(spec: JobSpec, job: Job | None) -> int:
     if job is None:
         return pods_at_once(spec)
     if finish(job) is not None:

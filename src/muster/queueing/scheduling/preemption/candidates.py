@@ -1,8 +1,9 @@
 """Define the common parts of classical and fair preemption: the request, its candidates, and trials in the tree.
 
-A `Trial` counts the incoming workload as admitted and takes candidates out, in the tree itself. When it ends, however
-it ends, it undoes both. A trial is cheaper than a copy of the tree, and exact, because usage is a function of the usage
-of the leaves. With the incoming workload counted, it fits exactly if no amount available to it is negative.
+An `AssumedAdmission` counts the incoming workload as admitted and takes candidates out, in the tree itself. When it
+ends, however it ends, it undoes both. A trial is cheaper than a copy of the tree, and exact, because usage is a
+function of the usage of the leaves. With the incoming workload counted, it fits exactly if no amount available to it is
+negative.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,7 +50,7 @@ class Search(Struct, frozen=True):
     gave_up: str = ""
 
 
-class Request(Struct, frozen=True):
+class PreemptionRequest(Struct, frozen=True):
     """A workload that could only be admitted by preemption.
 
     usage: the usage that it would have.
@@ -116,10 +117,10 @@ class Request(Struct, frozen=True):
         return not candidate.evicted, candidate.queue == self.workload.queue, rank(candidate)
 
 
-class Trial:
+class AssumedAdmission:
     """The tree as if the incoming workload were admitted and some victims were gone. Use it in a `with`."""
 
-    def __init__(self, tree: Tree, request: Request) -> None:
+    def __init__(self, tree: Tree, request: PreemptionRequest) -> None:
         self._tree = tree
         self._usage = {fr: amount for fr, amount in request.usage.items() if amount > 0}
         self._has_places = request.has_places

@@ -27,7 +27,7 @@ from muster.queueing.model import Assignment, FlavorResource, Mode, PreemptionPo
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.scheduling.flavors import level_of
-from muster.queueing.scheduling.preemption.candidates import Reason, Request, Search, Trial, Victim
+from muster.queueing.scheduling.preemption.candidates import AssumedAdmission, PreemptionRequest, Reason, Search, Victim
 from muster.queueing.scheduling.preemption.fair import fair_victims
 from muster.queueing.scheduling.preemption.thorough import STEPS, ThoroughSearch
 
@@ -101,7 +101,7 @@ class Preemptor:
         victims = self._search({fr: amount}, frozenset((fr,)))
         if not victims:
             return Mode.NO_CANDIDATES, level_of(queue, fr, amount)[0]
-        with Trial(self._tree, Request(self._workload, {}, frozenset())) as trial:
+        with AssumedAdmission(self._tree, PreemptionRequest(self._workload, {}, frozenset())) as trial:
             for victim in victims:
                 trial.take(victim)
             level, _ = level_of(queue, fr, amount)
@@ -118,7 +118,9 @@ class Preemptor:
     ) -> tuple[Victim, ...]:
         key = frozenset(usage.items()), contested, has_places is not None, by_place
         if key not in self._victims:
-            request = Request(self._workload, usage, contested, self._past, has_places, by_place, self._protected)
+            request = PreemptionRequest(
+                self._workload, usage, contested, self._past, has_places, by_place, self._protected
+            )
             search = _search(self._tree, request, self._fair)
             self._victims[key] = search.victims
             self.gave_up = self.gave_up or search.gave_up
@@ -143,7 +145,7 @@ def _format_path(tree: Tree, name: str) -> str:
     return "".join(f"/{node.name}" for node in reversed(nodes))
 
 
-def _search(tree: Tree, request: Request, fair: FairSharing | None) -> Search:
+def _search(tree: Tree, request: PreemptionRequest, fair: FairSharing | None) -> Search:
     if fair is not None:
         return fair_victims(tree, request, fair)
     search = _Classical(tree, request)
@@ -167,7 +169,7 @@ class _Source(Struct, frozen=True):
     common: Node | None = None
     advantage: bool = False
 
-    def is_reachable(self, request: Request) -> bool:
+    def is_reachable(self, request: PreemptionRequest) -> bool:
         """Return whether every node from the ClusterQueue up to the common Cohort still borrows."""
         node: Node | None = self.queue
         while self.common is not None and node is not self.common:
@@ -181,7 +183,7 @@ class _Source(Struct, frozen=True):
 class _Classical:
     """A search for the victims of one request, by classical preemption."""
 
-    def __init__(self, tree: Tree, request: Request) -> None:
+    def __init__(self, tree: Tree, request: PreemptionRequest) -> None:
         self._tree = tree
         self._request = request
         self._queue = tree.queues[request.workload.queue]
@@ -216,7 +218,7 @@ class _Classical:
         is unchanged in the end. borrowing: whether the workload may borrow.
         """
         groups = [(self._nearer, inf), (self._equal, self._while_borrowing if borrowing else inf), ([self._own], inf)]
-        with Trial(self._tree, self._request) as trial:
+        with AssumedAdmission(self._tree, self._request) as trial:
             if trial.hopeless(self._list_holdings(groups), borrowing=borrowing):
                 return Search()
             for source, candidate in self._order_candidates(groups):
@@ -231,7 +233,12 @@ class _Classical:
             return self._search_thoroughly(trial, groups, len(victim_keys), borrowing=borrowing)
 
     def _search_thoroughly(
-        self, trial: Trial, groups: Iterable[tuple[list[_Source], float]], victim_count: int, *, borrowing: bool
+        self,
+        trial: AssumedAdmission,
+        groups: Iterable[tuple[list[_Source], float]],
+        victim_count: int,
+        *,
+        borrowing: bool,
     ) -> Search:
         """Try other orders of candidates, because taking one candidate can rule out others.
 

@@ -22,14 +22,14 @@ from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.quota.trial import assume_usage
 from muster.queueing.scheduling.childheap import ChildHeap, Key
 from muster.queueing.scheduling.fairness import FairSharing, Share, Shares
-from muster.queueing.scheduling.preemption.candidates import Request, Search, Trial, Victim
+from muster.queueing.scheduling.preemption.candidates import AssumedAdmission, PreemptionRequest, Search, Victim
 from muster.queueing.scheduling.preemption.thorough import STEPS, ThoroughSearch
 
 
-def fair_victims(tree: Tree, request: Request, fair: FairSharing) -> Search:
+def fair_victims(tree: Tree, request: PreemptionRequest, fair: FairSharing) -> Search:
     """Find the workloads to preempt."""
     policies = dict(_find_queues(tree, request))
-    with Trial(tree, request) as trial:
+    with AssumedAdmission(tree, request) as trial:
         holdings = {queue: queue.held.usage_below(request.limit(policy)) for queue, policy in policies.items()}
         if trial.hopeless(holdings.items()):
             return Search()
@@ -63,7 +63,7 @@ def fair_victims(tree: Tree, request: Request, fair: FairSharing) -> Search:
         return Search(thorough.run(), gave_up=thorough.gave_up)
 
 
-def _find_queues(tree: Tree, request: Request) -> Iterator[tuple[Node, PreemptionPolicy]]:
+def _find_queues(tree: Tree, request: PreemptionRequest) -> Iterator[tuple[Node, PreemptionPolicy]]:
     """Yield the ClusterQueues with candidates, each with its policy.
 
     These are the workload's own ClusterQueue, and those of the same tree that borrow a contested resource.
@@ -78,7 +78,7 @@ def _find_queues(tree: Tree, request: Request) -> Iterator[tuple[Node, Preemptio
                 yield queue, rules.within_cohort
 
 
-def _find_borrowers(root: Node, request: Request) -> Iterator[Node]:
+def _find_borrowers(root: Node, request: PreemptionRequest) -> Iterator[Node]:
     """Yield the ClusterQueues below that use more than their own of a contested resource, in order."""
     nodes = [root]
     while nodes:
@@ -90,7 +90,7 @@ def _find_borrowers(root: Node, request: Request) -> Iterator[Node]:
         nodes.extend(reversed(list(node.cohorts())))
 
 
-def _find_candidates(request: Request, queue: Node, policy: PreemptionPolicy) -> Iterator[WorkloadInfo]:
+def _find_candidates(request: PreemptionRequest, queue: Node, policy: PreemptionPolicy) -> Iterator[WorkloadInfo]:
     for evicted in (True, False):
         yield from request.candidates(queue, policy, evicted=evicted)
 
@@ -123,7 +123,9 @@ class _Targets:
     shares a Cohort comes before a ClusterQueue, and of two ClusterQueues the one with the first candidate.
     """
 
-    def __init__(self, request: Request, own: Node, shares: Shares, streams: Mapping[Node, _CandidateStream]) -> None:
+    def __init__(
+        self, request: PreemptionRequest, own: Node, shares: Shares, streams: Mapping[Node, _CandidateStream]
+    ) -> None:
         self._request = request
         self._root = own.root
         self._path = {own, *own.ancestors()}
@@ -173,7 +175,9 @@ class _Targets:
 class _Search:
     """A search for the victims of one request, by fair sharing. It changes the trial while it runs."""
 
-    def __init__(self, queues: Mapping[str, Node], trial: Trial, request: Request, fair: FairSharing) -> None:
+    def __init__(
+        self, queues: Mapping[str, Node], trial: AssumedAdmission, request: PreemptionRequest, fair: FairSharing
+    ) -> None:
         self._queues = queues
         self._trial = trial
         self._request = request

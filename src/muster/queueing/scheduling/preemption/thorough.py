@@ -10,7 +10,7 @@ a fixed number of steps.
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
-from muster.queueing.scheduling.preemption.candidates import Trial, Victim
+from muster.queueing.scheduling.preemption.candidates import AssumedAdmission, Victim
 
 # The limit of steps for each head. A step tries a candidate, takes a victim or puts one back, and costs up to some tens
 # of microseconds.
@@ -33,7 +33,7 @@ class ThoroughSearch:
 
     def __init__(
         self,
-        trial: Trial,
+        trial: AssumedAdmission,
         candidates: Sequence[Victim],
         may_take: Callable[[Victim], bool],
         fits: Callable[[], bool],

@@ -11,11 +11,11 @@ from random import Random
 from typing import Protocol, TypeAlias
 
 from muster.api.core import Node
-from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.agenda import EventAgenda, Rank
 from muster.simulation.engine.changing.redefinitions import Definition, Redefinition
 from muster.simulation.engine.nodes.nodestates import NodeStates
 from muster.simulation.engine.site import Site
-from muster.simulation.outcome.record import Record
+from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.scenario.changes import Moment, choose_nodes, find_action, list_moments
 from muster.simulation.scenario.model import Outage
 from muster.simulation.scenario.reading import Reading
@@ -39,7 +39,7 @@ class Changed(Protocol):
     """The engine, as far as changes need it."""
 
     @property
-    def record(self) -> Record:
+    def record(self) -> SimulationRecord:
         """The record of the jobs so far, which has the time."""
         ...
 
@@ -72,7 +72,7 @@ class Changed(Protocol):
 class Changes:
     """The changes of a scenario, which it plans one after the other."""
 
-    def __init__(self, reading: Reading, site: Site, agenda: Agenda, engine: Changed) -> None:
+    def __init__(self, reading: Reading, site: Site, agenda: EventAgenda, engine: Changed) -> None:
         self._spec = reading.scenario.spec
         self._agenda = agenda
         self._engine = engine

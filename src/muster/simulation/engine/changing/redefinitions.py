@@ -19,7 +19,7 @@ from muster.runtime.objects import merge_patch
 from muster.runtime.transport import MERGE_PATCH, Request
 from muster.simulation.scenario.changes import list_times
 from muster.simulation.scenario.draws import DrawError, parse_seconds
-from muster.simulation.scenario.model import Change, QueueStop, QuotaChange
+from muster.simulation.scenario.model import ClusterChange, PlannedQuotaChange, QueueStop
 from muster.simulation.scenario.reading import Reading
 
 _STRICT = {"fieldValidation": "Strict"}
@@ -65,7 +65,7 @@ async def write_redefinitions(client: Client, reading: Reading) -> list[Redefini
     return [await _write(client, reading, step) for step in sorted(steps, key=lambda step: step.at)]
 
 
-def _list_steps(number: int, change: Change) -> Iterator[_Step]:
+def _list_steps(number: int, change: ClusterChange) -> Iterator[_Step]:
     path = f"spec.changes[{number}]"
     if change.apply is not None:
         kind, meta = _KINDS.get(str(change.apply.get("kind"))), change.apply.get("metadata")
@@ -101,7 +101,7 @@ def _find_stopped(stop: QueueStop) -> tuple[Kind[Any], str, str]:
     return LOCAL_QUEUE, namespace or "default", name
 
 
-def _find_redefined(quota: QuotaChange) -> tuple[Kind[Any], str]:
+def _find_redefined(quota: PlannedQuotaChange) -> tuple[Kind[Any], str]:
     if bool(quota.cluster_queue) == bool(quota.cohort):
         raise DrawError(".quota", "exactly one of clusterQueue and cohort is needed")
     if not any(getattr(quota, field) for field in _AMOUNTS):
@@ -139,11 +139,13 @@ async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition:
     return Redefinition(step.at, step.number, msgspec.json.decode(answer.body, type=step.kind.type))
 
 
-def _change_quota(spec: Any, change: QuotaChange) -> Any:
+def _change_quota(spec: Any, change: PlannedQuotaChange) -> Any:
     """Return the spec of a ClusterQueue or Cohort with other quotas."""
     for field in _AMOUNTS:
         for resource, amount in getattr(change, field).items():
-            shown = msgspec.structs.fields(QuotaChange)[QuotaChange.__struct_fields__.index(field)].encode_name
+            shown = msgspec.structs.fields(PlannedQuotaChange)[
+                PlannedQuotaChange.__struct_fields__.index(field)
+            ].encode_name
             flavor = _find_flavor(spec.resource_groups, resource, change.flavor, f".{shown}.{resource}")
             groups = (_change_group(group, flavor, resource, field, amount) for group in spec.resource_groups)
             spec = replace(spec, resource_groups=tuple(groups))

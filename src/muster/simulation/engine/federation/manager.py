@@ -29,13 +29,13 @@ from muster.queueing.model import Assignment
 from muster.queueing.moments import FIRST
 from muster.queueing.workload import checks
 from muster.queueing.workload.eviction import evict
-from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.agenda import EventAgenda, Rank
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.federation.prospects import Prospects, Sent
 from muster.simulation.engine.federation.worker import WorkerEngine
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.site import Site
-from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.outcome.record import SimulationRecord, Waiting
 from muster.simulation.scenario.model import Spec
 from muster.simulation.scenario.reading import Reading
 
@@ -73,8 +73,8 @@ class ManagerEngine(Engine):
         spec: Spec,
         site: Site,
         configuration: Configuration,
-        agenda: Agenda,
-        record: Record,
+        agenda: EventAgenda,
+        record: SimulationRecord,
         routes: Mapping[str, Route],
         decisions: DecisionLog | None = None,
     ) -> None:

@@ -18,11 +18,11 @@ from muster.api.meta import Condition
 from muster.multicluster.dispatch.views import Remote, RemoteJob
 from muster.queueing.model import Assignment, WorkloadInfo
 from muster.queueing.quota.status import queue_status
-from muster.simulation.engine.agenda import Agenda
+from muster.simulation.engine.agenda import EventAgenda
 from muster.simulation.engine.engine import DIGITS, Engine
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.site import Site
-from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.outcome.record import SimulationRecord, Waiting
 from muster.simulation.scenario.model import Spec
 
 # The starts of a clone are numbered from one that no other clone of the workload reaches.
@@ -63,8 +63,8 @@ class WorkerEngine(Engine):
         spec: Spec,
         site: Site,
         configuration: Configuration,
-        agenda: Agenda,
-        record: Record,
+        agenda: EventAgenda,
+        record: SimulationRecord,
         notice: Notice,
     ) -> None:
         super().__init__(spec, site, configuration, agenda, record, scope=f"{name}/")

@@ -10,7 +10,7 @@ from muster.controllers.scheduler.pending import OrderCriteria
 from muster.gang.arrays import Ints
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.placement import Placement, Refusal, find_refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Shape
@@ -35,7 +35,7 @@ class GangAsk(Struct, frozen=True, eq=False):
     alike: Hashable
     criteria: OrderCriteria
     shapes: Mapping[Shape, int]
-    lasts: End | None
+    lasts: EndTime | None
     precedence: Precedence = PRECEDES_NONE
     pins: Pins | None = None
     has_places: bool = False
@@ -51,7 +51,7 @@ class GangAsk(Struct, frozen=True, eq=False):
         key: str,
         criteria: OrderCriteria,
         shapes: Mapping[Shape, int],
-        lasts: End | None,
+        lasts: EndTime | None,
         precedence: Precedence = PRECEDES_NONE,
         pins: Pins | None = None,
         *,
@@ -96,9 +96,9 @@ class GangAsk(Struct, frozen=True, eq=False):
         outcome = self.placing(capacity, taken)
         return outcome if isinstance(outcome, Refusal) else None
 
-    def end(self, now: float) -> End | None:
+    def end(self, now: float) -> EndTime | None:
         """Return when the gang ends if it starts now; None if that is unknown."""
-        return None if self.lasts is None else End(now + self.lasts.at, self.lasts.is_enforced)
+        return None if self.lasts is None else EndTime(now + self.lasts.at, self.lasts.is_enforced)
 
 
 def make_criteria(priority: int, tenant: str, created: float, *, broken: bool = False) -> OrderCriteria:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from muster.api.core import Node, Pod
 from muster.controllers.decisionlog import DecisionLog
-from muster.controllers.scheduler.deciding import Kept, decide_start
+from muster.controllers.scheduler.deciding import KeptRoom, decide_start
 from muster.controllers.scheduler.decisions import (
     NO_ROOM,
     NODES_KEPT,
@@ -26,15 +26,15 @@ from muster.gang.demands import Demand
 from muster.gang.explain import explain
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.order.ledger import Ledger, Running
-from muster.gang.order.preemption import Candidate, Preemption, preempt
+from muster.gang.order.ledger import GangLedger, RunningGang
+from muster.gang.order.preemption import Candidate, GangPreemption, preempt
 from muster.gang.order.reservation import MOST_OVERTAKINGS
 from muster.gang.order.shares import Shares
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Amounts, Guest, Shape, guest_of
 from muster.gang.topology import TopologyConstraint, place_near
-from muster.queueing.topology.ledger import Ledger as PlacesLedger
+from muster.queueing.topology.ledger import CapacityLedger as PlacesLedger
 from muster.simulation.engine.nodes.displacement import find_end_of_protection
 from muster.simulation.engine.nodes.gangask import GangAsk, tell_moment
 from muster.simulation.engine.nodes.passing import Passing, Uniform
@@ -75,7 +75,7 @@ class Machines:
         self._shrinks_first = shrinks_first
         self._patient: list[str] = []  # the gangs that displace others once no elastic gang shrinks for them
         self.shares = Shares()
-        self._running = Ledger()
+        self._running = GangLedger()
         self._overtakings = overtakings
         self._pending = self._make_pending()
         self._passing = Passing(self._pending, self.capacity)
@@ -320,7 +320,7 @@ class Machines:
                 self._displace_for(ask, now)
             self._pending.reserve_for(ask.key, waiter, partial(ask.find_refusal, self.capacity), now)
         else:
-            assert isinstance(outcome, Kept), "there is no other answer"
+            assert isinstance(outcome, KeptRoom), "there is no other answer"
         self._pending.wait(ask.key, waiter)
         return False
 
@@ -347,7 +347,7 @@ class Machines:
             now,
             taken=taken,
         )
-        if isinstance(plan, Preemption) and plan.victims:
+        if isinstance(plan, GangPreemption) and plan.victims:
             self._pending.nominate(ask.key, ask.criteria, plan.placement)
             for key in plan.victims:
                 self._vacate(key)
@@ -373,9 +373,9 @@ class Machines:
         self._pending.drop_refusals()
         self._freed = True
 
-    def _record_wait(self, decisions: DecisionLog, ask: GangAsk, outcome: Refusal | Kept, now: float) -> None:
+    def _record_wait(self, decisions: DecisionLog, ask: GangAsk, outcome: Refusal | KeptRoom, now: float) -> None:
         other, because, rule = "", "", NO_ROOM
-        if isinstance(outcome, Kept):
+        if isinstance(outcome, KeptRoom):
             rule, other = (NODES_KEPT, outcome.head.key) if outcome.head is not None else (NODES_NOMINATED, "")
         if not decisions.is_news(ask.subject, "Unplaced", rule):
             return
@@ -430,7 +430,7 @@ class Machines:
         for shape, number in held.guests.values():
             total.update(dict(_multiply(shape.requests, number)))
         self.shares.hold(ask.key, ask.criteria.tenant, tuple(sorted(total.items())))
-        self._running.set(ask.key, Running(guests, held.started, ask.end(held.started)), self.capacity)
+        self._running.set(ask.key, RunningGang(guests, held.started, ask.end(held.started)), self.capacity)
         self._protect(ask.key)
         if (candidate := ask.precedence.candidate(ask.key, guests, held.started)) is not None:
             self._candidates[ask.key] = candidate

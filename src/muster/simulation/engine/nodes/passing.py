@@ -5,7 +5,7 @@ The answers are those of a try. A gang of which they are not known is tried.
 
 from muster.controllers.scheduler.pending import Head, OrderCriteria, PendingGangs
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.order.reservation import Reservation, ends_in_time
 from muster.gang.placement import room_of
 from muster.gang.shapes import Shape
@@ -31,7 +31,7 @@ class Passing:
             return False
         return not head.is_overdue(now) and self._pending.precedes(head, key, standing)
 
-    def would_delay_head(self, of_head: Uniform | None, shape: Shape, pods: int, end: End | None) -> bool:
+    def would_delay_head(self, of_head: Uniform | None, shape: Shape, pods: int, end: EndTime | None) -> bool:
         """Return whether a gang behind the head takes room that the head needs; False if that is not known so easily.
 
         It is known of pods that are like those of the head: each takes the room of one of them. of_head: its pods.

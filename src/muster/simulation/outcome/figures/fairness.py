@@ -5,7 +5,7 @@ from itertools import groupby
 from math import isnan, nan
 
 from muster.charts.page import Figure, Section
-from muster.charts.plot import Marked, draw_legend, draw_lines
+from muster.charts.plot import LinePoints, draw_legend, draw_lines
 from muster.charts.scales import list_time_ticks
 from muster.simulation.outcome.figures.palette import Palette
 from muster.simulation.outcome.figures.use import list_resources
@@ -29,9 +29,9 @@ def draw_fairness(timeline: Timeline, palette: Palette) -> Section | None:
     for queue in (one for one in palette.queues if one in shares):
         means = (sum(shares[queue][part.start : part.stop]) / len(part) for part in parts)
         points = [(places[part.start], value * 100) for part, value in zip(parts, means, strict=True)]
-        lines.append(Marked(queue, points, palette.color(queue)))
+        lines.append(LinePoints(queue, points, palette.color(queue)))
     most = max((value for line in lines for _, value in line.points), default=0.0)
-    even = Marked("entitlement", [(0.0, 100.0), (1.0, 100.0)], "limit")
+    even = LinePoints("entitlement", [(0.0, 100.0), (1.0, 100.0)], "limit")
     drawn = [*lines, even]
     indexes = index_shares(timeline, shares)
     curves = _draw_runs(
@@ -93,11 +93,11 @@ def average_known(values: Sequence[float]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _draw_runs(parts: Sequence[tuple[float, float, float | None]]) -> list[Marked]:
+def _draw_runs(parts: Sequence[tuple[float, float, float | None]]) -> list[LinePoints]:
     """Return a line for each run of parts that have a value."""
     runs = (list(run) for known, run in groupby(parts, lambda part: part[2] is not None) if known)
     return [
-        Marked(
+        LinePoints(
             "Jain's index", [(at, value) for start, end, value in run if value is not None for at in (start, end)], "0"
         )
         for run in runs

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from muster.charts.markup import join
 from muster.charts.page import Figure, Section
-from muster.charts.plot import Marked, color_of, draw_cells, draw_legend, draw_lines, draw_table
+from muster.charts.plot import LinePoints, color_of, draw_cells, draw_legend, draw_lines, draw_table
 from muster.charts.scales import Tick, list_log_ticks, place_log
 from muster.simulation.outcome.figures.palette import Palette, name_queue
 from muster.simulation.outcome.figures.waits import Groups, group_jobs, keep_largest, name_size, order_sizes
@@ -60,7 +60,7 @@ def _draw_truth(jobs: Sequence[JobOutcome]) -> Figure:
 
 
 def _draw_errors(title: str, groups: Groups, colors: Mapping[str, str]) -> Figure:
-    lines = [Marked(name_queue(name), trace_errors(_list_errors(groups[name])), colors[name]) for name in colors]
+    lines = [LinePoints(name_queue(name), trace_errors(_list_errors(groups[name])), colors[name]) for name in colors]
     ticks = [Tick(place_log(percent, _PERCENTS[-1]), f"{percent}%") for percent in _PERCENTS]
     rows = [
         (name_queue(name), f"{len(some):,}", *_write_errors(_list_errors(some)))

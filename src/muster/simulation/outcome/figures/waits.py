@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.charts.markup import Markup, join, make_element
 from muster.charts.page import Figure, Section
-from muster.charts.plot import COLORS, Marked, color_of, draw_cells, draw_legend, draw_lines, draw_stack, draw_table
+from muster.charts.plot import COLORS, LinePoints, color_of, draw_cells, draw_legend, draw_lines, draw_stack, draw_table
 from muster.charts.scales import Tick, format_span, list_log_ticks, list_time_ticks, place_log
 from muster.simulation.outcome.figures.palette import Palette, name_queue
 from muster.simulation.outcome.record import JobOutcome
@@ -65,7 +65,7 @@ def draw_waits(jobs: Sequence[JobOutcome], palette: Palette) -> Section:
             name: palette.color(name) if title.endswith("queue") else color_of(number)
             for number, name in enumerate(shown)
         }
-        lines = [Marked(name_queue(name), trace_waits(some, longest), colors[name]) for name, some in shown.items()]
+        lines = [LinePoints(name_queue(name), trace_waits(some, longest), colors[name]) for name, some in shown.items()]
         body = draw_lines(lines, list_log_ticks(longest), 100.0, f"{title}: shares of jobs", "%")
         legend = draw_legend((line.name, line.color) for line in lines)
         reading = _READING if len(shown) == len(groups) else f"{_READING} Curves: the {len(shown)} largest groups."

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import ceil, isfinite
 
-from muster.api.values.quantity import QuantityError, amount, parse
-from muster.simulation.scenario.model import Cell, Column
+from muster.api.values.quantity import QuantityError, parse, parse_amount
+from muster.simulation.scenario.model import Cell, ComputedColumn
 
 Row = Sequence[str]
 Number = Callable[[Row], float | None]
@@ -56,7 +56,7 @@ def compile_text(cell: Cell, places: Mapping[str, int]) -> Text:
 def compile_number(cell: Cell, places: Mapping[str, int], parse_cell: Callable[[str], float] = float) -> Number:
     """Return the function that computes a number, without its unit; it returns None where a cell holds nothing."""
     if isinstance(cell, str):
-        cell = Column(column=cell)
+        cell = ComputedColumn(column=cell)
     base = _compile_cell(cell.column, places, parse_cell, cell.values)
     if cell.minus is None and cell.times is None and cell.per is None:
         return base
@@ -108,7 +108,7 @@ def _compile_factor(factor: str | float | None, places: Mapping[str, int]) -> Nu
 
 def compile_seconds(cell: Cell, places: Mapping[str, int]) -> Number:
     """Return the function that computes a time in seconds, from numbers in a unit or from dates and times."""
-    unit = _SECONDS[cell.unit if isinstance(cell, Column) else ""]
+    unit = _SECONDS[cell.unit if isinstance(cell, ComputedColumn) else ""]
     return compile_number(cell, places, lambda text: parse_time(text, unit))
 
 
@@ -127,8 +127,8 @@ def parse_time(text: str, unit: float = 1.0) -> float:
 
 def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Number:
     """Return the function that computes an amount of a resource in the unit of decisions, rounded up."""
-    suffix = cell.unit if isinstance(cell, Column) else ""
-    scale = float(parse(f"1{suffix}")) * amount(resource, "1")
+    suffix = cell.unit if isinstance(cell, ComputedColumn) else ""
+    scale = float(parse(f"1{suffix}")) * parse_amount(resource, "1")
     number = compile_number(cell, places)
     name = columns_of(cell)[0]
 
@@ -146,7 +146,7 @@ def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Numb
 
 def find_wrong_unit(cell: Cell, *, of_time: bool) -> str:
     """Return why the unit of a value is none, or ""."""
-    unit = cell.unit if isinstance(cell, Column) else ""
+    unit = cell.unit if isinstance(cell, ComputedColumn) else ""
     if of_time:
         return "" if unit in _SECONDS else f"{unit!r} is no unit of time, which are {', '.join(filter(None, _SECONDS))}"
     try:

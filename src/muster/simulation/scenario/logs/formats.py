@@ -5,7 +5,7 @@ The columns are those of the README of each data set, in the repositories that t
 
 from msgspec import Struct
 
-from muster.simulation.scenario.model import Column, JobColumns, NodeColumns
+from muster.simulation.scenario.model import ComputedColumn, JobColumns, NodeColumns
 
 GPU, GPU_SHARE, MODEL = "nvidia.com/gpu", "alibabacloud.com/gpu-milli", "nvidia.com/gpu.product"
 
@@ -21,13 +21,13 @@ class JobTable(Struct, frozen=True):
 _OPENB = JobTable(
     JobColumns(
         submit="creation_time",
-        run_time=Column(column="deletion_time", minus="scheduled_time"),
+        run_time=ComputedColumn(column="deletion_time", minus="scheduled_time"),
         requests={
-            "cpu": Column(column="cpu_milli", unit="m"),
-            "memory": Column(column="memory_mib", unit="Mi"),
-            GPU_SHARE: Column(column="num_gpu", times="gpu_milli"),
+            "cpu": ComputedColumn(column="cpu_milli", unit="m"),
+            "memory": ComputedColumn(column="memory_mib", unit="Mi"),
+            GPU_SHARE: ComputedColumn(column="num_gpu", times="gpu_milli"),
         },
-        node_selector={MODEL: Column(column="gpu_spec", separator="|")},
+        node_selector={MODEL: ComputedColumn(column="gpu_spec", separator="|")},
         id="name",
     )
 )
@@ -39,12 +39,12 @@ JOBS = {
     "pai2020": JobTable(
         JobColumns(
             submit="start_time",
-            run_time=Column(column="end_time", minus="start_time"),
+            run_time=ComputedColumn(column="end_time", minus="start_time"),
             pods="inst_num",
             requests={
-                "cpu": Column(column="plan_cpu", per=100),
-                "memory": Column(column="plan_mem", unit="G"),
-                GPU_SHARE: Column(column="plan_gpu", times=10),
+                "cpu": ComputedColumn(column="plan_cpu", per=100),
+                "memory": ComputedColumn(column="plan_mem", unit="G"),
+                GPU_SHARE: ComputedColumn(column="plan_gpu", times=10),
             },
             id="job_name",
         ),
@@ -68,8 +68,8 @@ JOBS = {
             run_time="duration",
             pods="node_num",
             requests={
-                "cpu": Column(column="cpu_num", per="node_num"),
-                GPU: Column(column="gpu_num", per="node_num"),
+                "cpu": ComputedColumn(column="cpu_num", per="node_num"),
+                GPU: ComputedColumn(column="gpu_num", per="node_num"),
             },
             queue="vc",
             user="user",
@@ -80,11 +80,11 @@ JOBS = {
     "acme": JobTable(
         JobColumns(
             submit="submit_time",
-            run_time=Column(column="end_time", minus="start_time"),
+            run_time=ComputedColumn(column="end_time", minus="start_time"),
             pods="node_num",
             requests={
-                "cpu": Column(column="cpu_num", per="node_num"),
-                GPU: Column(column="gpu_num", per="node_num"),
+                "cpu": ComputedColumn(column="cpu_num", per="node_num"),
+                GPU: ComputedColumn(column="gpu_num", per="node_num"),
             },
             user="user",
             id="job_id",
@@ -99,7 +99,7 @@ JOBS = {
             requests={"cpu": "cpu_request", GPU: "gpu_request"},
             node_selector={MODEL: "gpu_model"},
             user="organization",
-            priority=Column(column="job_type", values={"HP": 100.0, "Spot": 0.0}),
+            priority=ComputedColumn(column="job_type", values={"HP": 100.0, "Spot": 0.0}),
             id="job_name",
         )
     ),
@@ -109,10 +109,10 @@ NODES = {
     "openb": NodeColumns(
         name="sn",
         allocatable={
-            "cpu": Column(column="cpu_milli", unit="m"),
-            "memory": Column(column="memory_mib", unit="Mi"),
+            "cpu": ComputedColumn(column="cpu_milli", unit="m"),
+            "memory": ComputedColumn(column="memory_mib", unit="Mi"),
             GPU: "gpu",
-            GPU_SHARE: Column(column="gpu", times=1000),
+            GPU_SHARE: ComputedColumn(column="gpu", times=1000),
         },
         labels={MODEL: "model"},
     ),

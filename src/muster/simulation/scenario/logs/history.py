@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from muster.api.values.quantity import QuantityError, amount
+from muster.api.values.quantity import QuantityError, parse_amount
 from muster.insight.history.runs import PodRequests, Run
 from muster.simulation.scenario.logs.cells import MOST_AMOUNT
 from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, TracedJob
@@ -62,7 +62,7 @@ def _read_roles(run: Run) -> tuple[Role, ...]:
 
 
 def _read_requests(pods: PodRequests) -> tuple[tuple[str, int], ...]:
-    amounts = tuple(sorted((name, amount(name, text)) for name, text in pods.requests.items()))
+    amounts = tuple(sorted((name, parse_amount(name, text)) for name, text in pods.requests.items()))
     if any(not 0 <= number < MOST_AMOUNT for _, number in amounts):
         raise _ValueError("a request is negative or too large")
     return amounts

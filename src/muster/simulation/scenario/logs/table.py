@@ -21,7 +21,7 @@ from muster.simulation.scenario.logs.cells import (
     parse_time,
 )
 from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, TracedJob
-from muster.simulation.scenario.model import Cell, Column, JobColumns, NodeColumns
+from muster.simulation.scenario.model import Cell, ComputedColumn, JobColumns, NodeColumns
 
 _Amounts = tuple[tuple[str, int], ...]
 
@@ -203,7 +203,7 @@ class _Roles:
         requests = columns.requests
         self._requests = None if requests is None else _compile_amounts(requests, places)
         self._labels = [
-            (label, compile_text(cell, places), cell.separator if isinstance(cell, Column) else "")
+            (label, compile_text(cell, places), cell.separator if isinstance(cell, ComputedColumn) else "")
             for label, cell in (columns.node_selector or {}).items()
         ]
         self._known: dict[tuple[str, ...], tuple[Role]] = {}

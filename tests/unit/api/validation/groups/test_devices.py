@@ -8,9 +8,9 @@ import pytest
 
 from muster.api.defaults import DEFAULTS
 from muster.api.groups.resource import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
-from muster.api.validation.groups.devices import claim_status_change, rules
+from muster.api.validation.groups.devices import claim_status_change, make_rules
 
-RULES = rules(lambda text: "unsound" if text == "!" else "")
+RULES = make_rules(lambda text: "unsound" if text == "!" else "")
 CLAIM = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "c"}}]}}
 SLICE = {
     "driver": "gpu.example.com",
@@ -197,7 +197,7 @@ def test_selectors_that_are_too_long_together_are_not_compiled() -> None:
         compiled.append(text)
         return ""
 
-    rules(compile_selector).claim.create(made("claim", f"{EXACTLY}.selectors", selectors))
+    make_rules(compile_selector).claim.create(made("claim", f"{EXACTLY}.selectors", selectors))
     assert compiled == []
 
 

@@ -9,7 +9,7 @@ import yaml
 from muster.api.status import ApiError
 from muster.cluster.apiserver.fields import FieldSchema, Writer, apply, note_update
 from muster.cluster.apiserver.fields.managers import APPLY
-from muster.cluster.apiserver.fields.sets import paths
+from muster.cluster.apiserver.fields.sets import list_paths
 
 TABLE = yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text())
 SCHEMA = FieldSchema.of(TABLE["schema"])
@@ -25,7 +25,7 @@ def managed(obj: Any) -> dict[str, list[str]]:
     for entry in obj["metadata"].get("managedFields", []):
         mark = "" if entry["operation"] == APPLY else "*"
         place = f"/{entry['subresource']}" if "subresource" in entry else ""
-        found[entry["manager"] + place + mark] = sorted(paths(entry["fieldsV1"]))
+        found[entry["manager"] + place + mark] = sorted(list_paths(entry["fieldsV1"]))
     return found
 
 

@@ -13,7 +13,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.fields import FieldSchema, FieldSet, Writer, apply, note_update, same_but_times
 from muster.cluster.apiserver.fields.compare import compare, list_all_paths
 from muster.cluster.apiserver.fields.config import applied_fields
-from muster.cluster.apiserver.fields.sets import canonical, paths, union, within, without
+from muster.cluster.apiserver.fields.sets import intersect_sets, list_paths, make_canonical, subtract_set, unite_sets
 
 pytestmark = pytest.mark.timeout(900)  # the long form takes its time
 
@@ -97,7 +97,7 @@ def owned_by(obj: Any, manager: str) -> FieldSet:
 
 
 def owned(obj: Any) -> set[str]:
-    return {path for entry in obj["metadata"].get("managedFields", []) for path in paths(entry["fieldsV1"])}
+    return {path for entry in obj["metadata"].get("managedFields", []) for path in list_paths(entry["fieldsV1"])}
 
 
 def filled(value: Any) -> Any:
@@ -108,7 +108,9 @@ def filled(value: Any) -> Any:
 
 
 def fields_of(spec: Any) -> FieldSet:
-    return without(applied_fields(document(spec), SCHEMA), {"f:apiVersion": {}, "f:kind": {}, "f:metadata": {}}) or {}
+    return (
+        subtract_set(applied_fields(document(spec), SCHEMA), {"f:apiVersion": {}, "f:kind": {}, "f:metadata": {}}) or {}
+    )
 
 
 @given(STEPS, SPECS)
@@ -135,10 +137,10 @@ def test_without_force_nobody_loses_anything(steps, spec):
     if obj is None:
         return
     for manager in "BUV":
-        kept = set(paths(owned_by(obj, manager)))
+        kept = set(list_paths(owned_by(obj, manager)))
         # What goes besides is in items that A alone had made, and took away.
         gone = compare(live or {}, obj, SCHEMA).removed
-        assert kept | set(paths(gone)) >= set(paths(owned_by(live, manager))) if live else not kept
+        assert kept | set(list_paths(gone)) >= set(list_paths(owned_by(live, manager))) if live else not kept
 
 
 @given(SPECS, SPECS, SPECS)
@@ -150,7 +152,7 @@ def test_two_appliers_never_lose_each_others_fields(first, second_spec, third):
         assert owned_by(live, "A") == fields_of(first)
         again = apply(live, document(first), Writer("A", VERSION), second(9), SCHEMA, force=False)
         changed = compare(live, again, SCHEMA)
-        assert not {path for path in paths(changed.gained) if not path.startswith(".metadata")}
+        assert not {path for path in list_paths(changed.gained) if not path.startswith(".metadata")}
 
 
 @given(STEPS)
@@ -158,7 +160,7 @@ def test_whatever_is_there_has_an_owner(steps):
     obj = history(steps)
     if "managedFields" not in obj["metadata"]:
         return  # an object of which nobody manages anything any more stays so until the next apply
-    there = set(paths(list_all_paths(filled(obj.get("spec", {})), SCHEMA.member("spec"))))
+    there = set(list_paths(list_all_paths(filled(obj.get("spec", {})), SCHEMA.member("spec"))))
     leaves = {path for path in there if not any(other.startswith((f"{path}.", f"{path}[")) for other in there)}
     assert {f".spec{path}" for path in leaves} <= owned(obj)
 
@@ -190,9 +192,9 @@ def test_an_update_owns_just_what_it_changed(old, new):
     note_update(None, live, Writer("U", VERSION), second(0), SCHEMA, None)
     note_update(live, after, Writer("V", VERSION), second(1), SCHEMA, None)
     changes = compare(live, after, SCHEMA)
-    mine = without(changes.gained, {"f:metadata": {}}) or {}
+    mine = subtract_set(changes.gained, {"f:metadata": {}}) or {}
     assert owned_by(after, "V") == mine
-    assert not changes.lost or not within(owned_by(after, "U") or {"f:none": {}}, changes.lost)
+    assert not changes.lost or not intersect_sets(owned_by(after, "U") or {"f:none": {}}, changes.lost)
 
 
 SETS = SPECS.map(lambda spec: list_all_paths({"spec": spec}, SCHEMA)) | SPECS.map(fields_of)
@@ -201,19 +203,23 @@ SETS = SPECS.map(lambda spec: list_all_paths({"spec": spec}, SCHEMA)) | SPECS.ma
 @given(SETS, SETS)
 def test_sets_are_sets(first, other):
     def listed(fields: FieldSet | None) -> set[str]:
-        return set(paths(fields or {}))
+        return set(list_paths(fields or {}))
 
     if not first or not other:
         return
-    both, left, shared = listed(union(first, other)), listed(without(first, other)), listed(within(first, other))
+    both, left, shared = (
+        listed(unite_sets(first, other)),
+        listed(subtract_set(first, other)),
+        listed(intersect_sets(first, other)),
+    )
     assert both == listed(first) | listed(other)
     assert left | shared == listed(first)
     assert not left & shared
     assert shared >= listed(first) & listed(other)
-    assert union(first, first) == first
-    assert (without(first, other) is first) == (not shared)
-    assert canonical(json.loads(json.dumps(first))) == first
-    assert without(first, first) is None
+    assert unite_sets(first, first) == first
+    assert (subtract_set(first, other) is first) == (not shared)
+    assert make_canonical(json.loads(json.dumps(first))) == first
+    assert subtract_set(first, first) is None
 
 
 def test_the_schema_of_objects_without_properties():

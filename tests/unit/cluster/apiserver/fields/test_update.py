@@ -20,7 +20,7 @@ from muster.cluster.apiserver.fields import (
 )
 from muster.cluster.apiserver.fields.blank import make_blank
 from muster.cluster.apiserver.fields.managers import cap_updaters, read_entries
-from muster.cluster.apiserver.fields.sets import canonical
+from muster.cluster.apiserver.fields.sets import make_canonical
 from muster.cluster.apiserver.fields.settle import settle_fields
 
 SCHEMA = FieldSchema.of(
@@ -142,7 +142,7 @@ def test_entries_are_reset_and_replaced():
 def test_sent_entries_get_their_one_right_form():
     sent = entry("x", {"f:l": {'k:{"b": 1, "a":"x"}': {".": {}}, 'v:"\\u0061"': {}}, ".": {}}) | {"bogus": 1}
     assert read_entries([sent]) == [entry("x", {"f:l": {'k:{"a":"x","b":1}': {}, 'v:"a"': {}}, ".": {}})]
-    assert canonical({"f:a": {".": {}}}) == {"f:a": {}}
+    assert make_canonical({"f:a": {".": {}}}) == {"f:a": {}}
     assert read_entries([{"operation": "Update", "fieldsType": "FieldsV1"}]) == [
         {"operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {}}
     ]

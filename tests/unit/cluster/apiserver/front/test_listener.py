@@ -6,7 +6,7 @@ import pytest
 from tests.unit.cluster.apiserver.front.http1.test_connection import Server, Transport
 
 from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
-from muster.cluster.apiserver.front.listener import Arrival
+from muster.cluster.apiserver.front.listener import ProtocolChoice
 from muster.cluster.apiserver.front.shared import Shared
 from muster.cluster.apiserver.front.unsent import Unsent
 from muster.runtime.clock import run_virtual
@@ -32,7 +32,7 @@ def test_a_guest_has_the_address_of_its_host(peer, address):
         slot = ConnectionSlot(lambda: None, 0.0)
         shared = Shared(ConnectionLimit(10), Unsent(1 << 30), set(), set(), asyncio.Event())
         transport = FromPeer(peer)
-        Arrival(Server(), shared, slot, 1.0).connection_made(transport)
+        ProtocolChoice(Server(), shared, slot, 1.0).connection_made(transport)
         assert slot.address == address
         transport.abort()
         await asyncio.sleep(0)

@@ -11,14 +11,14 @@ from muster.cluster.apiserver.request.requestinfo import (
     ListOptions,
     Target,
     as_list,
-    boolean,
-    integer,
     is_long_running,
     list_options,
+    parse_boolean,
+    parse_integer,
     parse_path,
-    revision,
+    parse_revision,
+    parse_timeout,
     revision_of_list,
-    timeout,
     write_options,
 )
 
@@ -71,19 +71,19 @@ def test_no_path_is_too_strange(path):
     [("1", True), ("true", True), ("", True), ("yes", True), ("0", False), ("false", False), ("FALSE", False)],
 )
 def test_booleans_as_upstream_reads_them(text, value):
-    assert boolean({"a": text}, "a") is value
-    assert boolean({}, "a") is None
+    assert parse_boolean({"a": text}, "a") is value
+    assert parse_boolean({}, "a") is None
 
 
 @pytest.mark.parametrize(("text", "value"), [("", None), ("0", 0), ("-5", -5), ("+7", 7), (str(2**63 - 1), 2**63 - 1)])
 def test_integers(text, value):
-    assert integer({"a": text}, "a") == value
+    assert parse_integer({"a": text}, "a") == value
 
 
 @pytest.mark.parametrize("text", ["x", "1.0", "٣", "--1", str(2**63), "9" * 10_000, " 1", "-"])
 def test_what_is_no_integer(text):
     with pytest.raises(ApiError) as error:
-        integer({"a": text}, "a")
+        parse_integer({"a": text}, "a")
     assert error.value.code == 400
     assert len(error.value.status.message) < 300
 
@@ -91,7 +91,7 @@ def test_what_is_no_integer(text):
 @pytest.mark.parametrize("text", ["x", "-1", "²", str(2**64), "9" * 10_000])
 def test_what_is_no_revision(text):
     with pytest.raises(ApiError) as error:
-        revision(text, "jobs.batch")
+        parse_revision(text, "jobs.batch")
     assert error.value.code == 422
     assert error.value.status.message.startswith('jobs.batch "" is invalid: resourceVersion: Invalid value')
 
@@ -143,14 +143,14 @@ def test_what_has_no_end(method, path, query, expected):
     ("text", "seconds"), [("", 60), ("0s", 60), ("-5s", 60), ("30s", 30), ("1500ms", 1.5), ("2m", 60), ("1ns", 1e-9)]
 )
 def test_timeouts(text, seconds):
-    assert timeout({"timeout": text}, 60) == seconds
-    assert timeout({}, 60) == 60
+    assert parse_timeout({"timeout": text}, 60) == seconds
+    assert parse_timeout({}, 60) == 60
 
 
 @pytest.mark.parametrize("text", ["x", "5", "5 s", "1e3s", "s"])
 def test_what_is_no_timeout(text):
     with pytest.raises(ApiError) as error:
-        timeout({"timeout": text}, 60)
+        parse_timeout({"timeout": text}, 60)
     assert error.value.code == 400
     assert error.value.status.message.startswith("invalid timeout specified in the request URL - time: ")
 

@@ -8,7 +8,7 @@ import pytest
 
 from muster.api.core import CONFIG_MAP, POD
 from muster.api.status import ApiError
-from muster.cluster.apiserver.tables import columns, make_partial, require_include, row
+from muster.cluster.apiserver.tables import encode_columns, encode_row, make_partial, require_include
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 BODY = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c","odd":{"z":1,"a":[]}},"data":{"k":"v"}}'
@@ -20,7 +20,7 @@ PARTIAL = {
 
 
 def test_columns() -> None:
-    definitions = msgspec.json.decode(columns(CONFIG_MAP))
+    definitions = msgspec.json.decode(encode_columns(CONFIG_MAP))
     assert [(d["name"], d["type"], d["format"], d["priority"]) for d in definitions] == [
         ("Name", "string", "name", 0),
         ("Data", "string", "", 0),
@@ -35,7 +35,7 @@ def test_columns() -> None:
 )
 def test_what_goes_with_a_row(include: str, expected: Any) -> None:
     require_include(include)
-    found = msgspec.json.decode(row(CONFIG_MAP, BODY, NOW, include))
+    found = msgspec.json.decode(encode_row(CONFIG_MAP, BODY, NOW, include))
     assert found == {"cells": ["c", 1, "<unknown>"], "object": expected}
 
 
@@ -54,8 +54,8 @@ def test_a_wrong_include() -> None:
 )
 def test_pods_that_have_run_their_course_say_so(phase: bytes, reason: str, message: str) -> None:
     body = b'{"metadata":{"name":"p"},"status":{"phase":"%s"}}'
-    assert "conditions" not in msgspec.json.decode(row(POD, body % b"Running", NOW))
-    [condition] = msgspec.json.decode(row(POD, body % phase, NOW))["conditions"]
+    assert "conditions" not in msgspec.json.decode(encode_row(POD, body % b"Running", NOW))
+    [condition] = msgspec.json.decode(encode_row(POD, body % phase, NOW))["conditions"]
     assert condition == {"type": "Completed", "status": "True", "reason": reason, "message": message}
 
 

@@ -12,7 +12,7 @@ from muster.api.groups import apps, autoscaling_v2, discovery, networking, polic
 from muster.api.kinds import Kind
 from muster.cluster.apiserver.registry.autoscalers import V1
 from muster.cluster.apiserver.registry.storedkinds import STORED_KINDS
-from muster.cluster.apiserver.tables import printer_of, row, storedkinds
+from muster.cluster.apiserver.tables import encode_row, printer_of, storedkinds
 from muster.cluster.apiserver.tables.printer import Printer
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -78,7 +78,9 @@ CASES: list[tuple[Kind[Any], dict[str, Any], list[Any]]] = [
 
 
 def cells_of(kind: Kind[Any], document: dict[str, Any], printer: Printer | None = None) -> list[Any]:
-    cells: list[Any] = msgspec.json.decode(row(kind, msgspec.json.encode(document), NOW, printer=printer))["cells"]
+    cells: list[Any] = msgspec.json.decode(encode_row(kind, msgspec.json.encode(document), NOW, printer=printer))[
+        "cells"
+    ]
     return cells
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from muster.api.meta import DeleteOptions
 from muster.cluster.apiserver.registry.resources import Rules
-from muster.cluster.apiserver.verbs.deletion import Marked, Removed, delete, is_over
+from muster.cluster.apiserver.verbs.deletion import KeptObject, Removed, delete, is_over
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GRACEFUL = Rules(graceful=True)
@@ -48,7 +48,7 @@ def test_deletion_only_goes_forward(document, options, rules):
             held = document["metadata"].get("finalizers")
             assert not held
             return
-        assert isinstance(outcome, Marked)
+        assert isinstance(outcome, KeptObject)
         assert outcome.changed is (document != before)
         meta, old = document["metadata"], before["metadata"]
         assert meta["deletionTimestamp"]

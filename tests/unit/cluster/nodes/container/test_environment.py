@@ -15,11 +15,11 @@ from muster.cluster.nodes.container.environment import (
     Names,
     Objects,
     TooLongError,
+    build_environment,
     command_line,
     encode,
-    environment,
     expand,
-    references,
+    list_references,
 )
 
 VARIABLES = {"A": "1", "B": "two", "EMPTY": "", "NESTED": "$(A)"}
@@ -79,7 +79,7 @@ def objects(config_maps=None, secrets=None):
 
 def build(make_pod, around, container, known=NOTHING, defaults=None, **metadata):
     pod = make_pod({"containers": [{"name": "main", "command": ["x"], **container}]}, **metadata)
-    return environment(pod, pod.spec.containers[0], known, around, defaults or {})
+    return build_environment(pod, pod.spec.containers[0], known, around, defaults or {})
 
 
 def value(make_pod, around, source, known=NOTHING, **metadata):
@@ -141,7 +141,7 @@ def test_fields_of_the_pod(make_pod, around, path, text):
     env = [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": path}}}]
     spec = {"serviceAccountName": "robot", "containers": [{"name": "main", "env": env}]}
     pod = make_pod(spec, labels={"app.kubernetes.io/name": "web"}, annotations={"it''s": "odd"})
-    assert environment(pod, pod.spec.containers[0], NOTHING, around, {}).variables == {"X": text}
+    assert build_environment(pod, pod.spec.containers[0], NOTHING, around, {}).variables == {"X": text}
 
 
 RESOURCES = {"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"cpu": "250m", "memory": "64Mi"}}
@@ -247,7 +247,7 @@ def test_what_a_container_refers_to(make_pod):
         ],
     }
     container = make_pod({"containers": [spec]}).spec.containers[0]
-    assert references(container) == Names(frozenset("ac"), frozenset("bd"))
+    assert list_references(container) == Names(frozenset("ac"), frozenset("bd"))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.leftovers import end_pod
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
-from muster.cluster.nodes.shim.attachment import STDOUT, frame
+from muster.cluster.nodes.shim.attachment import STDOUT, encode_frame
 from muster.cluster.nodes.shim.supervisor import EXCESS, STATE
 from muster.runtime.containerlogs import Missing
 from muster.runtime.process.accounts import Account
@@ -119,7 +119,7 @@ def test_a_file_with_a_lease_of_its_user_fails_nothing(leased: Path) -> None:
     reader = Reader(leased.parent)
     assert list(reader.read()) == []
     leased.rename(leased.with_name(STATE))
-    assert shims.read_record(leased.parent) == shims.Record()
+    assert shims.read_record(leased.parent) == shims.ShimRecord()
     assert shims.find(leased.parent) is None
 
 
@@ -128,8 +128,10 @@ def test_a_log_that_its_user_removes_while_it_is_measured_fails_nothing(
 ) -> None:
     attempt = storage.of("u").begin("c", 0)
     (attempt / "log.0.0").write_text("text")
-    names = plainfiles.names
-    monkeypatch.setattr(plainfiles, "names", lambda path: [*names(path), "removed"] if path == attempt else names(path))
+    names = plainfiles.list_names
+    monkeypatch.setattr(
+        plainfiles, "list_names", lambda path: [*names(path), "removed"] if path == attempt else names(path)
+    )
     assert storage.of("u").log_bytes() == 4
 
 
@@ -142,7 +144,7 @@ def test_an_endless_frame_in_the_place_of_a_shims_output_ends_it(tmp_path: Path)
             async with join(tmp_path, writes=False, listens=True) as joined:
                 connection, _ = listener.accept()
                 with connection:
-                    connection.sendall(frame(STDOUT, b"text") + bytes((STDOUT, 255, 255, 255, 255)))
+                    connection.sendall(encode_frame(STDOUT, b"text") + bytes((STDOUT, 255, 255, 255, 255)))
                     async with asyncio.timeout(10):
                         return [piece async for piece in joined.output()]
 

@@ -2,7 +2,7 @@ import pytest
 
 from muster.api.core import SERVICE
 from muster.cluster.nodes.network.addresses import Addresses
-from muster.cluster.nodes.network.hosts import Circle, Peer, hostname, render, shared_part
+from muster.cluster.nodes.network.hosts import Circle, Peer, make_hostname, render, shared_part
 
 
 def job_pod(make_pod, index, job="train", uid=None, namespace="ns", **spec):
@@ -121,7 +121,7 @@ def test_the_machines_name_does_not_hide_a_pods(make_pod):
     ],
 )
 def test_host_names(make_pod, spec, name, shown):
-    assert hostname(make_pod(spec, name=name)) == shown
+    assert make_hostname(make_pod(spec, name=name)) == shown
 
 
 def test_addresses_are_handed_out_in_order_and_kept():

@@ -13,7 +13,7 @@ from muster.api.core import POD
 from muster.cluster.nodes.pod.facts import (
     Attempt,
     ContainerFacts,
-    Ending,
+    EndDecision,
     Exit,
     Kill,
     Now,
@@ -311,7 +311,7 @@ def test_a_probe_may_have_its_own_grace_period(make_pod):
 
 @pytest.mark.parametrize("why", ["shutdown", "left", "interrupted", "rejected", "gone"])
 def test_the_node_can_end_a_pod(make_pod, why):
-    ending = Ending(why, 10.0, 20.0, "Reason", "because")
+    ending = EndDecision(why, 10.0, 20.0, "Reason", "because")
     asked = decide(make_pod(), facts({"main": running()}, ending=ending), at(10))
     assert asked.actions == (Stop("main", "Stopping container main", 20.0),)
     plan = decide(make_pod(), facts({"main": exited(0)}, ending=ending), at(11))
@@ -340,7 +340,7 @@ def test_a_pod_that_its_fence_has_ended_fails_whole_and_was_disrupted(make_pod, 
 
 def test_a_pod_is_asked_to_end_before_its_fence_closes(make_pod):
     pod = make_pod({"containers": [container("a")], "terminationGracePeriodSeconds": 3600})
-    ending = Ending("fenced", 10.0, 20.0, "NodeLost", "cut off")
+    ending = EndDecision("fenced", 10.0, 20.0, "NodeLost", "cut off")
     plan = decide(pod, facts({"a": running()}, ending=ending), at(10))
     assert [type(action) for action in plan.actions] == [Stop]
     plan = decide(pod, facts({"a": running(stopping_since=10.0)}, ending=ending), at(30))
@@ -361,7 +361,7 @@ def test_what_runs_of_a_pod_that_has_ended_as_others_say_is_killed(make_pod):
 
 def test_a_shutdown_gives_no_more_time_than_the_pod_has(make_pod):
     pod = make_pod({"terminationGracePeriodSeconds": 3})
-    ending = Ending("shutdown", 10.0, 20.0)
+    ending = EndDecision("shutdown", 10.0, 20.0)
     waiting = facts({"main": running(stopping_since=10.0)}, ending=ending)
     assert decide(pod, waiting, at(13)).actions == (Kill("main"),)
 
@@ -407,7 +407,7 @@ def lives(draw):
         known,
         deadline=draw(st.none() | st.floats(0, 60)),
         deleting_since=draw(st.none() | st.floats(0, 50)),
-        ending=draw(st.none() | st.builds(Ending, st.just("gone"), st.floats(0, 50), st.floats(0, 30))),
+        ending=draw(st.none() | st.builds(EndDecision, st.just("gone"), st.floats(0, 50), st.floats(0, 30))),
     )
 
 

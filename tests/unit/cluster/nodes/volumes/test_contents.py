@@ -15,9 +15,9 @@ from muster.cluster.nodes.volumes.contents import (
     HostPath,
     Tree,
     VolumeError,
-    content,
     in_memory,
-    references,
+    list_references,
+    make_content,
     relocate_variables,
 )
 from muster.cluster.nodes.volumes.files import make_empty, prepare_host_path, resolve_within, write_tree
@@ -39,7 +39,7 @@ def of(make_pod, around, volume, known=KNOWN):
     containers = [{"name": "main", "resources": {"limits": {"cpu": "2"}}}]
     meta = {"labels": {"b": 'say "hi"\n', "a": "1"}, "annotations": {"z": "\u00e4\u0001"}}
     pod = make_pod({"volumes": [{"name": "v", **volume}], "containers": containers}, **meta)
-    return content(pod, pod.spec.volumes[0], known, around)
+    return make_content(pod, pod.spec.volumes[0], known, around)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_optional_objects_may_be_missing(make_pod, around):
 def test_what_volumes_refer_to(make_pod):
     sources = [{"secret": {"name": "b"}}, {"configMap": {"name": "c"}}]
     pod = make_pod({"volumes": [{"name": "v", "projected": {"sources": sources}}]})
-    assert references(pod.spec.volumes[0]) == Names(frozenset("c"), frozenset("b"))
+    assert list_references(pod.spec.volumes[0]) == Names(frozenset("c"), frozenset("b"))
     assert Objects({}, {}) == NOTHING
 
 
@@ -323,7 +323,7 @@ def test_one_object_shown_again_and_again_is_refused_before_it_is_there(make_pod
     tracemalloc.start()
     try:
         with pytest.raises(VolumeError, match=f"the pod's volumes would show more than {MOST_BYTES} bytes of objects"):
-            content(pod, pod.spec.volumes[0], known, around)
+            make_content(pod, pod.spec.volumes[0], known, around)
         assert tracemalloc.get_traced_memory()[1] < 2 * MOST_BYTES
     finally:
         tracemalloc.stop()

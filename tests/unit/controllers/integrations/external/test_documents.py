@@ -59,7 +59,7 @@ def test_nulls_in_a_template_count_as_absent():
 
 def test_a_path_is_written_for_people_and_as_a_pointer():
     path = ("spec", "groups", 0, "a/b")
-    assert (documents.text_of_path(path), documents.pointer(path)) == ("spec.groups[0].a/b", "/spec/groups/0/a~1b")
+    assert (documents.text_of_path(path), documents.make_pointer(path)) == ("spec.groups[0].a/b", "/spec/groups/0/a~1b")
     assert documents.patch_at(("spec", "suspend"), True) == {"spec": {"suspend": True}}
 
 

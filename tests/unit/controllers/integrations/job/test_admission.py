@@ -8,7 +8,7 @@ from tests.unit.managed_world import DEFAULT, World
 from muster.api.batch import Job
 from muster.api.managed.surroundings import Settings
 from muster.api.meta import OwnerReference
-from muster.controllers.integrations.admission import errors, list_default_patches
+from muster.controllers.integrations.admission import find_errors, list_default_patches
 from muster.controllers.integrations.job.admission import counts_follow
 from muster.controllers.integrations.job.integration import JobIntegration
 
@@ -137,7 +137,7 @@ def test_whose_workload_follows_its_size(made, follows):
     ],
 )
 def test_new_jobs(made, said):
-    found = [str(error) for error in errors(KIND, made, None, DEFAULT)]
+    found = [str(error) for error in find_errors(KIND, made, None, DEFAULT)]
     assert found[0].startswith(said) if said else found == []
 
 
@@ -145,7 +145,7 @@ def test_what_a_jobset_says_of_its_jobs_is_looked_at_in_the_jobset():
     made = job({}, {GANG: "no"})
     owner = OwnerReference(api_version="jobset.x-k8s.io/v1alpha2", kind="JobSet", name="s", uid="u", controller=True)
     owned = replace(made, metadata=replace(made.metadata, owner_references=(owner,)))
-    assert errors(KIND, owned, None, DEFAULT) == []
+    assert find_errors(KIND, owned, None, DEFAULT) == []
 
 
 @pytest.mark.parametrize(
@@ -250,5 +250,5 @@ def test_what_a_jobset_says_of_its_jobs_is_looked_at_in_the_jobset():
     ],
 )
 def test_changes(old, new, said):
-    found = [str(error) for error in errors(KIND, new, old, DEFAULT)]
+    found = [str(error) for error in find_errors(KIND, new, old, DEFAULT)]
     assert found and found[0].startswith(said) if said else found == []

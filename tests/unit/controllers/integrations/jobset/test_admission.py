@@ -6,7 +6,7 @@ from tests.unit.managed_world import DEFAULT, World
 
 from muster.api.jobset import JobSet
 from muster.api.managed.surroundings import Settings
-from muster.controllers.integrations.admission import errors, list_default_patches
+from muster.controllers.integrations.admission import find_errors, list_default_patches
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
 
 KIND = JobSetIntegration()
@@ -153,7 +153,7 @@ OTHERS = f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with '
     ],
 )
 def test_what_is_wrong_with_a_jobset(made, said):
-    assert [str(one) for one in errors(KIND, made, None, DEFAULT)] == said
+    assert [str(one) for one in find_errors(KIND, made, None, DEFAULT)] == said
 
 
 FOLLOWS = {ELASTIC: "true"}
@@ -201,5 +201,5 @@ KEEPS = "spec.replicatedJobs[0]: Forbidden: the number of pods cannot change whi
     ],
 )
 def test_its_size_is_that_of_its_quota_while_it_runs(before, now, said):
-    found = [str(one) for one in errors(KIND, now, before, DEFAULT)]
+    found = [str(one) for one in find_errors(KIND, now, before, DEFAULT)]
     assert [text[: len(KEEPS)] for text in found] == said

@@ -5,10 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from muster.dashboard.pages.queues.one import find_shared_doubt
-from muster.queueing.scheduling.estimate import Certainty, Estimate
+from muster.queueing.scheduling.estimate import Certainty, StartEstimate
 
-SOON = Estimate(datetime(2026, 1, 1, tzinfo=UTC), Certainty.LIKELY, "first ends then")
-FORBIDDEN, ENDLESS = (Estimate(None, Certainty.NONE, why) for why in ("you may not list workloads", "x never ends"))
+SOON = StartEstimate(datetime(2026, 1, 1, tzinfo=UTC), Certainty.LIKELY, "first ends then")
+FORBIDDEN, ENDLESS = (
+    StartEstimate(None, Certainty.NONE, why) for why in ("you may not list workloads", "x never ends")
+)
 
 
 @pytest.mark.parametrize(
@@ -23,5 +25,5 @@ FORBIDDEN, ENDLESS = (Estimate(None, Certainty.NONE, why) for why in ("you may n
     ],
     ids=["all alike", "one only", "different reasons", "one is known", "all known", "none"],
 )
-def test_one_doubt_about_all_starts_is_said_once(starts: list[Estimate], doubt: str) -> None:
+def test_one_doubt_about_all_starts_is_said_once(starts: list[StartEstimate], doubt: str) -> None:
     assert find_shared_doubt(starts) == doubt

@@ -16,7 +16,7 @@ from tests.unit.queueing.worlds import World, state, world
 
 from muster.queueing.model import FlavorResource, Mode
 from muster.queueing.scheduling.fairness import FairSharing
-from muster.queueing.scheduling.preemption.candidates import Reason, Request, Trial
+from muster.queueing.scheduling.preemption.candidates import AssumedAdmission, PreemptionRequest, Reason
 from muster.queueing.scheduling.preemption.classical import Preemptor, Victim, explain_preemption
 
 _CASES = Path(__file__).parents[2] / "cases"
@@ -153,10 +153,10 @@ def test_the_policies_hold(case: dict[str, Any], fair: FairSharing | None):
 def test_a_trial_is_undone_when_it_fails():
     here = world({"queues": {"q": "cpu=4 within=lower"}, "admitted": {"w": "q cpu=4"}, "incoming": "q cpu=2 p=1"})
     before = state(here.tree)
-    request = Request(here.incoming, here.assignment.usage, frozenset(here.assignment.usage))
+    request = PreemptionRequest(here.incoming, here.assignment.usage, frozenset(here.assignment.usage))
 
     def interrupted() -> None:
-        with Trial(here.tree, request) as trial:
+        with AssumedAdmission(here.tree, request) as trial:
             trial.take(Victim(here.tree.queues["q"].workloads["ns/w"], "InClusterQueue"))
             assert state(here.tree) != before
             raise ZeroDivisionError

@@ -4,9 +4,9 @@ import pytest
 from tests.unit.controllers.scheduler.test_deciding import CREATED, ONE, Cluster
 from tests.unit.gang.conftest import make_pod
 
-from muster.controllers.scheduler.deciding import Kept
+from muster.controllers.scheduler.deciding import KeptRoom
 from muster.controllers.scheduler.pending import OrderCriteria
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.shapes import shape_of
 from muster.simulation.engine.nodes.passing import Passing
 
@@ -29,9 +29,11 @@ def test_what_would_delay_the_head_is_known_without_a_search(room):
     passing = Passing(cluster.pending, cluster.capacity)
     for cpus in (1, 2):
         for lasts in (50, 100, 500):
-            late = End(lasts, is_enforced=True)
+            late = EndTime(lasts, is_enforced=True)
             would = passing.would_delay_head((ONE, 4), ONE, cpus, late)
             assert would == (lasts > 100 and cpus > room - 4)
-            assert would == isinstance(Cluster(room).decide("b", cpus, lasts), Kept), "a search agrees"
+            assert would == isinstance(Cluster(room).decide("b", cpus, lasts), KeptRoom), "a search agrees"
     other = shape_of(make_pod(cpu="2"))
-    assert not passing.would_delay_head((ONE, 4), other, 2, End(500, is_enforced=True)), "of other pods it is not known"
+    assert not passing.would_delay_head((ONE, 4), other, 2, EndTime(500, is_enforced=True)), (
+        "of other pods it is not known"
+    )

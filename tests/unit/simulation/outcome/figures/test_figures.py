@@ -12,7 +12,7 @@ from muster.simulation.outcome.figures.palette import Palette
 from muster.simulation.outcome.figures.use import split_use
 from muster.simulation.outcome.figures.waits import name_size, trace_waits
 from muster.simulation.outcome.fragmentation import FreeRoom
-from muster.simulation.outcome.record import Record
+from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.timeline import build_timeline
 
 AMOUNTS = st.lists(st.tuples(*[st.floats(0, 1e6)] * 3), max_size=20)
@@ -61,7 +61,7 @@ def test_sizes_are_classes(pods, name):
 
 
 def test_a_curve_of_many_waits_has_few_points_and_never_falls():
-    record = Record(["w"])
+    record = SimulationRecord(["w"])
     record.now = 10_000.0
     for number in range(5000):
         record.submit("w", 0, "", 1, 0, float(number), 1.0)
@@ -72,7 +72,7 @@ def test_a_curve_of_many_waits_has_few_points_and_never_falls():
 
 
 def test_fairness_counts_queues_that_hold_or_want_quota():
-    record = Record(["w"])
+    record = SimulationRecord(["w"])
     for queue in ("a", "b", "idle", "without"):
         record.quotas.set(0.0, (queue, "f", "cpu"), 0 if queue == "without" else 1000)
     record.change(0.0, "a", "f", "cpu", 2000)

@@ -11,7 +11,7 @@ from muster.simulation.scenario.logs.table import (
     read_jobs,
     read_nodes,
 )
-from muster.simulation.scenario.model import Column, JobColumns
+from muster.simulation.scenario.model import ComputedColumn, JobColumns
 
 SIMPLE = JobColumns(submit="at", run_time="for", pods="n", requests={"cpu": "cpus"}, id="id")
 HEAD = "id,at,for,n,cpus\n"
@@ -40,15 +40,15 @@ def test_quoted_cells_may_hold_commas_and_lines():
 
 def test_a_value_is_computed_from_columns():
     columns = JobColumns(
-        submit=Column(column="at", unit="h"),
-        run_time=Column(column="end", minus="at", unit="h"),
+        submit=ComputedColumn(column="at", unit="h"),
+        run_time=ComputedColumn(column="end", minus="at", unit="h"),
         pods="nodes",
         requests={
-            "cpu": Column(column="cpus", per="nodes", unit="m"),
-            "memory": Column(column="mem", times=2, unit="Mi"),
+            "cpu": ComputedColumn(column="cpus", per="nodes", unit="m"),
+            "memory": ComputedColumn(column="mem", times=2, unit="Mi"),
         },
-        priority=Column(column="class", values={"high": 7.0}),
-        node_selector={"model": Column(column="models", separator="|"), "zone": "zone"},
+        priority=ComputedColumn(column="class", values={"high": 7.0}),
+        node_selector={"model": ComputedColumn(column="models", separator="|"), "zone": "zone"},
     )
     text = "at,end,nodes,cpus,mem,class,models,zone\n1,3,4,3001,10,high,A|B,z\n2,3,1,500,0,3,,\n"
     first, second = read(text, columns)
@@ -109,7 +109,7 @@ def test_a_job_before_the_start_is_named():
 
 
 def test_a_division_by_zero_is_named():
-    columns = merge_columns(SIMPLE, JobColumns(requests={"cpu": Column(column="cpus", per="n")}, pods="id"))
+    columns = merge_columns(SIMPLE, JobColumns(requests={"cpu": ComputedColumn(column="cpus", per="n")}, pods="id"))
     with pytest.raises(LogError, match="line 2: cpus: would be divided by zero"):
         read(HEAD + "1,10,60,0,1\n", columns)
 
@@ -118,9 +118,9 @@ def test_a_division_by_zero_is_named():
     ("columns", "field", "why"),
     [
         (JobColumns(submit="a"), "", "runTime is needed"),
-        (JobColumns(submit=Column(column="a", unit="Mi"), run_time="b"), "submit", "'Mi' is no unit of time"),
+        (JobColumns(submit=ComputedColumn(column="a", unit="Mi"), run_time="b"), "submit", "'Mi' is no unit of time"),
         (
-            JobColumns(submit="a", run_time="b", requests={"cpu": Column(column="c", unit="cores")}),
+            JobColumns(submit="a", run_time="b", requests={"cpu": ComputedColumn(column="c", unit="cores")}),
             "requests.cpu",
             "'cores' is no suffix",
         ),

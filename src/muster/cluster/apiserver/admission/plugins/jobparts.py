@@ -17,7 +17,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.status import ApiError
 from muster.api.volcano import VOLCANO_JOB
-from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
 from muster.cluster.apiserver.admission.plugins.userwrites import access_to_quota
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS, Authorizer
@@ -39,7 +39,7 @@ def refuse_forged_parts(kinds: Iterable[str], authorizer: Authorizer) -> Plugin:
     """
     concerned = frozenset({*kinds, POD.resource})
 
-    def judge(attempt: Attempt, store: Store) -> None:
+    def judge(attempt: WriteAttempt, store: Store) -> None:
         if attempt.resource.key not in concerned or attempt.subresource or attempt.operation == "DELETE":
             return
         if MASTERS in attempt.user.groups or (owner := _find_controller(attempt.document)) is None:
@@ -56,7 +56,7 @@ def refuse_forged_parts(kinds: Iterable[str], authorizer: Authorizer) -> Plugin:
                     f"{kind.kind}, on its quota"
                 )
 
-    def _may_decide_on_quota(attempt: Attempt) -> bool:
+    def _may_decide_on_quota(attempt: WriteAttempt) -> bool:
         try:
             authorizer(access_to_quota(attempt))
         except ApiError:

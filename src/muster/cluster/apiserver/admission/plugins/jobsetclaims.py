@@ -10,22 +10,22 @@ from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.jobset.naming import claim_name
 from muster.api.status import FieldError, invalid
 from muster.api.validation import fields
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.store import Key, Store
 
 
-def require_claims_meant(attempt: Attempt, store: Store) -> None:
+def require_claims_meant(attempt: WriteAttempt, store: Store) -> None:
     """Raise `ApiError` for a JobSet whose existing claim has another spec, or would be deleted with the JobSet."""
     if attempt.resource.key != JOB_SET.resource or attempt.operation != "CREATE":
         return
     if not attempt.document.get("spec", {}).get("volumeClaimPolicies"):
         return
-    errors = list(_errors(JOB_SET.typed(attempt.document), attempt, store))
+    errors = list(_find_errors(JOB_SET.typed(attempt.document), attempt, store))
     if errors:
         raise invalid(JOB_SET.kind, JOB_SET.group, attempt.name, errors)
 
 
-def _errors(job_set: JobSet, attempt: Attempt, store: Store) -> Iterator[FieldError]:
+def _find_errors(job_set: JobSet, attempt: WriteAttempt, store: Store) -> Iterator[FieldError]:
     for i, policy in enumerate(job_set.spec.volume_claim_policies):
         path = f"spec.volumeClaimPolicies[{i}]"
         is_retained = policy.retention_policy is not None and policy.retention_policy.when_deleted == names.RETAIN
@@ -34,7 +34,7 @@ def _errors(job_set: JobSet, attempt: Attempt, store: Store) -> Iterator[FieldEr
             entry = store.latest(Key(PERSISTENT_VOLUME_CLAIM.resource, attempt.namespace, name))
             if entry is None:
                 continue
-            if not _same(template, PERSISTENT_VOLUME_CLAIM.decode(entry.body)):
+            if not _is_same_claim(template, PERSISTENT_VOLUME_CLAIM.decode(entry.body)):
                 sentence = f"spec does not match existing PVC {name} in namespace {attempt.namespace}"
                 yield fields.invalid(f"{path}.templates[{j}].spec", template.spec, sentence)
             if not is_retained:
@@ -42,7 +42,7 @@ def _errors(job_set: JobSet, attempt: Attempt, store: Store) -> Iterator[FieldEr
                 yield fields.invalid(where, names.DELETE, "retentionPolicy must be retain when PVC exists")
 
 
-def _same(template: PersistentVolumeClaim, there: PersistentVolumeClaim) -> bool:
+def _is_same_claim(template: PersistentVolumeClaim, there: PersistentVolumeClaim) -> bool:
     """Return whether the template would make the existing claim: with defaults, and bound to the same volume."""
     document = {"spec": msgspec.json.decode(msgspec.json.encode(template.spec))}
     DEFAULTS[PERSISTENT_VOLUME_CLAIM.resource](document)

@@ -4,12 +4,12 @@ import msgspec
 
 from muster.api.core import POD
 from muster.api.jobset import names
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.store import Store
 from muster.jobs.jobset.exclusive import exclusive_affinity, is_placed_by_us, priority_label
 
 
-def place_exclusively(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+def place_exclusively(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
     """Complete a new pod in place, after its priority is set. A repeated call changes nothing."""
     if attempt.operation != "CREATE" or attempt.resource.key != POD.resource or attempt.subresource:
         return

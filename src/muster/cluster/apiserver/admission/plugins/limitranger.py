@@ -12,8 +12,8 @@ import msgspec
 from muster.api.core import POD, Pod
 from muster.api.core.quota import LIMIT_RANGE, LimitRangeItem
 from muster.api.pods import pod_requests
-from muster.api.values.quantity import Quantity, canonical, format_amount, parse
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.api.values.quantity import Quantity, format_amount, format_canonical, parse
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.admission.plugins.quotausage import CLAIMS, pod_limits
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.store import Store
@@ -24,27 +24,27 @@ Amounts = Mapping[str, Quantity]
 _CONTAINERS = (("containers", "container"), ("initContainers", "init container"))
 
 
-def set_default_resources(attempt: Attempt, store: Store) -> None:
+def set_default_resources(attempt: WriteAttempt, store: Store) -> None:
     """Set the limits and requests that the containers of a new pod leave out, in place."""
     if attempt.resource.key != POD.resource or attempt.operation != "CREATE" or attempt.subresource:
         return
-    for item in _limits(attempt.namespace, store, "Container"):
+    for item in _list_limits(attempt.namespace, store, "Container"):
         _complete(attempt.document, item)
 
 
-def require_limits_kept(attempt: Attempt, store: Store) -> None:
+def require_limits_kept(attempt: WriteAttempt, store: Store) -> None:
     """Raise `ApiError` (403) if a pod or volume claim requests too much or too little."""
     rule = _RULES.get(attempt.resource.key)
     if rule is None or attempt.subresource or attempt.operation not in rule[0]:
         return
     _, complaints = rule
-    for item in _limits(attempt.namespace, store, *_TYPES[attempt.resource.key]):
+    for item in _list_limits(attempt.namespace, store, *_TYPES[attempt.resource.key]):
         problems = list(complaints(item, attempt.document))
         if problems:
             raise attempt.refused(problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]")
 
 
-def _limits(namespace: str, store: Store, *types: str) -> Iterator[LimitRangeItem]:
+def _list_limits(namespace: str, store: Store, *types: str) -> Iterator[LimitRangeItem]:
     for entry in store.list(LIMIT_RANGE.resource, namespace).entries:
         for item in LIMIT_RANGE.decode(entry.body).spec.limits:
             if item.type in types:
@@ -74,10 +74,10 @@ def _pod_complaints(item: LimitRangeItem, document: Document) -> Iterator[str]:
         for field, _ in _CONTAINERS:
             for container in document["spec"].get(field, ()):
                 resources = container.get("resources", {})
-                yield from _complaints(item, resources.get("requests", {}), resources.get("limits", {}))
+                yield from _list_complaints(item, resources.get("requests", {}), resources.get("limits", {}))
     else:
         spec = msgspec.convert(document, Pod).spec
-        yield from _complaints(item, _render_amounts(pod_requests(spec)), _render_amounts(pod_limits(spec)))
+        yield from _list_complaints(item, _render_amounts(pod_requests(spec)), _render_amounts(pod_limits(spec)))
 
 
 def _render_amounts(amounts: Mapping[str, int]) -> Amounts:
@@ -87,47 +87,53 @@ def _render_amounts(amounts: Mapping[str, int]) -> Amounts:
 def _claim_complaints(item: LimitRangeItem, document: Document) -> Iterator[str]:
     requests = document.get("spec", {}).get("resources", {}).get("requests", {})
     for name, bound in sorted(item.min.items()):
-        yield from _least(item.type, name, bound, requests.get(name), None)
+        yield from _explain_below_least(item.type, name, bound, requests.get(name), None)
     for name, bound in sorted(item.max.items()):
-        rule, most = f"maximum {name} usage per {item.type} is {canonical(bound)}", parse(bound)
+        rule, most = f"maximum {name} usage per {item.type} is {format_canonical(bound)}", parse(bound)
         if name not in requests:
             yield f"{rule}.  No request is specified"
         elif parse(requests[name]) > most:
-            yield f"{rule}, but request is {canonical(requests[name])}"
+            yield f"{rule}, but request is {format_canonical(requests[name])}"
 
 
-def _complaints(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _list_complaints(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, bound in sorted(item.min.items()):
-        yield from _least(item.type, name, bound, requests.get(name), limits.get(name))
+        yield from _explain_below_least(item.type, name, bound, requests.get(name), limits.get(name))
     for name, bound in sorted(item.max.items()):
-        yield from _most(item.type, name, bound, requests.get(name), limits.get(name))
+        yield from _explain_above_most(item.type, name, bound, requests.get(name), limits.get(name))
     for name, bound in sorted(item.max_limit_request_ratio.items()):
-        yield from _ratio(item.type, name, bound, requests.get(name), limits.get(name))
+        yield from _explain_ratio(item.type, name, bound, requests.get(name), limits.get(name))
 
 
-def _least(type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> Iterator[str]:
-    rule = f"minimum {name} usage per {type_} is {canonical(bound)}"
+def _explain_below_least(
+    type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None
+) -> Iterator[str]:
+    rule = f"minimum {name} usage per {type_} is {format_canonical(bound)}"
     if request is None:
         yield f"{rule}.  No request is specified"
     elif parse(request) < parse(bound):
-        yield f"{rule}, but request is {canonical(request)}"
+        yield f"{rule}, but request is {format_canonical(request)}"
     elif limit is not None and parse(limit) < parse(bound):
-        yield f"{rule}, but limit is {canonical(limit)}"
+        yield f"{rule}, but limit is {format_canonical(limit)}"
 
 
-def _most(type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> Iterator[str]:
-    rule = f"maximum {name} usage per {type_} is {canonical(bound)}"
+def _explain_above_most(
+    type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None
+) -> Iterator[str]:
+    rule = f"maximum {name} usage per {type_} is {format_canonical(bound)}"
     if limit is None:
         yield f"{rule}.  No limit is specified"
     elif parse(limit) > parse(bound):
-        yield f"{rule}, but limit is {canonical(limit)}"
+        yield f"{rule}, but limit is {format_canonical(limit)}"
     elif request is not None and parse(request) > parse(bound):
-        yield f"{rule}, but request is {canonical(request)}"
+        yield f"{rule}, but request is {format_canonical(request)}"
 
 
-def _ratio(type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> Iterator[str]:
-    rule = f"{name} max limit to request ratio per {type_} is {canonical(bound)}, but"
-    asked, most = _number(request), _number(limit)
+def _explain_ratio(
+    type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None
+) -> Iterator[str]:
+    rule = f"{name} max limit to request ratio per {type_} is {format_canonical(bound)}, but"
+    asked, most = _parse_number(request), _parse_number(limit)
     if not asked:
         yield f"{rule} no request is specified or request is 0"
     elif not most:
@@ -136,7 +142,7 @@ def _ratio(type_: str, name: str, bound: Quantity, request: Quantity | None, lim
         yield f"{rule} provided ratio is {float(most / asked):f}"
 
 
-def _number(quantity: Quantity | None) -> Fraction:
+def _parse_number(quantity: Quantity | None) -> Fraction:
     return Fraction(0) if quantity is None else parse(quantity)
 
 

@@ -2,12 +2,12 @@
 
 from muster.api.core import POD
 from muster.api.podgroups.names import GROUP_ANNOTATIONS
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.store import Store
 from muster.jobs.podgroup.budget import labels_of
 
 
-def label_with_group(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+def label_with_group(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
     """Set the label of a new pod in place; the label of the manifest is overwritten."""
     if attempt.operation != "CREATE" or attempt.resource.key != POD.resource or attempt.subresource:
         return

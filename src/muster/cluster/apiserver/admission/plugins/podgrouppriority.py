@@ -2,7 +2,7 @@
 
 from muster.api.core import POD
 from muster.api.groups.scheduling import PRIORITY_CLASS
-from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
 from muster.cluster.store import Key, Store
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.record import read
@@ -15,7 +15,7 @@ def priority_of_group(groups: PodGroups) -> Plugin:
     A pod with a class or priority of its own keeps it. The group must exist and name an existing class.
     """
 
-    def set_class(attempt: Attempt, store: Store) -> None:
+    def set_class(attempt: WriteAttempt, store: Store) -> None:
         if attempt.operation != "CREATE" or attempt.resource.key != POD.resource or attempt.subresource:
             return
         spec = attempt.document["spec"]

@@ -6,7 +6,7 @@ The rules are those of k8s.io/kubernetes (pkg/quota/v1/evaluator):
 - Scopes describe pods and volume claims, so a quota with scopes counts no other objects.
 
 scheduler KEP-34 (kube-batch) adds that a PodGroup reserves its `totalResources`, which its pods then use first.
-Amounts are integers in the units of `quantity.amount`.
+Amounts are integers in the units of `quantity.parse_amount`.
 """
 
 import math
@@ -68,7 +68,7 @@ def measure_document(resource: str, document: Mapping[str, Any]) -> Measure:
     """Return the measure of an object that is to be stored. `resource`: its key in the store."""
     rule = _RULES.get(resource)
     if rule is None:
-        return _counted(resource)
+        return _make_count_measure(resource)
     type_, measure = rule
     return measure(msgspec.convert(document, type_))
 
@@ -77,17 +77,17 @@ def measure_body(resource: str, body: bytes) -> Measure:
     """Return the measure of a stored object."""
     rule = _RULES.get(resource)
     if rule is None:
-        return _counted(resource)
+        return _make_count_measure(resource)
     type_, measure = rule
     return measure(msgspec.json.decode(body, type=type_))
 
 
-def _counted(resource: str) -> Measure:
+def _make_count_measure(resource: str) -> Measure:
     usage = {COUNT + resource: 1}
     return Measure(usage | {resource: 1} if resource in _COUNTED else usage)
 
 
-def _pod(pod: Pod) -> Measure:
+def _measure_pod(pod: Pod) -> Measure:
     usage: Amounts = {COUNT + POD.resource: 1}
     spec = pod.spec
     if not is_finished(pod):
@@ -114,15 +114,15 @@ def _pod(pod: Pod) -> Measure:
 
 def _pod_group(group: PodGroup) -> Measure:
     total, over = group.spec.total_resources, group.status.completion_time is not None
-    reserves = _reserved(total, read(group).min_members) if total and not over else {}
+    reserves = _measure_reservation(total, read(group).min_members) if total and not over else {}
     return Measure({COUNT + POD_GROUP.resource: 1}, group=group.metadata.name, reserves=reserves)
 
 
-def _reserved(total: ResourceList, pods: int) -> Amounts:
+def _measure_reservation(total: ResourceList, pods: int) -> Amounts:
     """Return what the pods of a group with these total resources use. `pods`: their number, if `total` has none."""
     reserved: Amounts = {"pods": pods, COUNT + POD.resource: pods}
     for name, quantity in total.items():
-        number, resource = _ceiling(name, quantity), name.removeprefix(_REQUESTS)
+        number, resource = _round_up(name, quantity), name.removeprefix(_REQUESTS)
         if name.startswith(_LIMITS):
             reserved[name] = number
         elif name in ("pods", COUNT + POD.resource):
@@ -165,7 +165,7 @@ def _reaches_other_namespaces(spec: PodSpec) -> bool:
     return False
 
 
-def _service(service: Service) -> Measure:
+def _measure_service(service: Service) -> Measure:
     ports, spec = len(service.spec.ports), service.spec
     usage = {COUNT + SERVICE.resource: 1, "services": 1}
     if spec.type == "LoadBalancer":
@@ -189,9 +189,9 @@ def _claim(claim: _Claim) -> Measure:
 
 
 _RULES: Mapping[str, tuple[Any, Callable[[Any], Measure]]] = {
-    POD.resource: (Pod, _pod),
+    POD.resource: (Pod, _measure_pod),
     POD_GROUP.resource: (PodGroup, _pod_group),
-    SERVICE.resource: (Service, _service),
+    SERVICE.resource: (Service, _measure_service),
     CLAIMS: (_Claim, _claim),
 }
 
@@ -256,18 +256,18 @@ def resources_of(spec: ResourceQuotaSpec) -> frozenset[str]:
 
 def hard_amounts(spec: ResourceQuotaSpec) -> Amounts:
     """Return the limits of a quota, rounded down to whole units."""
-    return {name: _floor(name, quantity) for name, quantity in spec.hard.items()}
+    return {name: _round_down(name, quantity) for name, quantity in spec.hard.items()}
 
 
-def _floor(name: str, quantity: Quantity) -> int:
-    return math.floor(parse(quantity) * (1000 if _base(name) == "cpu" else 1))
+def _round_down(name: str, quantity: Quantity) -> int:
+    return math.floor(parse(quantity) * (1000 if _get_base_resource(name) == "cpu" else 1))
 
 
-def _ceiling(name: str, quantity: Quantity) -> int:
-    return max(0, math.ceil(parse(quantity) * (1000 if _base(name) == "cpu" else 1)))
+def _round_up(name: str, quantity: Quantity) -> int:
+    return max(0, math.ceil(parse(quantity) * (1000 if _get_base_resource(name) == "cpu" else 1)))
 
 
-def _base(name: str) -> str:
+def _get_base_resource(name: str) -> str:
     """Return the resource in the name of a quota's amount, which decides the unit."""
     if _OF_CLASS in name:
         name = name.partition("/")[2]
@@ -276,12 +276,12 @@ def _base(name: str) -> str:
 
 def render_amounts(amounts: Mapping[str, int]) -> str:
     """Render amounts as refusals list them: `pods=1,requests.cpu=500m`."""
-    return ",".join(f"{name}={format_amount(_base(name), amounts[name])}" for name in sorted(amounts))
+    return ",".join(f"{name}={format_amount(_get_base_resource(name), amounts[name])}" for name in sorted(amounts))
 
 
 def to_quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     """Return amounts as quantities for an object."""
-    return {name: format_amount(_base(name), amounts[name]) for name in sorted(amounts)}
+    return {name: format_amount(_get_base_resource(name), amounts[name]) for name in sorted(amounts)}
 
 
 def list_unstated(document: Mapping[str, Any], limited: Iterable[str]) -> str:

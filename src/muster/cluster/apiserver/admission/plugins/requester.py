@@ -1,13 +1,13 @@
 """Records who requests a certificate, whatever the CertificateSigningRequest itself states."""
 
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.identity.users import user_info
 from muster.cluster.store import Store
 
 _REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 
 
-def note_requester(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+def note_requester(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
     """Set the user in a new CertificateSigningRequest, in place."""
     if attempt.operation != "CREATE" or attempt.resource.key != _REQUESTS:
         return

@@ -11,7 +11,7 @@ from msgspec import Struct
 from muster.api.core import POD, SERVICE
 from muster.api.core.quota import RESOURCE_QUOTA
 from muster.api.podgroups.kep import POD_GROUP
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.quotausage import (
     CLAIMS,
@@ -46,7 +46,7 @@ class QuotaAdmission:
         self._ledger = ledger
         self._understood: dict[str, tuple[Entry, _Quota]] = {}  # by UID
 
-    def __call__(self, attempt: Attempt, store: Store) -> None:
+    def __call__(self, attempt: WriteAttempt, store: Store) -> None:
         """Raise `ApiError` (403) if the write would exceed a quota."""
         if not attempt.namespace or not _may_take(attempt):
             return
@@ -64,7 +64,7 @@ class QuotaAdmission:
             for account in counts_for(resource):
                 used, more = self._ledger.with_object(account, quota.scope, key, measure)
                 limited = [name for name in more.keys() & quota.hard.keys() if resource_of(name) == account]
-                _require_room(attempt, quota, used, _only(limited, more))
+                _require_room(attempt, quota, used, _keep_only(limited, more))
 
     def _quota(self, entry: Entry) -> _Quota:
         known = self._understood.get(entry.header.uid)
@@ -81,16 +81,16 @@ class QuotaAdmission:
 _REMEMBERED = 10_000
 
 
-def _require_room(attempt: Attempt, quota: _Quota, used: Counter[str], requested: Amounts) -> None:
+def _require_room(attempt: WriteAttempt, quota: _Quota, used: Counter[str], requested: Amounts) -> None:
     exceeded = [name for name, number in requested.items() if used[name] + number > quota.hard[name]]
     if exceeded:
-        lists = (_only(exceeded, requested), _only(exceeded, used), _only(exceeded, quota.hard))
+        lists = (_keep_only(exceeded, requested), _keep_only(exceeded, used), _keep_only(exceeded, quota.hard))
         asked, taken, hard = map(render_amounts, lists)
         why = f"exceeded quota: {quota.name}, requested: {asked}, used: {taken}, limited: {hard}"
         raise attempt.refused(why)
 
 
-def _may_take(attempt: Attempt) -> bool:
+def _may_take(attempt: WriteAttempt) -> bool:
     """Return whether the write could use more than before."""
     resource = attempt.resource.key
     if (resource, attempt.operation) == (POD.resource, "UPDATE"):  # updates of the status included
@@ -108,11 +108,11 @@ def _group_metadata(pod: Document | None) -> object:
     return meta.get("annotations"), meta.get("labels")
 
 
-def _only(names: list[str], amounts: Mapping[str, int]) -> Amounts:
+def _keep_only(names: list[str], amounts: Mapping[str, int]) -> Amounts:
     return {name: amounts[name] for name in names}
 
 
-def _require_stated_amounts(attempt: Attempt, quotas: list[_Quota]) -> None:
+def _require_stated_amounts(attempt: WriteAttempt, quotas: list[_Quota]) -> None:
     for quota in quotas:
         limited = [name for name in quota.hard if resource_of(name) == POD.resource]
         if missing := list_unstated(attempt.document, limited):

@@ -9,13 +9,13 @@ import msgspec
 
 from muster.api.core import POD
 from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass, Scheduling
-from muster.api.pods import amounts
+from muster.api.pods import parse_amounts
 from muster.api.values.quantity import QuantityError, ResourceList
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.store import Key, Store
 
 
-def follow_runtime_class(attempt: Attempt, store: Store) -> None:
+def follow_runtime_class(attempt: WriteAttempt, store: Store) -> None:
     """Set the overhead, node selector and tolerations of a new pod from its class, in place."""
     if (runtime := _class_of(attempt, store)) is None:
         return
@@ -28,7 +28,7 @@ def follow_runtime_class(attempt: Attempt, store: Store) -> None:
         _restrict_to_nodes(attempt, spec, runtime.scheduling)
 
 
-def require_overhead_of_class(attempt: Attempt, store: Store) -> None:
+def require_overhead_of_class(attempt: WriteAttempt, store: Store) -> None:
     """Raise `ApiError` (403) if the overhead of a new pod differs from its class's, or the class defines none."""
     if not _is_new_pod(attempt):
         return
@@ -39,11 +39,11 @@ def require_overhead_of_class(attempt: Attempt, store: Store) -> None:
         raise attempt.refused("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
 
 
-def _is_new_pod(attempt: Attempt) -> bool:
+def _is_new_pod(attempt: WriteAttempt) -> bool:
     return attempt.resource.key == POD.resource and attempt.operation == "CREATE" and not attempt.subresource
 
 
-def _class_of(attempt: Attempt, store: Store) -> RuntimeClass | None:
+def _class_of(attempt: WriteAttempt, store: Store) -> RuntimeClass | None:
     name = attempt.document["spec"].get("runtimeClassName") if _is_new_pod(attempt) else None
     if not name:
         return None
@@ -53,16 +53,16 @@ def _class_of(attempt: Attempt, store: Store) -> RuntimeClass | None:
     return RUNTIME_CLASS.decode(entry.body)
 
 
-def _require_same(attempt: Attempt, overhead: ResourceList, defined: ResourceList) -> None:
+def _require_same(attempt: WriteAttempt, overhead: ResourceList, defined: ResourceList) -> None:
     try:
-        same = amounts(overhead) == amounts(defined)
+        same = parse_amounts(overhead) == parse_amounts(defined)
     except QuantityError:  # validation refuses the pod, and names the field
         return
     if not same:
         raise attempt.refused("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 
 
-def _restrict_to_nodes(attempt: Attempt, spec: dict[str, Any], scheduling: Scheduling) -> None:
+def _restrict_to_nodes(attempt: WriteAttempt, spec: dict[str, Any], scheduling: Scheduling) -> None:
     selector = spec.get("nodeSelector") or {}
     for label, value in scheduling.node_selector.items():
         if selector.get(label, value) != value:

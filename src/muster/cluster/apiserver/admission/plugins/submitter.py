@@ -8,7 +8,7 @@ from muster.api.core import POD
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.ours.submitter import SUBMITTED_KINDS, SUBMITTER_ANNOTATION
-from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS
 from muster.cluster.store import Store
@@ -21,14 +21,14 @@ def note_submitters(kinds: Iterable[str]) -> Plugin:
     """Return the plugin for jobs of these kinds, beside the usual ones, and for their Workloads."""
     submitted = SUBMITTED_KINDS.union(kinds, {WORKLOAD.resource})
 
-    def note_submitter(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
+    def note_submitter(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
         if attempt.resource.key in submitted and attempt.operation in ("CREATE", "UPDATE"):
             _note_submitter(attempt)
 
     return note_submitter
 
 
-def _note_submitter(attempt: Attempt) -> None:
+def _note_submitter(attempt: WriteAttempt) -> None:
     """Set the annotation of a new job, or of a pod that queues by itself; restore it in an update. In place.
 
     A user who changes the template of a CronJob submits the jobs that the CronJob then starts. The engine writes the
@@ -44,7 +44,7 @@ def _note_submitter(attempt: Attempt) -> None:
         _write_submitter(attempt.document, submitter)
 
 
-def _copies_template(attempt: Attempt) -> bool:
+def _copies_template(attempt: WriteAttempt) -> bool:
     """Return whether a controller copied the annotations from a template, into which its user may write any name.
 
     The engine itself writes the annotations of a Workload and of a CronJob's Job.
@@ -52,15 +52,15 @@ def _copies_template(attempt: Attempt) -> bool:
     return attempt.resource.key != WORKLOAD.resource and _list_controllers(attempt) not in ([], [CRON_JOB.kind])
 
 
-def _changes_template(attempt: Attempt) -> bool:
+def _changes_template(attempt: WriteAttempt) -> bool:
     """Return whether an update changes what a CronJob starts."""
     if attempt.resource.key != CRON_JOB.resource or attempt.subresource:
         return False
-    old, new = (_member(_member(each, "spec"), "jobTemplate") for each in (attempt.old or {}, attempt.document))
+    old, new = (_get_member(_get_member(each, "spec"), "jobTemplate") for each in (attempt.old or {}, attempt.document))
     return new != old
 
 
-def _is_part(attempt: Attempt) -> bool:
+def _is_part(attempt: WriteAttempt) -> bool:
     """Return whether the object belongs to another one, or is a pod that does not queue by itself.
 
     A Job that a user made from a CronJob, as `kubectl create job --from` does, counts as the user's own.
@@ -68,25 +68,25 @@ def _is_part(attempt: Attempt) -> bool:
     if controllers := _list_controllers(attempt):
         is_from_cron_job = attempt.resource.key == JOB.resource and controllers[0] == CRON_JOB.kind
         return not is_from_cron_job or attempt.user.name.startswith(_SYSTEM_PREFIX)
-    labels = _member(_member(attempt.document, "metadata"), "labels")
+    labels = _get_member(_get_member(attempt.document, "metadata"), "labels")
     return attempt.resource.key == POD.resource and QUEUE_NAME_LABEL not in labels
 
 
-def _list_controllers(attempt: Attempt) -> list[Any]:
+def _list_controllers(attempt: WriteAttempt) -> list[Any]:
     """Return the kinds of the object's controllers: none or one."""
-    owners = _member(attempt.document, "metadata").get("ownerReferences")
+    owners = _get_member(attempt.document, "metadata").get("ownerReferences")
     references = [one for one in owners if isinstance(one, dict)] if isinstance(owners, list) else []
     return [one.get("kind") for one in references if one.get("controller")]
 
 
 def _read_submitter(document: Document) -> str:
-    submitter = _member(_member(document, "metadata"), "annotations").get(SUBMITTER_ANNOTATION)
+    submitter = _get_member(_get_member(document, "metadata"), "annotations").get(SUBMITTER_ANNOTATION)
     return submitter if isinstance(submitter, str) else ""
 
 
 def _write_submitter(document: Document, submitter: str) -> None:
     meta = document.setdefault("metadata", {})
-    annotations = {**_member(meta, "annotations")}
+    annotations = {**_get_member(meta, "annotations")}
     annotations.pop(SUBMITTER_ANNOTATION, None)
     if submitter:
         annotations[SUBMITTER_ANNOTATION] = submitter
@@ -96,6 +96,6 @@ def _write_submitter(document: Document, submitter: str) -> None:
         meta.pop("annotations", None)
 
 
-def _member(document: Document, name: str) -> dict[str, Any]:
+def _get_member(document: Document, name: str) -> dict[str, Any]:
     member = document.get(name)
     return member if isinstance(member, dict) else {}

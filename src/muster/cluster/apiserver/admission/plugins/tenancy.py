@@ -12,7 +12,7 @@ from muster.api.core import NAMESPACE, NODE, PodSpec
 from muster.api.ours.embedded import NODE_IDENTITY
 from muster.api.ours.unixusers import UNIX_USER
 from muster.api.validation.groups.priorityclass import SYSTEM_CLASSES
-from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
 from muster.cluster.apiserver.admission.podspecs import pod_specs
 from muster.cluster.apiserver.identity.users import MASTERS
 from muster.cluster.store import Key, Store
@@ -26,7 +26,7 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
     A namespace without a Unix user is left to the nodes: nodes of other kinds may run its pods.
     """
 
-    def check(attempt: Attempt, store: Store) -> None:
+    def check(attempt: WriteAttempt, store: Store) -> None:
         """Raise `ApiError` (403) for a pod that asks for what the namespace's user may not have, and for a guest."""
         if attempt.resource.key == NODE.resource and attempt.operation == "CREATE":
             _refuse_guest(attempt)
@@ -47,7 +47,7 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
     return check
 
 
-def _refuse_guest(attempt: Attempt) -> None:
+def _refuse_guest(attempt: WriteAttempt) -> None:
     """Raise `ApiError` (403) for the Node of a machine that joins, where every pod would run as one user."""
     if NODE_IDENTITY in ((attempt.document.get("metadata") or {}).get("annotations") or {}):
         raise attempt.refused(
@@ -56,14 +56,14 @@ def _refuse_guest(attempt: Attempt) -> None:
         )
 
 
-def _require_ordinary_priority(attempt: Attempt, path: str, spec: dict[str, Any]) -> None:
+def _require_ordinary_priority(attempt: WriteAttempt, path: str, spec: dict[str, Any]) -> None:
     """Raise `ApiError` (403) for a pod of a user with a priority by which it preempts the pods of all others."""
     name = spec.get("priorityClassName")
     if name in SYSTEM_CLASSES and MASTERS not in attempt.user.groups:
         raise attempt.refused(f"{path}: only root may use the priority class {name}")
 
 
-def _list_new_specs(attempt: Attempt) -> list[tuple[str, dict[str, Any]]]:
+def _list_new_specs(attempt: WriteAttempt) -> list[tuple[str, dict[str, Any]]]:
     """Return the pod specs that the write adds or changes, with their paths."""
     resource, old = attempt.resource.key, attempt.old
     earlier = dict(pod_specs(resource, old)) if old is not None else {}

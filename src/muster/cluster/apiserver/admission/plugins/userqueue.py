@@ -14,7 +14,7 @@ from muster.api.managed.teams import find_teams, list_queues_of, refuse_work
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.unixusers import UNIX_PREFIX, UNIX_USER
 from muster.api.ours.users import USER_QUEUE_ANNOTATION, USERS_NAMESPACE, short_user
-from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
 from muster.cluster.apiserver.admission.plugins.storedqueues import find_cluster_queue, list_cluster_queues
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS, account_of
@@ -29,7 +29,7 @@ def give_queues(kinds: Iterable[str]) -> Plugin:
     """
     jobs = frozenset(kinds)
 
-    def give_queue(attempt: Attempt, store: Store) -> None:
+    def give_queue(attempt: WriteAttempt, store: Store) -> None:
         if attempt.resource.key not in jobs or attempt.operation != "CREATE" or attempt.subresource:
             return
         meta = attempt.document.get("metadata") or {}
@@ -51,7 +51,7 @@ def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
     """
     concerned = frozenset({*kinds, CRON_JOB.resource, POD.resource, WORKLOAD.resource})
 
-    def judge(attempt: Attempt, store: Store) -> None:
+    def judge(attempt: WriteAttempt, store: Store) -> None:
         if attempt.resource.key not in concerned or attempt.subresource or attempt.operation == "DELETE":
             return
         if MASTERS in attempt.user.groups:
@@ -72,7 +72,7 @@ def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
     return judge
 
 
-def _find_queue(store: Store, user_name: str, attempt: Attempt) -> str:
+def _find_queue(store: Store, user_name: str, attempt: WriteAttempt) -> str:
     """Return the first queue of a user that the namespace has, or "" if there is none."""
     wanted = _list_wanted(store, user_name, attempt.namespace)
     return next((name for name in wanted if _has_queue(store, attempt.namespace, name)), "")

@@ -12,7 +12,7 @@ from muster.api.jobset import JOB_SET
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.status import ApiError
-from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS, Access, Authorizer
 from muster.cluster.store import Store
@@ -25,7 +25,7 @@ _METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
 def limit_user_writes(authorizer: Authorizer) -> Plugin:
     """Return the judging plugin. It leaves alone whoever may write the status of Workloads, and so decides on quota."""
 
-    def judge(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+    def judge(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
         if attempt.operation != "UPDATE" or attempt.old is None or MASTERS in attempt.user.groups:
             return
         if why := _find_objection(attempt, attempt.old):
@@ -37,7 +37,7 @@ def limit_user_writes(authorizer: Authorizer) -> Plugin:
     return judge
 
 
-def _find_objection(attempt: Attempt, old: Document) -> str:
+def _find_objection(attempt: WriteAttempt, old: Document) -> str:
     """Return why the write goes too far for a user, or ""."""
     kind, new = attempt.resource.key, attempt.document
     if kind == WORKLOAD.resource and not attempt.subresource and not is_hold(old, new):
@@ -71,7 +71,7 @@ def is_cancellation(old: Mapping[str, Any], new: Mapping[str, Any], types: tuple
     if [one for one in new.get("conditions") or [] if one in conditions] != kept:
         return False
     following = {"conditions", "terminalState", *(STATUS_WITHOUT_PODS if FAILED in replaced else ())}
-    return _without(old, following) == _without(new, following) and (
+    return _remove_names(old, following) == _remove_names(new, following) and (
         old.get("terminalState") == new.get("terminalState") or (bool(added) and new.get("terminalState") == FAILED)
     )
 
@@ -81,10 +81,10 @@ def _list_cancelling_types(job: Document) -> tuple[str, ...]:
     return (FAILURE_TARGET, FAILED) if manager == MULTI_KUEUE_CONTROLLER else (FAILURE_TARGET,)
 
 
-def _without(status: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+def _remove_names(status: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in status.items() if name not in names}
 
 
-def access_to_quota(attempt: Attempt) -> Access:
+def access_to_quota(attempt: WriteAttempt) -> Access:
     """Return the right to write the status of Workloads, which whoever decides on quota has."""
     return Access(attempt.user, "update", WORKLOAD.group, f"{WORKLOAD.plural}/status", attempt.namespace, attempt.name)

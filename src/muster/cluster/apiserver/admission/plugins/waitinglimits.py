@@ -13,7 +13,7 @@ from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.teams import read_limits
 from muster.api.ours.users import short_user
 from muster.api.values.quantity import QuantityError
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.admission.plugins.storedqueues import find_cluster_queue
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.store import Store
@@ -28,7 +28,7 @@ class WaitingLimits:
     def __init__(self, integrations: Iterable[Integration[Any]]) -> None:
         self._integrations = {one.kind.resource: one for one in integrations}
 
-    def __call__(self, attempt: Attempt, store: Store) -> None:
+    def __call__(self, attempt: WriteAttempt, store: Store) -> None:
         """Raise `ApiError` (403) if the user of a job that enters a ClusterQueue has too much in line there."""
         integration = self._integrations.get(attempt.resource.key)
         if integration is None or attempt.operation not in ("CREATE", "UPDATE") or attempt.subresource:

@@ -24,11 +24,11 @@ from muster.api.server.admissionregistration import (
 )
 from muster.api.status import ApiError, bad_request, internal_error
 from muster.api.values.selectors import SelectorError
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.admission.webhooks import review
 from muster.cluster.apiserver.admission.webhooks.calls import CallError, Calls
 from muster.cluster.apiserver.admission.webhooks.matching import Concern, Hook, find_concerned, is_selected
-from muster.cluster.apiserver.admission.webhooks.review import ReviewError, Verdict
+from muster.cluster.apiserver.admission.webhooks.review import ReviewError, WebhookDecision
 from muster.cluster.apiserver.cel import ConditionError, all_hold
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry.resources import Registry, Resource, View
@@ -53,7 +53,7 @@ class _Hooks(Struct):
     hooks: Sequence[Hook] = ()
     concerns: dict[tuple[Resource, str, str], list[Concern]] = field(default_factory=dict)
 
-    def concerned(self, attempt: Attempt, store: Store, registry: Registry) -> list[Concern]:
+    def concerned(self, attempt: WriteAttempt, store: Store, registry: Registry) -> list[Concern]:
         """Return the webhooks whose rules match the resource and operation of a write."""
         entries = store.list(self.kind.resource).entries
         if entries != self.entries or registry.generation != self.generation:
@@ -94,7 +94,7 @@ class WebhookDispatcher:
         self._mutating = _Hooks(MUTATING_WEBHOOK_CONFIGURATION)
         self._validating = _Hooks(VALIDATING_WEBHOOK_CONFIGURATION)
 
-    async def change(self, attempt: Attempt, warnings: list[str]) -> bool:
+    async def change(self, attempt: WriteAttempt, warnings: list[str]) -> bool:
         """Let the mutating webhooks change the document in place; return whether any did. Raises `ApiError`."""
         concerns = self._mutating.concerned(attempt, self._store, self._registry)
         if not concerns:
@@ -116,7 +116,7 @@ class WebhookDispatcher:
                 await self._carry_out(concern, attempt, verdict)
         return ever
 
-    async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
+    async def judge(self, attempt: WriteAttempt, warnings: list[str]) -> None:
         """Call the validating webhooks. Raises the `ApiError` of the first refusal, in the order of their names."""
         concerns = self._validating.concerned(attempt, self._store, self._registry)
         if not concerns:
@@ -128,8 +128,8 @@ class WebhookDispatcher:
                 raise result
 
     async def _ask(
-        self, concern: Concern, attempt: Attempt, warnings: list[str], *, may_change: bool
-    ) -> Verdict | None:
+        self, concern: Concern, attempt: WriteAttempt, warnings: list[str], *, may_change: bool
+    ) -> WebhookDecision | None:
         """Return the verdict of a webhook; None if its selectors do not match, or it failed and its failure is ignored.
 
         Raises `ApiError` if the webhook refuses.
@@ -156,8 +156,13 @@ class WebhookDispatcher:
         return verdict
 
     async def _answer(
-        self, concern: Concern, attempt: Attempt, objects: tuple[Document | None, Document | None], *, may_change: bool
-    ) -> Verdict | None:
+        self,
+        concern: Concern,
+        attempt: WriteAttempt,
+        objects: tuple[Document | None, Document | None],
+        *,
+        may_change: bool,
+    ) -> WebhookDecision | None:
         """Call a webhook and return its verdict; None if its match conditions do not hold.
 
         Raises `_CannotAskError`, and `ApiError` (400, 403).
@@ -185,18 +190,18 @@ class WebhookDispatcher:
         except (CallError, ReviewError) as error:
             raise _CannotAskError(str(error)) from None
 
-    def _view(self, concern: Concern, attempt: Attempt) -> View:
+    def _view(self, concern: Concern, attempt: WriteAttempt) -> View:
         if concern.resource is attempt.resource:
             return attempt.view
         return concern.view(attempt.subresource, attempt.view)
 
-    def _labels(self, attempt: Attempt) -> dict[str, str] | None:
+    def _labels(self, attempt: WriteAttempt) -> dict[str, str] | None:
         if not attempt.namespace:
             return None
         entry = self._store.latest(Key(NAMESPACE.resource, "", attempt.namespace))
         return entry.header.labels if entry is not None else {}
 
-    async def _carry_out(self, concern: Concern, attempt: Attempt, verdict: Verdict) -> bool:
+    async def _carry_out(self, concern: Concern, attempt: WriteAttempt, verdict: WebhookDecision) -> bool:
         """Apply a webhook's patch to the document; return whether that changed it. Raises `ApiError` (500)."""
         if not verdict.operations:
             return False
@@ -219,7 +224,7 @@ class WebhookDispatcher:
         document.update(taken)
         return True
 
-    async def _convert_out(self, concern: Concern, attempt: Attempt, document: Document | None) -> Document | None:
+    async def _convert_out(self, concern: Concern, attempt: WriteAttempt, document: Document | None) -> Document | None:
         """Return an object in the version and view of a webhook; a new object has no resourceVersion yet."""
         if document is None:
             return None
@@ -233,7 +238,7 @@ class WebhookDispatcher:
             return shown | {"metadata": members}
         return shown
 
-    async def _convert_back(self, concern: Concern, attempt: Attempt, patched: Document) -> Document:
+    async def _convert_back(self, concern: Concern, attempt: WriteAttempt, patched: Document) -> Document:
         """Convert an object that a webhook has changed back to the version of the attempt."""
         view, storage = self._view(concern, attempt), attempt.resource.storage
         if storage is not None and concern.resource is not attempt.resource:

@@ -83,15 +83,15 @@ def rule_matches(rule: RuleWithOperations, resource: Resource, subresource: str,
     """Return whether a rule matches such requests."""
     kind = resource.kind
     return (
-        _among(operation, rule.operations)
-        and _among(kind.group, rule.api_groups)
-        and _among(kind.version, rule.api_versions)
+        _is_among(operation, rule.operations)
+        and _is_among(kind.group, rule.api_groups)
+        and _is_among(kind.version, rule.api_versions)
         and any(_pattern_matches(pattern, kind.plural, subresource) for pattern in rule.resources)
         and rule.scope in (None, "*", "Namespaced" if kind.namespaced else "Cluster")
     )
 
 
-def _among(value: str, values: tuple[str, ...]) -> bool:
+def _is_among(value: str, values: tuple[str, ...]) -> bool:
     return "*" in values or value in values
 
 

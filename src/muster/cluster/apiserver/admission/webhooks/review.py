@@ -14,7 +14,7 @@ from muster.api.kinds import Kind
 from muster.api.markers import Base64
 from muster.api.meta import DeleteOptions, Struct
 from muster.api.status import ApiError, Status
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import user_info
 from muster.cluster.apiserver.registry.resources import Resource, View
@@ -45,7 +45,7 @@ class _Review(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class WebhookDecision:
     """The decision of a webhook."""
 
     allowed: bool
@@ -56,7 +56,13 @@ class Verdict:
 
 
 def make_review(
-    attempt: Attempt, seen: Resource, view: View, new: Document | None, old: Document | None, uid: str, version: str
+    attempt: WriteAttempt,
+    seen: Resource,
+    view: View,
+    new: Document | None,
+    old: Document | None,
+    uid: str,
+    version: str,
 ) -> Document:
     """Return the review to send to a webhook.
 
@@ -67,9 +73,9 @@ def make_review(
     request: Document = {
         "uid": uid,
         "kind": view.kind.names,
-        "resource": _resource(seen.kind),
+        "resource": _make_resource(seen.kind),
         "requestKind": attempt.view.kind.names,
-        "requestResource": _resource(asked),
+        "requestResource": _make_resource(asked),
         "operation": attempt.operation,
         "userInfo": user_info(attempt.user),
         "object": new,
@@ -88,7 +94,7 @@ def make_review(
     return {"kind": "AdmissionReview", "apiVersion": f"{GROUP}/{version}", "request": request}
 
 
-def dry_run(attempt: Attempt) -> bool:
+def dry_run(attempt: WriteAttempt) -> bool:
     """Return whether the request is a dry run."""
     return bool(attempt.options.dry_run)
 
@@ -96,7 +102,7 @@ def dry_run(attempt: Attempt) -> bool:
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
-def options_of(attempt: Attempt) -> Document | None:
+def options_of(attempt: WriteAttempt) -> Document | None:
     """Return the options of the request as an object; None for a CONNECT."""
     kind = _OPTIONS.get(attempt.operation)
     if kind is None:
@@ -115,7 +121,7 @@ def _write_options(options: WriteOptions) -> Document:
     return members | {"fieldValidation": options.field_validation}
 
 
-def _resource(kind: Kind[Any]) -> Document:
+def _make_resource(kind: Kind[Any]) -> Document:
     return {"group": kind.group, "version": kind.version, "resource": kind.plural}
 
 
@@ -127,7 +133,7 @@ def version_for(understood: tuple[str, ...]) -> str:
     raise ReviewError(f"webhook does not accept known AdmissionReview versions ({', '.join(VERSIONS)})")
 
 
-def read_answer(body: bytes, uid: str, version: str, *, may_change: bool) -> Verdict:
+def read_answer(body: bytes, uid: str, version: str, *, may_change: bool) -> WebhookDecision:
     """Read the verdict in an answer. Raises `ReviewError`."""
     try:
         review = Kind(GROUP, version, "AdmissionReview", "", _Review).decode(body)
@@ -136,23 +142,24 @@ def read_answer(body: bytes, uid: str, version: str, *, may_change: bool) -> Ver
     expected, got = (f"{GROUP}/{version}", "AdmissionReview"), (review.api_version, review.kind)
     if got != expected and (version == "v1" or got != ("", "")):
         raise ReviewError(
-            f"received invalid webhook response: expected webhook response of {_gvk(expected)}, got {_gvk(got)}"
+            f"received invalid webhook response: expected webhook response of {_make_gvk(expected)}, "
+            f"got {_make_gvk(got)}"
         )
     response = review.response
     if response is None:
         raise ReviewError("received invalid webhook response: webhook response was absent")
     if version == "v1":
         _require_v1(response, uid, may_change=may_change)
-    return Verdict(
+    return WebhookDecision(
         response.allowed,
         response.status,
-        _operations(response) if may_change and response.allowed else None,
+        _read_operations(response) if may_change and response.allowed else None,
         response.warnings,
         tuple(sorted(response.audit_annotations.items())),
     )
 
 
-def _gvk(names: tuple[str, str]) -> str:
+def _make_gvk(names: tuple[str, str]) -> str:
     return f"{names[0]}, Kind={names[1]}"
 
 
@@ -175,7 +182,7 @@ def _require_v1(response: _Response, uid: str, *, may_change: bool) -> None:
         raise ReviewError(f"received invalid webhook response: {problem}")
 
 
-def _operations(response: _Response) -> list[Any] | None:
+def _read_operations(response: _Response) -> list[Any] | None:
     if not response.patch:
         return None
     if response.patch_type not in (None, "JSONPatch"):

@@ -10,7 +10,7 @@ from muster.cluster.apiserver.cel.library.overloads import Address, Functions, N
 from muster.cluster.apiserver.cel.values import CelError
 
 
-def _ip(text: str) -> Address:
+def _parse_ip(text: str) -> Address:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -25,25 +25,25 @@ def _ip(text: str) -> Address:
 
 def _is_ip(text: str) -> bool:
     try:
-        _ip(text)
+        _parse_ip(text)
     except CelError:
         return False
     return True
 
 
-def _cidr(text: str) -> Network:
+def _parse_cidr(text: str) -> Network:
     head, slash, bits = text.partition("/")
     try:
         if not slash or not bits.isdecimal() or (len(bits) > 1 and bits[0] == "0"):
             raise ValueError("no prefix length")
-        return Network(_ip(head).ip, ipaddress.ip_network(text, strict=False))
+        return Network(_parse_ip(head).ip, ipaddress.ip_network(text, strict=False))
     except (ValueError, CelError) as error:
         raise CelError(f'network address parse error during conversion from string: "{text}": {error}') from None
 
 
 def _is_cidr(text: str) -> bool:
     try:
-        _cidr(text)
+        _parse_cidr(text)
     except CelError:
         return False
     return True
@@ -77,21 +77,21 @@ def _is_link_local_multicast(address: Address) -> bool:
 
 FUNCTIONS = Functions(
     table=(
-        ("ip", "(string) -> net.IP", _ip),
+        ("ip", "(string) -> net.IP", _parse_ip),
         ("isIP", "(string) -> bool", _is_ip),
-        ("ip.isCanonical", "(string) -> bool", lambda text: str(_ip(text).ip) == text),
+        ("ip.isCanonical", "(string) -> bool", lambda text: str(_parse_ip(text).ip) == text),
         ("family", "net.IP.() -> int", lambda address: address.ip.version),
         ("isUnspecified", "net.IP.() -> bool", lambda address: address.ip.is_unspecified),
         ("isLoopback", "net.IP.() -> bool", lambda address: address.ip.is_loopback),
         ("isLinkLocalUnicast", "net.IP.() -> bool", lambda address: address.ip.is_link_local),
         ("isLinkLocalMulticast", "net.IP.() -> bool", _is_link_local_multicast),
         ("isGlobalUnicast", "net.IP.() -> bool", _is_global),
-        ("cidr", "(string) -> net.CIDR", _cidr),
+        ("cidr", "(string) -> net.CIDR", _parse_cidr),
         ("isCIDR", "(string) -> bool", _is_cidr),
         ("containsIP", "net.CIDR.(net.IP) -> bool", _contains_ip),
-        ("containsIP", "net.CIDR.(string) -> bool", lambda network, text: _contains_ip(network, _ip(text))),
+        ("containsIP", "net.CIDR.(string) -> bool", lambda network, text: _contains_ip(network, _parse_ip(text))),
         ("containsCIDR", "net.CIDR.(net.CIDR) -> bool", _contains_cidr),
-        ("containsCIDR", "net.CIDR.(string) -> bool", lambda network, text: _contains_cidr(network, _cidr(text))),
+        ("containsCIDR", "net.CIDR.(string) -> bool", lambda network, text: _contains_cidr(network, _parse_cidr(text))),
         ("ip", "net.CIDR.() -> net.IP", lambda network: Address(network.ip)),
         ("prefixLength", "net.CIDR.() -> int", lambda network: network.network.prefixlen),
         ("masked", "net.CIDR.() -> net.CIDR", lambda cidr: Network(cidr.network.network_address, cidr.network)),

@@ -6,7 +6,7 @@ from typing import Any
 from muster.cluster.apiserver.cel.library.overloads import Functions
 from muster.cluster.apiserver.cel.library.times import show_duration, show_timestamp
 from muster.cluster.apiserver.cel.operators import duration_of, timestamp_of
-from muster.cluster.apiserver.cel.shapes import duration, timestamp
+from muster.cluster.apiserver.cel.shapes import parse_duration, parse_timestamp
 from muster.cluster.apiserver.cel.values import (
     TYPES,
     CelError,
@@ -14,9 +14,9 @@ from muster.cluster.apiserver.cel.values import (
     TypeValue,
     UInt,
     int_of,
+    truncate_double,
     type_name,
     uint_of,
-    whole,
 )
 
 _LONGEST_NUMBER = 40  # characters; longer texts are refused without parsing, and messages cut them here
@@ -70,22 +70,22 @@ def _text_from_bytes(data: bytes) -> str:
 def _timestamp_from_text(text: str) -> Timestamp:
     if "T" not in text:
         raise CelError(f"invalid timestamp: {text[:_LONGEST_NUMBER]}")
-    return timestamp_of(timestamp(text).nanos)
+    return timestamp_of(parse_timestamp(text).nanos)
 
 
-def _type(value: Any) -> TypeValue:
+def _find_type(value: Any) -> TypeValue:
     name = type_name(value)
     return TYPES.get(name) or TypeValue(name)
 
 
-def _same(value: Any) -> Any:
+def _return_same(value: Any) -> Any:
     return value
 
 
 FUNCTIONS = Functions(
     # The CEL library declares `string` too, but does not accept more overloads of it.
     table=(
-        ("string", "(string) -> string", _same),
+        ("string", "(string) -> string", _return_same),
         ("string", "(int) -> string", str),
         ("string", "(uint) -> string", lambda value: str(int(value))),
         ("string", "(double) -> string", show_double),
@@ -97,30 +97,30 @@ FUNCTIONS = Functions(
         ("string", "(net.CIDR) -> string", lambda cidr: f"{cidr.ip}/{cidr.network.prefixlen}"),
     ),
     standard=(
-        ("int", "(int) -> int", _same),
+        ("int", "(int) -> int", _return_same),
         ("int", "(uint) -> int", lambda value: int_of(int(value))),
-        ("int", "(double) -> int", lambda value: int_of(whole(value))),
+        ("int", "(double) -> int", lambda value: int_of(truncate_double(value))),
         ("int", "(string) -> int", _int_from_text),
         ("int", "(timestamp) -> int", lambda value: value.nanos // 10**9),
         ("int", "(duration) -> int", lambda value: value.nanos),
-        ("uint", "(uint) -> uint", _same),
+        ("uint", "(uint) -> uint", _return_same),
         ("uint", "(int) -> uint", uint_of),
-        ("uint", "(double) -> uint", lambda value: uint_of(whole(value))),
+        ("uint", "(double) -> uint", lambda value: uint_of(truncate_double(value))),
         ("uint", "(string) -> uint", _uint_from_text),
-        ("double", "(double) -> double", _same),
+        ("double", "(double) -> double", _return_same),
         ("double", "(int) -> double", float),
         ("double", "(uint) -> double", float),
         ("double", "(string) -> double", _double_from_text),
-        ("bytes", "(bytes) -> bytes", _same),
+        ("bytes", "(bytes) -> bytes", _return_same),
         ("bytes", "(string) -> bytes", str.encode),
-        ("bool", "(bool) -> bool", _same),
+        ("bool", "(bool) -> bool", _return_same),
         ("bool", "(string) -> bool", _bool_from_text),
-        ("timestamp", "(timestamp) -> timestamp", _same),
+        ("timestamp", "(timestamp) -> timestamp", _return_same),
         ("timestamp", "(string) -> timestamp", _timestamp_from_text),
         ("timestamp", "(int) -> timestamp", lambda seconds: timestamp_of(seconds * 10**9)),
-        ("duration", "(duration) -> duration", _same),
-        ("duration", "(string) -> duration", lambda text: duration_of(duration(text).nanos)),
-        ("dyn", "(dyn) -> dyn", _same),
-        ("type", "(dyn) -> type", _type),
+        ("duration", "(duration) -> duration", _return_same),
+        ("duration", "(string) -> duration", lambda text: duration_of(parse_duration(text).nanos)),
+        ("dyn", "(dyn) -> dyn", _return_same),
+        ("type", "(dyn) -> type", _find_type),
     ),
 )

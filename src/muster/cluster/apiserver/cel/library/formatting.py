@@ -5,21 +5,29 @@ from collections.abc import Callable
 from typing import Any
 
 from muster.cluster.apiserver.cel.library.times import show_duration, show_timestamp
-from muster.cluster.apiserver.cel.values import CelError, Duration, Timestamp, TypeValue, UInt, extent, type_name
+from muster.cluster.apiserver.cel.values import (
+    CelError,
+    Duration,
+    Timestamp,
+    TypeValue,
+    UInt,
+    measure_extent,
+    type_name,
+)
 
 _CLAUSE = re.compile(r"%(?:\.(\d*))?(.?)", re.DOTALL)
 _MOST_DIGITS = 1000
 _DEFAULT_DIGITS = 6
 
 
-def formatted(text: str, args: list[Any]) -> str:
+def format_text(text: str, args: list[Any]) -> str:
     """Replace each clause of the text by the next item of the list.
 
     Raises:
         CelError: a clause is invalid, or an item is missing or has the wrong type.
         CostLimitError: the items are too large to write.
     """
-    extent(args)  # raises if nested lists repeat so often that the result would be too large
+    measure_extent(args)  # raises if nested lists repeat so often that the result would be too large
     rest = iter(args)
 
     def clause(match: re.Match[str]) -> str:
@@ -38,7 +46,7 @@ def formatted(text: str, args: list[Any]) -> str:
     return _CLAUSE.sub(clause, text)
 
 
-def _string(value: Any, _digits: int = 0) -> str:
+def _format_string(value: Any, _digits: int = 0) -> str:
     match value:
         case None:
             return "null"
@@ -49,7 +57,7 @@ def _string(value: Any, _digits: int = 0) -> str:
         case int():
             return str(int(value))
         case float():
-            return _number(value)
+            return _format_number(value)
         case bytes():
             return value.decode(errors="replace")
         case Timestamp():
@@ -59,35 +67,39 @@ def _string(value: Any, _digits: int = 0) -> str:
         case TypeValue():
             return value.name
         case list():
-            return f"[{', '.join(map(_string, value))}]"
+            return f"[{', '.join(map(_format_string, value))}]"
         case dict():
-            pairs = sorted(f"{_string(key)}: {_string(item)}" for key, item in value.items())
+            pairs = sorted(f"{_format_string(key)}: {_format_string(item)}" for key, item in value.items())
             return f"{{{', '.join(pairs)}}}"
-    raise _unfit("s", value)
+    raise _make_unfit_error("s", value)
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     if value != value or value in (float("inf"), float("-inf")):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     return str(int(value)) if value == int(value) and abs(value) < 1e21 else repr(value)
 
 
-def _decimal(value: Any, _digits: int) -> str:
+def _format_decimal(value: Any, _digits: int) -> str:
     if type(value) in (int, UInt):
         return str(int(value))
-    raise _unfit("d", value)
+    raise _make_unfit_error("d", value)
 
 
-def _fixed(value: Any, digits: int) -> str:
+def _format_fixed(value: Any, digits: int) -> str:
     if type(value) in (int, UInt, float):
-        return f"{float(value):.{digits}f}" if abs(value) != float("inf") and value == value else _number(float(value))
-    raise _unfit("f", value)
+        return (
+            f"{float(value):.{digits}f}"
+            if abs(value) != float("inf") and value == value
+            else _format_number(float(value))
+        )
+    raise _make_unfit_error("f", value)
 
 
-def _scientific(value: Any, digits: int) -> str:
+def _format_scientific(value: Any, digits: int) -> str:
     if type(value) in (int, UInt, float):
         return f"{float(value):.{digits}e}"
-    raise _unfit("e", value)
+    raise _make_unfit_error("e", value)
 
 
 def _in_base(letter: str) -> Callable[[Any, int], str]:
@@ -97,19 +109,19 @@ def _in_base(letter: str) -> Callable[[Any, int], str]:
         if letter in "xX" and type(value) in (str, bytes):
             text = (value.encode() if isinstance(value, str) else value).hex()
             return text.upper() if letter == "X" else text
-        raise _unfit(letter, value)
+        raise _make_unfit_error(letter, value)
 
     return show
 
 
-def _unfit(verb: str, value: Any) -> CelError:
+def _make_unfit_error(verb: str, value: Any) -> CelError:
     return CelError(f"error during formatting: %{verb} does not take a {type_name(value)}")
 
 
 _VERBS: dict[str, Callable[[Any, int], str]] = {
-    "s": _string,
-    "d": _decimal,
-    "f": _fixed,
-    "e": _scientific,
+    "s": _format_string,
+    "d": _format_decimal,
+    "f": _format_fixed,
+    "e": _format_scientific,
     **{letter: _in_base(letter) for letter in "bxXo"},
 }

@@ -13,8 +13,8 @@ from muster.cluster.apiserver.cel.values import (
     CostLimitError,
     Optional,
     equals,
-    extent,
-    less,
+    is_less,
+    measure_extent,
     no_such_overload,
 )
 
@@ -22,7 +22,7 @@ _MOST_PAIRS = 1_000_000  # the most comparisons that one call may make
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return not any(less(b, a) for a, b in pairwise(items))
+    return not any(is_less(b, a) for a, b in pairwise(items))
 
 
 def _sum(items: list[Any]) -> Any:
@@ -31,7 +31,7 @@ def _sum(items: list[Any]) -> Any:
     return reduce(add, items) if items else 0
 
 
-def _extreme(name: str, before: Callable[[Any, Any], bool]) -> Callable[[list[Any]], Any]:
+def _make_extreme(name: str, before: Callable[[Any, Any], bool]) -> Callable[[list[Any]], Any]:
     def run(items: list[Any]) -> Any:
         if not items:
             raise CelError(f"{name} called on empty list")
@@ -41,47 +41,47 @@ def _extreme(name: str, before: Callable[[Any, Any], bool]) -> Callable[[list[An
 
 
 def _index_of(items: list[Any], item: Any) -> int:
-    _affordable(items, [item])
+    _require_affordable(items, [item])
     return next((i for i, each in enumerate(items) if equals(each, item)), -1)
 
 
 def _last_index_of(items: list[Any], item: Any) -> int:
-    _affordable(items, [item])
+    _require_affordable(items, [item])
     return next((i for i in range(len(items) - 1, -1, -1) if equals(items[i], item)), -1)
 
 
-def _affordable(a: list[Any], b: list[Any]) -> None:
-    if _width(a) * len(b) > _MOST_PAIRS or len(a) * _width(b) > _MOST_PAIRS:
+def _require_affordable(a: list[Any], b: list[Any]) -> None:
+    if _count_values(a) * len(b) > _MOST_PAIRS or len(a) * _count_values(b) > _MOST_PAIRS:
         raise CostLimitError
 
 
-def _width(items: list[Any]) -> int:
+def _count_values(items: list[Any]) -> int:
     """Return how many values a comparison of the items reads."""
-    return sum(extent(item) if type(item) in (list, dict) else 1 for item in items)
+    return sum(measure_extent(item) if type(item) in (list, dict) else 1 for item in items)
 
 
 def _contains(items: list[Any], others: list[Any]) -> bool:
-    _affordable(items, others)
+    _require_affordable(items, others)
     return all(any(equals(item, other) for item in items) for other in others)
 
 
 def _intersects(items: list[Any], others: list[Any]) -> bool:
-    _affordable(items, others)
+    _require_affordable(items, others)
     return any(any(equals(item, other) for item in items) for other in others)
 
 
-def _slice(items: list[Any], start: int, end: int) -> list[Any]:
+def _slice_list(items: list[Any], start: int, end: int) -> list[Any]:
     if not 0 <= start <= end <= len(items):
         raise CelError(f"cannot slice({start}, {end}), list is length {len(items)}")
     return items[start:end]
 
 
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
-    extent(items)  # raises if nested lists repeat so often that flattening would take too long
-    return _flat(items, depth)
+    measure_extent(items)  # raises if nested lists repeat so often that flattening would take too long
+    return _flatten_list(items, depth)
 
 
-def _flat(items: list[Any], depth: int) -> list[Any]:
+def _flatten_list(items: list[Any], depth: int) -> list[Any]:
     if depth < 0:
         raise CelError("level must be non-negative")
     result: list[Any] = []
@@ -89,12 +89,12 @@ def _flat(items: list[Any], depth: int) -> list[Any]:
         if type(item) is not list:
             result.append(item)
         else:
-            result.extend(_flat(item, depth - 1) if depth > 1 else item if depth else [item])
+            result.extend(_flatten_list(item, depth - 1) if depth > 1 else item if depth else [item])
     return result
 
 
-def _distinct(items: list[Any]) -> list[Any]:
-    _affordable(items, items)
+def _drop_duplicates(items: list[Any]) -> list[Any]:
+    _require_affordable(items, items)
     result: list[Any] = []
     for item in items:
         if not any(equals(item, each) for each in result):
@@ -104,7 +104,7 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 def _sort(items: list[Any]) -> list[Any]:
     for a, b in pairwise(items):
-        less(a, b)  # raises for items without an order
+        is_less(a, b)  # raises for items without an order
     return sorted(items)
 
 
@@ -116,17 +116,17 @@ FUNCTIONS = Functions(
     table=(
         ("isSorted", "list.() -> bool", _is_sorted),
         ("sum", "list.() -> dyn", _sum),
-        ("min", "list.() -> dyn", _extreme("min", less)),
-        ("max", "list.() -> dyn", _extreme("max", lambda a, b: less(b, a))),
+        ("min", "list.() -> dyn", _make_extreme("min", is_less)),
+        ("max", "list.() -> dyn", _make_extreme("max", lambda a, b: is_less(b, a))),
         ("indexOf", "list.(dyn) -> int", _index_of),
         ("lastIndexOf", "list.(dyn) -> int", _last_index_of),
         ("sets.contains", "(list, list) -> bool", _contains),
         ("sets.intersects", "(list, list) -> bool", _intersects),
         ("sets.equivalent", "(list, list) -> bool", lambda a, b: _contains(a, b) and _contains(b, a)),
-        ("slice", "list.(int, int) -> list", _slice),
+        ("slice", "list.(int, int) -> list", _slice_list),
         ("flatten", "list.() -> list", _flatten),
         ("flatten", "list.(int) -> list", _flatten),
-        ("distinct", "list.() -> list", _distinct),
+        ("distinct", "list.() -> list", _drop_duplicates),
         ("reverse", "list.() -> list", lambda items: items[::-1]),
         ("sort", "list.() -> list", _sort),
     ),

@@ -10,8 +10,8 @@ from muster.cluster.apiserver.cel.values import NONE, Optional
 from muster.cluster.apiserver.schema.formats import FORMATS
 
 
-def _generated(rule: names.NameRule) -> Callable[[str], names.Messages]:
-    return lambda text: names.prefix(rule, text)
+def _make_prefix_rule(rule: names.NameRule) -> Callable[[str], names.Messages]:
+    return lambda text: names.check_prefix(rule, text)
 
 
 def _fits(holds: Callable[[str], bool], sentence: str) -> Callable[[str], names.Messages]:
@@ -24,9 +24,9 @@ _RULES: dict[str, Callable[[str], Any]] = {
     "dns1035Label": names.dns_1035_label,
     "qualifiedName": names.label_key,
     "labelValue": names.label_value,
-    "dns1123LabelPrefix": _generated(names.dns_label),
-    "dns1123SubdomainPrefix": _generated(names.dns_subdomain),
-    "dns1035LabelPrefix": _generated(names.dns_1035_label),
+    "dns1123LabelPrefix": _make_prefix_rule(names.dns_label),
+    "dns1123SubdomainPrefix": _make_prefix_rule(names.dns_subdomain),
+    "dns1035LabelPrefix": _make_prefix_rule(names.dns_1035_label),
     "uri": _fits(is_url, "invalid URI"),
     "uuid": _fits(FORMATS["uuid"], "does not match the UUID format"),
     "byte": _fits(FORMATS["byte"], "invalid base64"),
@@ -35,7 +35,7 @@ _RULES: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _named(name: str) -> Optional:
+def _find_format(name: str) -> Optional:
     return Optional(True, NamedFormat(name)) if name in _RULES else NONE
 
 
@@ -44,16 +44,18 @@ def _validate(format_: NamedFormat, text: str) -> Optional:
     return Optional(True, messages) if messages else NONE
 
 
-def _maker(name: str) -> Callable[[], NamedFormat]:
+def _make_constructor(name: str) -> Callable[[], NamedFormat]:
     return lambda: NamedFormat(name)
 
 
-_BY_NAME: list[Function] = [(f"format.{name}", "() -> kubernetes.NamedFormat", _maker(name)) for name in _RULES]
+_BY_NAME: list[Function] = [
+    (f"format.{name}", "() -> kubernetes.NamedFormat", _make_constructor(name)) for name in _RULES
+]
 
 FUNCTIONS = Functions(
     table=(
         *_BY_NAME,
-        ("format.named", "(string) -> optional", _named),
+        ("format.named", "(string) -> optional", _find_format),
         ("validate", "kubernetes.NamedFormat.(string) -> optional", _validate),
     ),
 )

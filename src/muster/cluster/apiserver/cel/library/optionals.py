@@ -15,7 +15,7 @@ def _of_non_zero(value: Any) -> Optional:
     return NONE if is_zero else Optional(True, value)
 
 
-def _value(optional: Optional) -> Any:
+def _get_value(optional: Optional) -> Any:
     if not optional.present:
         raise CelError("optional.none() dereference")
     return optional.value
@@ -28,7 +28,7 @@ FUNCTIONS = Functions(
         ("optional.none", "() -> optional", lambda: NONE),
         ("optional.ofNonZeroValue", "(dyn) -> optional", _of_non_zero),
         ("hasValue", "optional.() -> bool", lambda optional: optional.present),
-        ("value", "optional.() -> dyn", _value),
+        ("value", "optional.() -> dyn", _get_value),
         ("or", "optional.(optional) -> optional", lambda first, second: first if first.present else second),
         ("orValue", "optional.(dyn) -> dyn", lambda first, other: first.value if first.present else other),
     ),

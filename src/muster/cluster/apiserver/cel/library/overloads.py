@@ -127,11 +127,11 @@ def by_name(*tables: Functions) -> dict[str, tuple[Overload, ...]]:
     for functions in tables:
         for entries, standard in ((functions.standard, True), (functions.table, False)):
             for name, signature, run in entries:
-                result[name] = (*result.get(name, ()), _overload(signature, run, standard=standard))
+                result[name] = (*result.get(name, ()), _make_overload(signature, run, standard=standard))
     return result
 
 
-def _overload(signature: str, run: Callable[..., Any], *, standard: bool) -> Overload:
+def _make_overload(signature: str, run: Callable[..., Any], *, standard: bool) -> Overload:
     head, _, result = signature.partition(" -> ")
     receiver, _, rest = head.rstrip(")").rpartition("(")
     parameters = tuple(each for each in rest.split(", ") if each)

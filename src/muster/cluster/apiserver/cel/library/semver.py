@@ -15,7 +15,7 @@ _SHAPE = re.compile(
 _LOOSE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?([-+].*)?", re.ASCII | re.DOTALL)
 
 
-def _parsed(text: str, normalize: bool = False) -> Version | None:
+def _parse_version(text: str, normalize: bool = False) -> Version | None:
     if len(text) > _MAX_CHARACTERS:
         return None
     if normalize and (loose := _LOOSE.fullmatch(text.strip())):
@@ -36,7 +36,7 @@ def parse_semver(text: str, normalize: bool = False) -> Version:
     Raises:
         CelError: the text is no version.
     """
-    version = _parsed(text, normalize)
+    version = _parse_version(text, normalize)
     if version is None:
         raise CelError(f"invalid semantic version {text[:_MAX_CHARACTERS]}")
     return version
@@ -56,8 +56,8 @@ FUNCTIONS = Functions(
     table=(
         ("semver", "(string) -> kubernetes.Semver", parse_semver),
         ("semver", "(string, bool) -> kubernetes.Semver", parse_semver),
-        ("isSemver", "(string) -> bool", lambda text: _parsed(text) is not None),
-        ("isSemver", "(string, bool) -> bool", lambda text, normalize: _parsed(text, normalize) is not None),
+        ("isSemver", "(string) -> bool", lambda text: _parse_version(text) is not None),
+        ("isSemver", "(string, bool) -> bool", lambda text, normalize: _parse_version(text, normalize) is not None),
         ("major", "kubernetes.Semver.() -> int", lambda version: version.major),
         ("minor", "kubernetes.Semver.() -> int", lambda version: version.minor),
         ("patch", "kubernetes.Semver.() -> int", lambda version: version.patch),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from muster.api.values.patterns import Pattern, PatternError, pattern_of
-from muster.cluster.apiserver.cel.library.formatting import formatted
+from muster.cluster.apiserver.cel.library.formatting import format_text
 from muster.cluster.apiserver.cel.library.overloads import Functions
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError
 
@@ -43,7 +43,7 @@ def _last_index_of(text: str, part: str, last: int | None = None) -> int:
     return text.rfind(part, 0, last + len(part))
 
 
-def _substring(text: str, start: int, end: int | None = None) -> str:
+def _cut_substring(text: str, start: int, end: int | None = None) -> str:
     end = len(text) if end is None else end
     if not 0 <= start <= len(text):
         raise CelError(f"index out of range: {start}")
@@ -83,17 +83,17 @@ def _quote(text: str) -> str:
     return '"' + "".join(_QUOTED.get(character, character) for character in text) + '"'
 
 
-def _compiled(pattern: str) -> Pattern:
+def _compile_pattern(pattern: str) -> Pattern:
     try:
         return pattern_of(pattern)
     except PatternError as error:
         raise CelError(f"error parsing regexp: {error}") from None
 
 
-def _searched(search: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_search(search: Callable[..., Any]) -> Callable[..., Any]:
     def run(text: str, pattern: str, *args: int) -> Any:
         try:
-            return search(_compiled(pattern), text, *args)
+            return search(_compile_pattern(pattern), text, *args)
         except UnicodeEncodeError:
             raise CelError("the text is not valid Unicode") from None
 
@@ -127,22 +127,22 @@ FUNCTIONS = Functions(
         ("replace", "string.(string, string, int) -> string", _replace),
         ("split", "string.(string) -> list<string>", _split),
         ("split", "string.(string, int) -> list<string>", _split),
-        ("substring", "string.(int) -> string", _substring),
-        ("substring", "string.(int, int) -> string", _substring),
+        ("substring", "string.(int) -> string", _cut_substring),
+        ("substring", "string.(int, int) -> string", _cut_substring),
         ("trim", "string.() -> string", lambda text: text.strip(_SPACE)),
         ("reverse", "string.() -> string", lambda text: text[::-1]),
         ("join", "list.() -> string", _join),
         ("join", "list.(string) -> string", _join),
-        ("format", "string.(list) -> string", formatted),
+        ("format", "string.(list) -> string", format_text),
         ("strings.quote", "(string) -> string", _quote),
-        ("find", "string.(string) -> string", _searched(_find)),
-        ("findAll", "string.(string) -> list<string>", _searched(_find_all)),
-        ("findAll", "string.(string, int) -> list<string>", _searched(_find_all)),
+        ("find", "string.(string) -> string", _wrap_search(_find)),
+        ("findAll", "string.(string) -> list<string>", _wrap_search(_find_all)),
+        ("findAll", "string.(string, int) -> list<string>", _wrap_search(_find_all)),
     ),
     standard=(
         ("contains", "string.(string) -> bool", lambda text, part: part in text),
         ("startsWith", "string.(string) -> bool", str.startswith),
         ("endsWith", "string.(string) -> bool", str.endswith),
-        ("matches", "string.(string) -> bool", _searched(lambda pattern, text: pattern.search(text) is not None)),
+        ("matches", "string.(string) -> bool", _wrap_search(lambda pattern, text: pattern.search(text) is not None)),
     ),
 )

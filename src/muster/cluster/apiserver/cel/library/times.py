@@ -29,12 +29,12 @@ def show_duration(duration: Duration) -> str:
 
 def _in_zone(time: Timestamp, zone: str = "UTC") -> datetime:
     try:
-        return (_EPOCH + timedelta(microseconds=time.nanos // 1000)).astimezone(_zone(zone))
+        return (_EPOCH + timedelta(microseconds=time.nanos // 1000)).astimezone(_find_zone(zone))
     except OverflowError:
         raise CelError("timestamp overflow") from None
 
 
-def _zone(name: str) -> tzinfo:
+def _find_zone(name: str) -> tzinfo:
     sign = -1 if name.startswith("-") else 1
     hours, colon, minutes = name.lstrip("+-").partition(":")
     if colon and hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60:
@@ -45,7 +45,7 @@ def _zone(name: str) -> tzinfo:
         raise CelError(f"unknown time zone {name}") from None
 
 
-def _truncated(unit: int) -> Callable[[Duration], int]:
+def _make_truncation(unit: int) -> Callable[[Duration], int]:
     return lambda duration: int(abs(duration.nanos) // unit) * (-1 if duration.nanos < 0 else 1)
 
 
@@ -77,9 +77,9 @@ FUNCTIONS = Functions(
     table=(),
     standard=(
         *_OF_TIME,
-        ("getHours", "duration.() -> int", _truncated(_HOUR)),
-        ("getMinutes", "duration.() -> int", _truncated(_MINUTE)),
-        ("getSeconds", "duration.() -> int", _truncated(_SECOND)),
-        ("getMilliseconds", "duration.() -> int", _truncated(_MILLISECOND)),
+        ("getHours", "duration.() -> int", _make_truncation(_HOUR)),
+        ("getMinutes", "duration.() -> int", _make_truncation(_MINUTE)),
+        ("getSeconds", "duration.() -> int", _make_truncation(_SECOND)),
+        ("getMilliseconds", "duration.() -> int", _make_truncation(_MILLISECOND)),
     ),
 )

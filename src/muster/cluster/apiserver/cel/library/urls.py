@@ -6,7 +6,7 @@ from muster.cluster.apiserver.cel.library.overloads import Functions, Url
 from muster.cluster.apiserver.cel.values import CelError
 
 
-def _url(text: str) -> Url:
+def _parse_url(text: str) -> Url:
     try:
         parts = urlsplit(text)
         _ = parts.port  # raises ValueError for a port that is no number
@@ -20,7 +20,7 @@ def _url(text: str) -> Url:
 def is_url(text: str) -> bool:
     """Return whether the text is an absolute URL or an absolute path."""
     try:
-        _url(text)
+        _parse_url(text)
     except CelError:
         return False
     return True
@@ -30,18 +30,18 @@ def _host_name(url: Url) -> str:
     return url.host[1:].partition("]")[0] if url.host.startswith("[") else url.host.partition(":")[0]
 
 
-def _port(url: Url) -> str:
+def _get_port(url: Url) -> str:
     return url.host.rpartition("]")[2].rpartition(":")[2] if ":" in url.host.rpartition("]")[2] else ""
 
 
 FUNCTIONS = Functions(
     table=(
-        ("url", "(string) -> kubernetes.URL", _url),
+        ("url", "(string) -> kubernetes.URL", _parse_url),
         ("isURL", "(string) -> bool", is_url),
         ("getScheme", "kubernetes.URL.() -> string", lambda url: url.scheme),
         ("getHost", "kubernetes.URL.() -> string", lambda url: url.host),
         ("getHostname", "kubernetes.URL.() -> string", _host_name),
-        ("getPort", "kubernetes.URL.() -> string", _port),
+        ("getPort", "kubernetes.URL.() -> string", _get_port),
         ("getEscapedPath", "kubernetes.URL.() -> string", lambda url: url.path),
         ("getQuery", "kubernetes.URL.() -> map<string, list<string>>", lambda url: parse_qs(url.query, True)),
     ),

@@ -20,7 +20,7 @@ _NO_BODY = frozenset({204, 304})
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 
 
-class Carrier(Protocol):
+class ExchangeConnection(Protocol):
     """A connection, as its exchanges see it."""
 
     user: User | None
@@ -77,7 +77,9 @@ class Exchange:
     streaming: "asyncio.Task[Any] | None" = None
     is_endless = False
 
-    def __init__(self, carrier: Carrier, scope: dict[str, Any], *, keeps_alive: bool, is_upgrade: bool) -> None:
+    def __init__(
+        self, carrier: ExchangeConnection, scope: dict[str, Any], *, keeps_alive: bool, is_upgrade: bool
+    ) -> None:
         self.user = carrier.user
         self.slot = carrier.slot
         self.is_upgrade = is_upgrade

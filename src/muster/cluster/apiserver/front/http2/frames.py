@@ -81,27 +81,27 @@ def next_frame(buffer: bytes, at: int) -> tuple[Frame | None, int]:
     return Frame(type_, flags, stream & MAX_WINDOW, buffer[begin:end]), end
 
 
-def head(length: int, type_: int, flags: int, stream: int) -> bytes:
+def encode_head(length: int, type_: int, flags: int, stream: int) -> bytes:
     """Return the head of a frame whose payload has `length` bytes."""
     return _HEAD.pack(length >> 8, length & 0xFF, type_, flags, stream)
 
 
-def headers(stream: int, block: bytes, *, ends: bool) -> bytes:
+def encode_headers(stream: int, block: bytes, *, ends: bool) -> bytes:
     """Return the frames of an encoded header list: HEADERS, and CONTINUATION as needed."""
     flags = END_STREAM if ends else 0
     if len(block) <= MAX_FRAME_BYTES:
-        return head(len(block), HEADERS, flags | END_HEADERS, stream) + block
+        return encode_head(len(block), HEADERS, flags | END_HEADERS, stream) + block
     pieces = [block[first : first + MAX_FRAME_BYTES] for first in range(0, len(block), MAX_FRAME_BYTES)]
-    written = [head(len(pieces[0]), HEADERS, flags, stream), pieces[0]]
+    written = [encode_head(len(pieces[0]), HEADERS, flags, stream), pieces[0]]
     for piece in pieces[1:]:
-        written += [head(len(piece), CONTINUATION, END_HEADERS if piece is pieces[-1] else 0, stream), piece]
+        written += [encode_head(len(piece), CONTINUATION, END_HEADERS if piece is pieces[-1] else 0, stream), piece]
     return b"".join(written)
 
 
-def settings(values: dict[int, int]) -> bytes:
+def encode_settings(values: dict[int, int]) -> bytes:
     """Return a SETTINGS frame."""
     payload = b"".join(_SETTING.pack(*item) for item in values.items())
-    return head(len(payload), SETTINGS, 0, 0) + payload
+    return encode_head(len(payload), SETTINGS, 0, 0) + payload
 
 
 def settings_of(payload: bytes) -> list[tuple[int, int]]:
@@ -113,18 +113,18 @@ def settings_of(payload: bytes) -> list[tuple[int, int]]:
 
 def window_update(stream: int, size: int) -> bytes:
     """Return the frame that opens a window by `size` bytes; stream 0 is the connection."""
-    return head(4, WINDOW_UPDATE, 0, stream) + _NUMBER.pack(size)
+    return encode_head(4, WINDOW_UPDATE, 0, stream) + _NUMBER.pack(size)
 
 
 def reset(stream: int, code: Code) -> bytes:
     """Return the frame that ends a stream at once."""
-    return head(4, RST_STREAM, 0, stream) + _NUMBER.pack(code)
+    return encode_head(4, RST_STREAM, 0, stream) + _NUMBER.pack(code)
 
 
 def go_away(last: int, code: Code, text: str = "") -> bytes:
     """Return the frame that says that the server ignores every stream after `last`."""
     debug_data = text.encode()
-    return head(8 + len(debug_data), GOAWAY, 0, 0) + _TWO_NUMBERS.pack(last, code) + debug_data
+    return encode_head(8 + len(debug_data), GOAWAY, 0, 0) + _TWO_NUMBERS.pack(last, code) + debug_data
 
 
 def number_of(payload: bytes) -> int:

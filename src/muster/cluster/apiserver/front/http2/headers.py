@@ -71,22 +71,22 @@ class Decoder:
         while at < end:
             first = block[at]
             if first >= 0x80:
-                number, at = (first & 0x7F, at + 1) if first != 0xFF else _integer(block, at, 0x7F)
+                number, at = (first & 0x7F, at + 1) if first != 0xFF else _decode_integer(block, at, 0x7F)
                 field = self._known(number)
             elif first & 0xE0 == 0x20:
                 if fields:
                     raise HeaderError("the size of the table changes behind a field")
-                room, at = _integer(block, at, 0x1F)
+                room, at = _decode_integer(block, at, 0x1F)
                 self._resize(room)
                 continue
             else:
                 is_kept = first >= 0x40
-                number, at = _integer(block, at, 0x3F if is_kept else 0x0F)
+                number, at = _decode_integer(block, at, 0x3F if is_kept else 0x0F)
                 if number:
                     name = self._known(number)[0]
                 else:
-                    name, at = _string(block, at)
-                value, at = _string(block, at)
+                    name, at = _decode_string(block, at)
+                value, at = _decode_string(block, at)
                 field = (name, value)
                 if is_kept:
                     self._keep(field)
@@ -119,7 +119,7 @@ class Decoder:
             self._size -= len(name) + len(value) + _FIELD_BYTES
 
 
-def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
+def _decode_integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
     """Return the number that begins in the masked bits of a byte, and the offset after it. Raises `HeaderError`."""
     number = block[at] & mask
     at += 1
@@ -134,9 +134,9 @@ def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
     raise HeaderError("a number is too long")
 
 
-def _string(block: bytes, at: int) -> tuple[bytes, int]:
+def _decode_string(block: bytes, at: int) -> tuple[bytes, int]:
     is_coded = block[at] >= 0x80
-    length, at = _integer(block, at, 0x7F)
+    length, at = _decode_integer(block, at, 0x7F)
     end = at + length
     if end > len(block):
         raise HeaderError("a header block ends too early")

@@ -34,7 +34,7 @@ class _Node:
 
 def decode(data: bytes) -> bytes:
     """Return the decoded text. Raises `HuffmanError`."""
-    node, text = _root(), []
+    node, text = _make_root(), []
     for byte in data:
         piece, node = node.steps.get(byte) or _find_step(node, byte)
         text.append(piece)
@@ -52,14 +52,14 @@ def _find_step(node: _Node, byte: int) -> tuple[bytes, _Node]:
             if following == _END:
                 raise HuffmanError("the end is no part of a text")
             decoded.append(following)
-            following = _root()
+            following = _make_root()
         node = following
     start.steps[byte] = step = bytes(decoded), node
     return step
 
 
 @cache
-def _root() -> _Node:
+def _make_root() -> _Node:
     root = _Node()
     code, length = 0, 0
     for bits, symbol in sorted((bits, symbol) for symbol, bits in enumerate(_LENGTHS)):

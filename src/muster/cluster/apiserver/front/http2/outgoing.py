@@ -70,7 +70,7 @@ class Outgoing:
         """Queue one frame of an answer, and return its bytes."""
         # The client may have made the window smaller than what was sent already.
         size = max(min(exchange.unsent_bytes, exchange.may_send, self._may_send, frames.MAX_FRAME_BYTES), 0)
-        data = _first(exchange.unsent, size)
+        data = _take_first(exchange.unsent, size)
         exchange.unsent_bytes -= size
         exchange.may_send -= size
         self._may_send -= size
@@ -78,7 +78,7 @@ class Outgoing:
         self._answered_by += 2 * (1 + size // UPDATE_BYTES) if size else 0
         is_last = exchange.ends and not exchange.unsent_bytes
         if size or is_last:
-            self._written += [frames.head(size, frames.DATA, frames.END_STREAM if is_last else 0, number), *data]
+            self._written += [frames.encode_head(size, frames.DATA, frames.END_STREAM if is_last else 0, number), *data]
         if is_last:
             if not exchange.is_received:  # the reset stops the client from sending the rest of the body
                 self.frame(frames.reset(number, Code.NO_ERROR))
@@ -140,7 +140,7 @@ class Outgoing:
             self.open(number, difference)
 
 
-def _first(pieces: list[memoryview], size: int) -> list[bytes | memoryview]:
+def _take_first(pieces: list[memoryview], size: int) -> list[bytes | memoryview]:
     """Remove `size` bytes from the front of the pieces, and return them."""
     taken: list[bytes | memoryview] = []
     used = 0

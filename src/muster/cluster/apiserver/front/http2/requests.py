@@ -52,11 +52,11 @@ def head_of(fields: list[Field]) -> Head:
     raw_path, _, query = target.partition(b"#")[0].partition(b"?")
     path = raw_path.decode("ascii")
     return Head(
-        method.decode("ascii"), unquote(path) if "%" in path else path, raw_path, query, headers, _length(headers)
+        method.decode("ascii"), unquote(path) if "%" in path else path, raw_path, query, headers, _parse_length(headers)
     )
 
 
-def _length(headers: list[Field]) -> int | None:
+def _parse_length(headers: list[Field]) -> int | None:
     lengths = {value for name, value in headers if name == b"content-length"}
     if not lengths:
         return None

@@ -31,7 +31,7 @@ _SETTINGS = {
     frames.INITIAL_WINDOW_SIZE: BODY_WINDOW,
     frames.MAX_HEADER_LIST_SIZE: MAX_HEADER_BYTES,
 }
-_GREETING = frames.settings(_SETTINGS) + frames.window_update(0, WINDOW - DEFAULT_WINDOW)
+_GREETING = frames.encode_settings(_SETTINGS) + frames.window_update(0, WINDOW - DEFAULT_WINDOW)
 
 
 class RequestReceived(NamedTuple):
@@ -269,7 +269,7 @@ class Session:
         self._is_set = True
         for name, value in dict(frames.settings_of(frame.payload)).items():  # the last of a repeated setting counts
             self._set(name, value, now)
-        self._outgoing.frame(frames.head(0, frames.SETTINGS, frames.ACK, 0))
+        self._outgoing.frame(frames.encode_head(0, frames.SETTINGS, frames.ACK, 0))
 
     def _our_settings_came(self, now: float) -> None:
         if not self._is_set:
@@ -294,7 +294,7 @@ class Session:
             raise BadConnection(Code.PROTOCOL_ERROR, "a ping of a stream")
         self._patience.spend(now)
         if not frame.flags & frames.ACK:
-            self._outgoing.frame(frames.head(8, frames.PING, frames.ACK, 0), frame.payload)
+            self._outgoing.frame(frames.encode_head(8, frames.PING, frames.ACK, 0), frame.payload)
 
     def _on_window(self, frame: Frame, events: list[Event], now: float) -> None:
         size = frames.number_of(frame.payload) & MAX_WINDOW
@@ -315,7 +315,7 @@ class Session:
     def answer(self, number: int, status: int, headers: list[Field]) -> None:
         """Queue the head of an answer."""
         block = encode([(b":status", b"%d" % status), *headers])
-        self._outgoing.frame(frames.headers(number, block, ends=False))
+        self._outgoing.frame(frames.encode_headers(number, block, ends=False))
 
     def send(self, number: int, data: bytes, *, ends: bool) -> int:
         """Add a part of an answer, and return the bytes of the answer that wait. An ended stream drops the part."""

@@ -21,7 +21,7 @@ HELD_BYTES = 64 * 1024  # of an answer: while more than this is unsent, the appl
 log = logging.getLogger(__name__)
 
 
-class Carrier(Protocol):
+class StreamConnection(Protocol):
     """A connection, as its streams see it."""
 
     user: User | None
@@ -54,7 +54,7 @@ class Stream:
     is_endless = False
     task: "asyncio.Task[None]"
 
-    def __init__(self, carrier: Carrier, request: RequestReceived) -> None:
+    def __init__(self, carrier: StreamConnection, request: RequestReceived) -> None:
         self.number = request.stream
         self.user = carrier.user
         self.slot = carrier.slot

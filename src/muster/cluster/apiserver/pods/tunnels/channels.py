@@ -28,7 +28,7 @@ class ChannelError(ValueError):
     """The error of a message that cannot be decoded."""
 
 
-class Dialect(Struct, frozen=True):
+class ChannelDialect(Struct, frozen=True):
     """The features of a subprotocol.
 
     base64: messages are text, with the channel as a digit and the data in base64.
@@ -41,13 +41,13 @@ class Dialect(Struct, frozen=True):
     half_close: bool = False
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    "v5.channel.k8s.io": Dialect(half_close=True),
-    "v4.channel.k8s.io": Dialect(),
-    "v4.base64.channel.k8s.io": Dialect(base64=True),
-    "channel.k8s.io": Dialect(statuses=False),
-    "base64.channel.k8s.io": Dialect(base64=True, statuses=False),
-    "": Dialect(statuses=False),
+DIALECTS: Mapping[str, ChannelDialect] = {
+    "v5.channel.k8s.io": ChannelDialect(half_close=True),
+    "v4.channel.k8s.io": ChannelDialect(),
+    "v4.base64.channel.k8s.io": ChannelDialect(base64=True),
+    "channel.k8s.io": ChannelDialect(statuses=False),
+    "base64.channel.k8s.io": ChannelDialect(base64=True, statuses=False),
+    "": ChannelDialect(statuses=False),
 }
 
 
@@ -59,7 +59,7 @@ class Piece(Struct, frozen=True):
     last: bool = False
 
 
-def decode(dialect: Dialect, message: bytes) -> Piece | None:
+def decode(dialect: ChannelDialect, message: bytes) -> Piece | None:
     """Decode a message; return None for an empty one. Raises `ChannelError`."""
     if not message:
         return None
@@ -77,7 +77,7 @@ def decode(dialect: Dialect, message: bytes) -> Piece | None:
     return Piece(channel, data)
 
 
-def encode(dialect: Dialect, channel: int, data: bytes) -> bytes:
+def encode(dialect: ChannelDialect, channel: int, data: bytes) -> bytes:
     """Return the message that carries data on a channel."""
     if dialect.base64:
         return b"%d%b" % (channel, b64encode(data))
@@ -122,7 +122,7 @@ class Sizes:
                 if len(text) > _MAX_SIZE_BYTES or not text.startswith("{"):
                     raise ChannelError("the size of the terminal is no JSON") from None
                 break
-            sizes.append(_size(size))
+            sizes.append(_parse_size(size))
             text = text[end:].lstrip()
         self._rest = text
         return sizes
@@ -131,7 +131,7 @@ class Sizes:
 _JSON = json.JSONDecoder()
 
 
-def _size(size: Any) -> tuple[int, int]:
+def _parse_size(size: Any) -> tuple[int, int]:
     columns, rows = (size.get(name) for name in ("Width", "Height")) if isinstance(size, dict) else (None, None)
     if not (isinstance(columns, int) and isinstance(rows, int)):
         raise ChannelError("the size of a terminal has a Width and a Height")

@@ -5,8 +5,8 @@ from collections.abc import Collection
 
 from muster.api.status import ApiError, Status
 from muster.cluster.apiserver.pods.tunnels.channels import (
+    ChannelDialect,
     ChannelError,
-    Dialect,
     Piece,
     Sizes,
     decode,
@@ -24,7 +24,7 @@ BLOCKED_SECONDS = 10.0
 _WRITTEN = frozenset({STDIN, RESIZE})  # the channels that clients write to
 
 
-async def converse(dialect: Dialect, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
+async def converse(dialect: ChannelDialect, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
     """Hold the conversation on a WebSocket. Raises `WireError`, `ChannelError`."""
     line = _Channels(wire, dialect)
     await line.begin(channels)
@@ -89,7 +89,7 @@ async def _show(line: "_Channels", channels: frozenset[int], program: Program) -
 class _Channels:
     """The channels of a remote command in the messages of one WebSocket."""
 
-    def __init__(self, wire: Wire, dialect: Dialect) -> None:
+    def __init__(self, wire: Wire, dialect: ChannelDialect) -> None:
         self._wire = wire
         self._dialect = dialect
 

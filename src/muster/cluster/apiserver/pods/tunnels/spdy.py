@@ -124,7 +124,7 @@ class Spdy:
 
     def reply(self, stream: int) -> bytes:
         """Return the frame that accepts a stream."""
-        return _control(_Kind.SYN_REPLY, stream.to_bytes(4, "big") + self._compress_headers({}))
+        return _encode_control_frame(_Kind.SYN_REPLY, stream.to_bytes(4, "big") + self._compress_headers({}))
 
     def data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
         """Return the frame that carries data on a stream. `last`: end the server's side of the stream."""
@@ -133,7 +133,7 @@ class Spdy:
 
     def reset(self, stream: int, status: int = PROTOCOL_ERROR) -> bytes:
         """Return the frame that resets a stream."""
-        return _control(_Kind.RST_STREAM, stream.to_bytes(4, "big") + status.to_bytes(4, "big"))
+        return _encode_control_frame(_Kind.RST_STREAM, stream.to_bytes(4, "big") + status.to_bytes(4, "big"))
 
     def _consume(self, count: int) -> bytes:
         data = bytes(self._buffer[:count])
@@ -187,13 +187,13 @@ class Spdy:
             raise SpdyError(f"headers cannot be read: {error}") from None
         if self._inflate.unconsumed_tail:
             raise SpdyError(f"headers are longer than {MAX_HEADER_BYTES} bytes")
-        count, position = _integer(plain, 0), 4
+        count, position = _decode_integer(plain, 0), 4
         if count > MAX_HEADERS:
             raise SpdyError(f"there are more than {MAX_HEADERS} headers")
         headers = {}
         for _ in range(count):
-            name, position = _text(plain, position)
-            value, position = _text(plain, position)
+            name, position = _decode_text(plain, position)
+            value, position = _decode_text(plain, position)
             headers[name.lower()] = value.partition("\0")[0]
         return headers
 
@@ -206,7 +206,7 @@ class Spdy:
         return self._deflate.compress(plain) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
 
 
-def _control(kind: _Kind, body: bytes) -> bytes:
+def _encode_control_frame(kind: _Kind, body: bytes) -> bytes:
     head = (0x8000 | _VERSION).to_bytes(2, "big") + kind.to_bytes(2, "big") + b"\0"
     return head + len(body).to_bytes(3, "big") + body
 
@@ -217,15 +217,15 @@ def _stream(body: bytes, least: int) -> int:
     return int.from_bytes(body[:4], "big") & 0x7FFFFFFF
 
 
-def _integer(data: bytes, position: int) -> int:
+def _decode_integer(data: bytes, position: int) -> int:
     if len(data) < position + 4:
         raise SpdyError("headers end too early")
     return int.from_bytes(data[position : position + 4], "big")
 
 
-def _text(data: bytes, position: int) -> tuple[str, int]:
+def _decode_text(data: bytes, position: int) -> tuple[str, int]:
     start = position + 4
-    end = start + _integer(data, position)
+    end = start + _decode_integer(data, position)
     if len(data) < end:
         raise SpdyError("headers end too early")
     return data[start:end].decode("latin-1"), end

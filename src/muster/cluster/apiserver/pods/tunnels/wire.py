@@ -13,7 +13,7 @@ class WireError(Exception):
     """The error of a peer that breaks the protocol or is gone."""
 
 
-class Carrier(Protocol):
+class WireConnection(Protocol):
     """The connection below a wire."""
 
     def write(self, data: bytes) -> None:
@@ -52,7 +52,7 @@ class Wire(Protocol):
 class RawWire:
     """A wire of the connection's plain bytes; the reader of the connection feeds it."""
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, carrier: WireConnection) -> None:
         self._carrier = carrier
         self._held = bytearray()
         self._over = False

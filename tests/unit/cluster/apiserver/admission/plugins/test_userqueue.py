@@ -13,7 +13,7 @@ from muster.api.kueue import LOCAL_QUEUE
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.users import USER_QUEUE_ANNOTATION, USERS_NAMESPACE
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.admission.plugins.userqueue import give_queues
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.registry.resources import Resource, View
@@ -38,7 +38,7 @@ def admit(
 ) -> dict[str, str]:
     """Return the labels of a job after admission, where ada's queue is vision, and default has queues a and vision."""
     document = {"metadata": {"name": "j", **meta}}
-    attempt = Attempt(
+    attempt = WriteAttempt(
         Resource(kind, kind, View(kind), verbs=()),
         operation,
         namespace,

@@ -8,7 +8,7 @@ import pytest
 
 from muster.api.meta import DeleteOptions, Preconditions
 from muster.api.status import Status
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.admission.webhooks.review import (
     ReviewError,
     make_denial,
@@ -33,8 +33,8 @@ PODS, EVENTS, EVENTS_V1 = served("", "pods"), served("", "events"), served("even
 USER = User("jane", frozenset({"b", "a"}), "u-1", {"scope": ("x",)})
 
 
-def attempt(resource=PODS, operation="CREATE", **fields: Any) -> Attempt:
-    return Attempt(resource, operation, "ns", "p", USER, fields.pop("document", {}), resource.view, **fields)
+def attempt(resource=PODS, operation="CREATE", **fields: Any) -> WriteAttempt:
+    return WriteAttempt(resource, operation, "ns", "p", USER, fields.pop("document", {}), resource.view, **fields)
 
 
 def test_a_question_says_all_about_the_request():
@@ -70,7 +70,7 @@ def test_a_question_names_the_version_that_was_asked_for_and_the_one_that_is_sho
 
 def test_a_namespace_is_in_itself():
     namespaces = served("", "namespaces")
-    named = Attempt(namespaces, "CREATE", "", "a", USER, {}, namespaces.view)
+    named = WriteAttempt(namespaces, "CREATE", "", "a", USER, {}, namespaces.view)
     assert make_review(named, namespaces, namespaces.view, {}, None, "u", "v1")["request"]["namespace"] == "a"
 
 

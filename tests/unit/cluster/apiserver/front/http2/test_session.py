@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.cluster.apiserver.front.http2 import bounds, frames, session
-from muster.cluster.apiserver.front.http2.frames import PREFACE, Code, head
+from muster.cluster.apiserver.front.http2.frames import PREFACE, Code, encode_head
 from muster.cluster.apiserver.front.http2.headers import encode
 from muster.cluster.apiserver.front.http2.session import DataReceived, RequestReceived, Session, StreamReset
 
 GET = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"x"), (b":path", b"/api/v1/pods?limit=1")]
 POST = [(b":method", b"POST"), *GET[1:]]
-SETTINGS = head(0, frames.SETTINGS, 0, 0)
+SETTINGS = encode_head(0, frames.SETTINGS, 0, 0)
 
 
 class Talk:
@@ -223,7 +223,7 @@ def test_who_leaves_answers_what_was_asked():
 
 
 def frame(type_, flags, stream, payload=b""):
-    return head(len(payload), type_, flags, stream) + payload
+    return encode_head(len(payload), type_, flags, stream) + payload
 
 
 def asked(number, fields=GET, flags=frames.END_HEADERS | frames.END_STREAM):
@@ -354,7 +354,10 @@ BAD = {
         PREFACE + SETTINGS + frame(frames.HEADERS, 0, 1) + frame(frames.CONTINUATION, 0, 1, b"x" * 16_384) * 5,
         CALM,
     ),
-    "headers that are too long": (PREFACE + SETTINGS + frames.headers(1, encode([*GET, *LONG]), ends=True), CALM),
+    "headers that are too long": (
+        PREFACE + SETTINGS + frames.encode_headers(1, encode([*GET, *LONG]), ends=True),
+        CALM,
+    ),
     "short headers that stand for long ones": (
         PREFACE
         + SETTINGS
@@ -367,7 +370,7 @@ BAD = {
     "another frame within headers": (
         PREFACE + SETTINGS + frame(frames.HEADERS, 0, 1) + SETTINGS, Code.PROTOCOL_ERROR
     ),
-    "a long frame": (PREFACE + SETTINGS + head(16_385, frames.DATA, 0, 1), Code.FRAME_SIZE_ERROR),
+    "a long frame": (PREFACE + SETTINGS + encode_head(16_385, frames.DATA, 0, 1), Code.FRAME_SIZE_ERROR),
     "a short ping": (PREFACE + SETTINGS + frame(frames.PING, 0, 0, b"x"), Code.FRAME_SIZE_ERROR),
     "settings of a stream": (PREFACE + SETTINGS + frame(frames.SETTINGS, 0, 1), Code.PROTOCOL_ERROR),
     "half a setting": (PREFACE + frame(frames.SETTINGS, 0, 0, b"abc"), Code.FRAME_SIZE_ERROR),
@@ -441,7 +444,7 @@ def test_after_what_a_stream_ends_and_the_connection_goes_on(name):
     told.take()
     told.receive(STREAM_ERRORS[name], 0.0)
     assert (told.is_over, told.is_idle) == (False, True)
-    assert told.take()[:9] == head(4, frames.RST_STREAM, 0, 1)
+    assert told.take()[:9] == encode_head(4, frames.RST_STREAM, 0, 1)
     assert len(told.receive(asked(3), 0.0)) == 1
 
 
@@ -495,7 +498,7 @@ def test_answers_take_turns():
 def windows(*sizes):
     """Settings that make the window of every stream so large, one after the other."""
     payload = b"".join(struct.pack(">HI", frames.INITIAL_WINDOW_SIZE, size) for size in sizes)
-    return head(len(payload), frames.SETTINGS, 0, 0) + payload
+    return encode_head(len(payload), frames.SETTINGS, 0, 0) + payload
 
 
 @pytest.mark.parametrize("already", [1_000, 65_535])
@@ -528,7 +531,7 @@ def test_an_answer_ends_whatever_its_window():
     talk.session.receive(windows(0), 0.0)
     talk.session.send(number, b"", ends=True)
     talk.session.pump(1 << 20, 0.0)  # h2 takes no empty frame here, though its end needs no window (RFC 9113, 6.9)
-    assert talk.session.take().endswith(head(0, frames.DATA, frames.END_STREAM, number))
+    assert talk.session.take().endswith(encode_head(0, frames.DATA, frames.END_STREAM, number))
 
 
 @pytest.mark.parametrize(
@@ -536,7 +539,9 @@ def test_an_answer_ends_whatever_its_window():
     [
         pytest.param(windows(*range(2_730)), True, id="of many sizes in one frame the last counts"),
         pytest.param(windows(0) * 200, False, id="many frames, each of which all streams have to be told of"),
-        pytest.param(head(0, frames.SETTINGS, frames.ACK, 0) * (int(bounds.BURST) + 10), False, id="many thanks"),
+        pytest.param(
+            encode_head(0, frames.SETTINGS, frames.ACK, 0) * (int(bounds.BURST) + 10), False, id="many thanks"
+        ),
     ],
 )
 def test_settings_cost_by_how_many_have_to_be_told(said, is_borne):
@@ -551,8 +556,8 @@ def test_settings_cost_by_how_many_have_to_be_told(said, is_borne):
 def test_a_body_may_end_while_its_window_is_used_up():
     """What came before the client knew of our settings may be more than they allow; its end takes no room."""
     fields = encode(POST)
-    opening = PREFACE + SETTINGS + head(len(fields), frames.HEADERS, frames.END_HEADERS, 1) + fields
+    opening = PREFACE + SETTINGS + encode_head(len(fields), frames.HEADERS, frames.END_HEADERS, 1) + fields
     asked = Session(0.0)
-    asked.receive(opening + 2 * (head(16_384, frames.DATA, 0, 1) + b"z" * 16_384), 0.0)
-    thanks, end = head(0, frames.SETTINGS, frames.ACK, 0), head(0, frames.DATA, frames.END_STREAM, 1)
+    asked.receive(opening + 2 * (encode_head(16_384, frames.DATA, 0, 1) + b"z" * 16_384), 0.0)
+    thanks, end = encode_head(0, frames.SETTINGS, frames.ACK, 0), encode_head(0, frames.DATA, frames.END_STREAM, 1)
     assert asked.receive(thanks + end, 0.0) == [DataReceived(1, b"", is_over=True)]
