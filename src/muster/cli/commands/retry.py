@@ -5,14 +5,14 @@ import click
 from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
-from muster.cli.names.types import name
+from muster.cli.names.types import job_name
 from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
     epilog=examples("muster retry tune", "muster retry tune --name tune-again"),
 )
-@click.argument("job", type=name, shell_complete=names.jobs)
+@click.argument("job", type=job_name, shell_complete=names.jobs)
 @click.option("--name", "new", metavar="N", default="", help="Name of the new job (default: from that of JOB).")
 @target_options
 def command(job: str, new: str, **options: str) -> None:

@@ -10,7 +10,7 @@ import click
 from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
-from muster.cli.names.types import duration, name
+from muster.cli.names.types import duration, job_name
 from muster.cli.session import connect, run, target_options
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ TIMED_OUT_CODE = 124
         "muster wait trial-1 trial-2 trial-3 --any",
     ),
 )
-@click.argument("jobs", nargs=-1, required=True, type=name, metavar="JOB...", shell_complete=names.jobs)
+@click.argument("jobs", nargs=-1, required=True, type=job_name, metavar="JOB...", shell_complete=names.jobs)
 @click.option(
     "--any", "first", is_flag=True, help="Wait until the first job has finished; the exit code is that job's."
 )
