@@ -3,13 +3,14 @@
     job = muster.run(train, args=(config,), workers=4)
     job.result()
 
-The names below are loaded when they are used: the command line shares this package, and starts at once.
+The names below are loaded when they are used: the command line shares this package, and starts at once. This module
+imports nothing, because Ctrl-C prints a traceback until `muster.cli.entry` runs.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from muster import aio, submitit
     from muster.insight.jobs.state import JobState
     from muster.sdk.core import Why
@@ -34,7 +35,9 @@ _HOMES = {
 _MODULES = ("aio", "submitit")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name not in _HOMES:

@@ -72,6 +72,24 @@ def test_a_restart_that_cannot_succeed_leaves_the_server_alone(up, tmp_path):
     assert Home(up.home).server_pid() == before
 
 
+def test_a_server_whose_store_is_damaged_is_not_ended(muster, tmp_path):
+    muster("up", "--detach", "--port", "0", "--nodes", "process")
+    before = Home(muster.home).server_pid()
+    muster("run", "--detach", "--name", "survivor", "--", "sleep", "1000")
+    wait_until_running(muster, "survivor")
+    with (muster.home / "store.db").open("r+b") as file:
+        file.write(b"\xff" * 40_000)
+    refused = muster("restart", check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"Error: the store in {muster.home} is damaged: ")
+    assert refused.stderr.endswith("`muster backup FILE`, then `muster down` and `muster restore --force FILE`\n")
+    assert Home(muster.home).server_pid() == before
+    for words in (["backup", f"{tmp_path}/backup"], ["down"], ["restore", "--force", f"{tmp_path}/backup"]):
+        muster(*words)
+    muster("up", "--detach")
+    wait_until_running(muster, "survivor")
+
+
 def test_a_server_that_remembers_no_options_is_not_restarted_with_defaults(muster):
     muster("up", "--detach", "--port", "0", "--nodes", "simulated:2")
     before = Home(muster.home).server_pid()

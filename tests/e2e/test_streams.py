@@ -250,3 +250,10 @@ main()
     )
     assert done.returncode in (-signal.SIGINT, 130)
     assert done.stderr in ("", "\ninterrupted\n")
+
+
+def test_what_is_imported_before_ctrl_c_is_silent():
+    """Each module more would be milliseconds in which Ctrl-C prints a traceback."""
+    imports = "import sys; before = {*sys.modules}; import muster.cli.entry; print(*sorted({*sys.modules} - before))"
+    done = subprocess.run([sys.executable, "-c", imports], capture_output=True, text=True, timeout=60, check=True)
+    assert {*done.stdout.split()} - {"gc"} == {"muster", "muster.cli", "muster.cli.entry"}

@@ -173,8 +173,12 @@ def test_a_taken_port_is_one_clear_line(up, tmp_path):
     up.environment = {"MUSTER_HOME": str(tmp_path / "other")}
     done = up("up", "--port", port, check=False)
     assert done.returncode == 1
-    assert f":{port} is taken by another process" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr == (
+        f"Error: 127.0.0.1:{port} is taken by another process: "
+        "stop it or choose another port with --port (0 takes any free one)\n"
+    )
+    own = up("up", "--port", "0", "--listen", f"127.0.0.1:{port}", check=False)
+    assert f":{port} is taken by another process: stop it or choose another port with --listen" in own.stderr
     up.environment = {}
 
 

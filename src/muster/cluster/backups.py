@@ -21,10 +21,11 @@ from muster.cluster.store.history import HistoryError
 from muster.cluster.store.integrity import archive, mark
 from muster.cluster.store.integrity.acceptance import LOG, admit, read_mark
 from muster.cluster.store.integrity.archive import BEYOND, Backup
-from muster.cluster.store.integrity.inspection import Damage
+from muster.cluster.store.integrity.inspection import SEEN_BESIDE, Damage
 from muster.cluster.store.integrity.pages import pages_of
 from muster.cluster.store.integrity.salvage import Findings, list_living, salvage
 from muster.cluster.store.journal import JournalRecord
+from muster.runtime.process.pausing import pause
 from muster.runtime.process.privatefiles import write_private
 
 PATH = "/muster/backup"  # where a server sends its objects
@@ -97,6 +98,26 @@ def read(home: Path) -> tuple[list[JournalRecord], int]:
     if contents is None:
         raise DataDirectoryError(f"{home / FILE} is of an older release: start the server once to upgrade it")
     return [record._replace(previous=None) for record in list_living(contents.history.records)], contents.mark.revision
+
+
+def check_beside_server(home: Path, pid: int) -> None:
+    """Refuse a store that the next server would not open, while a server runs. Raises `DataDirectoryError`.
+
+    A server that writes meanwhile may make a sound store look damaged. So damage counts only if it is also there while
+    the server, the process `pid`, is paused.
+    """
+    try:
+        admit(home, is_used=False, suffix=SEEN_BESIDE)
+    except Damage:
+        try:
+            with pause(pid):
+                admit(home, is_used=False, suffix=SEEN_BESIDE)
+        except Damage as damage:
+            raise DataDirectoryError(
+                f"the store in {home} is damaged: {damage}. Nothing was changed: the server goes on, and has all "
+                f"objects in memory. Save them with `muster backup FILE`, then `muster down` and "
+                f"`muster restore --force FILE`"
+            ) from damage
 
 
 def history_of(home: Path, now: datetime) -> bytes:

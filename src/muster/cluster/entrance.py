@@ -92,13 +92,14 @@ class Entrance:
         Raises `AddressUnusable`.
         """
         host, _ = self._exposure.inside(self._port)
-        inside = bind_socket(host, self._port)
+        inside = bind_socket(host, self._port, "--port")
         self._port = _port_of(inside)  # addresses without a port of their own get this one
         self._listeners[host, self._port] = inside
         for host, number in self._exposure.outside(self._port):
             if (host, number) not in self._listeners:
                 _require_reachable(host)
-                self._listeners[host, number] = bind_socket(host, number)
+                option = "--port" if number == self._port else "--listen"
+                self._listeners[host, number] = bind_socket(host, number, option)
         if self._local is not None:
             self._local_socket = LocalSocket.bind(self._local, FOR_ALL)
         self._home_socket = bind_in_home(self._home)

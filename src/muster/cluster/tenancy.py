@@ -16,6 +16,8 @@ from muster.runtime.process.accounts import Account, AccountError
 _VOLUMES = frozenset(("empty_dir", "config_map", "secret", "downward_api", "projected"))
 _NO_CONTEXT = (None, SecurityContext())
 
+_ADVICE = "submit the job as another user, or in the namespace of one, such as -n user-ada"
+
 
 class TenancyError(Exception):
     """A pod that a system server does not run; the text is for the user."""
@@ -29,9 +31,11 @@ def find_tenant(namespace: Namespace | None, name: str, find: Callable[[int], Ac
     annotations = namespace.metadata.annotations if namespace is not None else {}
     user, uid = annotations.get(UNIX_USER, ""), annotations.get(UNIX_UID, "")
     if not user or not (uid.isascii() and uid.isdecimal()):
-        raise TenancyError(f"namespace {name} belongs to no Unix user, and this server runs pods of Unix users only")
+        raise TenancyError(
+            f"namespace {name} belongs to no Unix user, and this server runs pods of Unix users only: {_ADVICE}"
+        )
     if int(uid) == 0:
-        raise TenancyError(f"namespace {name} belongs to the superuser, as whom this server runs nothing")
+        raise TenancyError(f"namespace {name} belongs to the superuser, as whom this server runs nothing: {_ADVICE}")
     try:
         account = find(int(uid))
     except AccountError as error:

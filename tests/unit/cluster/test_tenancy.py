@@ -53,6 +53,12 @@ def test_a_namespace_of_nobody_runs_nothing(given: Namespace | None, why: str) -
     assert why in str(error.value)
 
 
+@pytest.mark.parametrize("of_nobody", [namespace(), namespace(user="root", uid="0")])
+def test_root_learns_where_its_jobs_may_run(of_nobody: Namespace) -> None:
+    with pytest.raises(TenancyError, match="or in the namespace of one, such as -n user-ada"):
+        find_tenant(of_nobody, "n", find)
+
+
 @pytest.mark.parametrize(
     "fine",
     [

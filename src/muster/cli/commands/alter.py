@@ -7,7 +7,7 @@ import click
 from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
-from muster.cli.names.types import parse_name, time_limit
+from muster.cli.names.types import parse_job_name, time_limit
 from muster.cli.session import ask, connect, target_options
 
 
@@ -17,7 +17,7 @@ from muster.cli.session import ask, connect, target_options
         "muster alter train --queue vision --priority high",
     ),
 )
-@click.argument("job", type=parse_name, shell_complete=names.complete_jobs)
+@click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
 @click.option(
     "-t",
     "--time",

@@ -9,7 +9,7 @@ from muster.cli.commands.ps import OVER, STATES
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
 from muster.cli.names.selecting import add_selection_options
-from muster.cli.names.types import parse_name
+from muster.cli.names.types import parse_job_name
 from muster.cli.session import ask, connect, target_options
 
 
@@ -24,7 +24,7 @@ from muster.cli.session import ask, connect, target_options
         "muster cancel --all",
     ),
 )
-@click.argument("jobs", nargs=-1, type=parse_name, metavar="[JOB]...", shell_complete=names.complete_jobs)
+@click.argument("jobs", nargs=-1, type=parse_job_name, metavar="[JOB]...", shell_complete=names.complete_jobs)
 @click.option("--all", "everything", is_flag=True, help="All jobs of the namespace.")
 @click.option("-l", "--selector", metavar="LABELS", default="", help="The jobs with these labels, as team=vision.")
 @add_selection_options("The jobs", STATES, by_state="The jobs in this state; may be repeated.")

@@ -126,7 +126,7 @@ async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) ->
         def ready(bound_port: int) -> None:
             _open(f"http://127.0.0.1:{bound_port}{dashboard.make_link(Proof(owner=True))}", browse=browse)
 
-        await _listen(dashboard, "127.0.0.1", port, ready)
+        await _listen(dashboard, "127.0.0.1", port, "--port", ready)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_o
     def ready(bound_port: int) -> None:
         click.echo(f"serving at {scheme}://{host or '0.0.0.0'}:{bound_port}/ui/")
 
-    await _listen(dashboard, host, port, ready, entry.context)
+    await _listen(dashboard, host, port, "--listen", ready, entry.context)
 
 
 def _read_settings(proxied: Proxied) -> "Settings":
@@ -193,15 +193,23 @@ def _read_settings(proxied: Proxied) -> "Settings":
 
 
 async def _listen(
-    dashboard: Any, host: str, port: int, ready: Callable[[int], None], context: "SSLContext | None" = None
+    dashboard: Any,
+    host: str,
+    port: int,
+    option: str,
+    ready: Callable[[int], None],
+    context: "SSLContext | None" = None,
 ) -> None:
-    """Serve a dashboard until the user ends the command. ready: called with the port."""
+    """Serve a dashboard until the user ends the command.
+
+    option: the option by which the user chooses the port. ready: called with the port.
+    """
     from muster.cluster.apiserver.front.listener import AddressUnusable, Listener
 
     listener = Listener(dashboard, context)
     try:
         try:
-            bound_port = await listener.start(host, port)
+            bound_port = await listener.start(host, port, option)
         except AddressUnusable as error:
             raise click.ClickException(str(error)) from error
         ready(bound_port)

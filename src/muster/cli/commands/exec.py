@@ -9,7 +9,7 @@ import click
 from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
-from muster.cli.names.types import parse_name
+from muster.cli.names.types import parse_job_name
 from muster.cli.session import connect, run, target_options
 
 # The messages of Muster's nodes and of kubelets for a missing program, and for one that cannot be run.
@@ -21,7 +21,7 @@ _NOT_STARTED = "error executing command in container: "
         "muster exec train -- nvidia-smi", "muster exec train --rank 3 -- bash", "muster exec train -- tee conf < mine"
     ),
 )
-@click.argument("job", type=parse_name, shell_complete=names.complete_jobs)
+@click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--rank", metavar="N", default="", help="Beside this worker (default: the first that runs).")
 @click.option("-c", "--container", metavar="NAME", default="", help="In this container (default: the first).")

@@ -10,7 +10,7 @@ from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
 from muster.cli.names.selecting import add_selection_options
-from muster.cli.names.types import parse_name
+from muster.cli.names.types import parse_job_name
 from muster.cli.session import ask, connect, target_options
 
 # A copy from `muster.insight.history.runs`, whose import takes long.
@@ -27,7 +27,7 @@ _LIMIT = 100
         "muster history -A --limit 0 -o jsonl > simulate-this.jsonl",
     ),
 )
-@click.argument("patterns", nargs=-1, type=parse_name, metavar="[NAME]...", shell_complete=names.complete_jobs)
+@click.argument("patterns", nargs=-1, type=parse_job_name, metavar="[NAME]...", shell_complete=names.complete_jobs)
 @click.option("-A", "--all-namespaces", is_flag=True, help="Runs of all namespaces.")
 @click.option("--since", metavar="WHEN", help="Only runs that had not ended before: 2h, 3d, today, 2026-01-31T14:00.")
 @click.option("--until", metavar="WHEN", help="Only runs that were submitted before.")

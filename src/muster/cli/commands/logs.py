@@ -8,7 +8,7 @@ import click
 from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
-from muster.cli.names.types import parse_name
+from muster.cli.names.types import parse_job_name
 from muster.cli.session import ask, connect, run, target_options
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         "muster logs tune --index 7",
     ),
 )
-@click.argument("job", type=parse_name, shell_complete=names.complete_jobs)
+@click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends; waits for pods that are not there yet.")
 @click.option("--rank", metavar="N[-N][,...]", default="", help="Only this worker, or these, as 0,2-3.")
 @click.option("--index", metavar="N", default="", help="Only this trial of a sweep.")

@@ -8,7 +8,7 @@ from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
 from muster.cli.names.suggesting import SuggestingGroup
-from muster.cli.names.types import parse_name
+from muster.cli.names.types import parse_job_name
 from muster.cli.session import connect, run, target_options
 
 
@@ -85,7 +85,7 @@ def _format_cell(value: Any, field: str) -> str:
     short_help="Show a PodGroup, its pods and its events.",
     epilog=format_examples("muster podgroups describe train", "muster podgroups describe train -o json"),
 )
-@click.argument("name", type=parse_name, shell_complete=names.pod_groups)
+@click.argument("name", type=parse_job_name, shell_complete=names.pod_groups)
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options
 def describe(name: str, output: str | None, **options: Any) -> None:

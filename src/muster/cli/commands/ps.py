@@ -10,7 +10,7 @@ import click
 from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
-from muster.cli.names.types import parse_name
+from muster.cli.names.types import parse_job_name
 from muster.cli.session import ask, connect, run, target_options
 
 # All states of `muster.insight.jobs.state`, in the order of a job's life.
@@ -42,7 +42,7 @@ _TICKING = {"age": "", "runSeconds": None, "cpusUsed": "", "memoryUsed": "", "gp
         "muster ps -w              # on the whole of a terminal, as it changes",
     ),
 )
-@click.argument("jobs", nargs=-1, type=parse_name, metavar="[JOB]...", shell_complete=names.complete_jobs)
+@click.argument("jobs", nargs=-1, type=parse_job_name, metavar="[JOB]...", shell_complete=names.complete_jobs)
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
 @click.option(
     "-a",

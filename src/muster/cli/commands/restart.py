@@ -30,8 +30,8 @@ from muster.cli.session import data_option
 def command(data: str, yes: bool, **options: Any) -> None:
     """Replace the server by one of the installed version. Jobs go on, and the new server adopts them.
 
-    An option that is not given keeps its value. Options are checked before the running server ends. Jobs on a terminal
-    end, and so do jobs that do not fit on changed nodes.
+    An option that is not given keeps its value. Options and the store are checked before the running server ends. Jobs
+    on a terminal end, and so do jobs that do not fit on changed nodes.
     """
     home = Home.find(os.environ, data)
     requested = RequestedOptions.of(options)
@@ -45,6 +45,7 @@ def command(data: str, yes: bool, **options: Any) -> None:
         ending = _describe_end(home, resolved.options, forget=requested.forget)
         if ending and not yes:
             require_agreement(ending)
+        _check_store(home, pid)
     unit = find_running_unit(home, pid) if pid is not None else None
     if unit is not None:
         write_options(home, resolved.options)
@@ -70,6 +71,17 @@ def _describe_end(home: Home, options: ServerOptions, *, forget: bool) -> str:
     if ending == NOTHING:
         return ""
     return ending if keeps_nodes else f"unless they fit on the new nodes, {ending}"
+
+
+def _check_store(home: Home, pid: int) -> None:
+    """Refuse to end a server whose store no other server could open. Raises `click.ClickException`."""
+    from muster.cluster.backups import check_beside_server
+    from muster.cluster.store import DataDirectoryError
+
+    try:
+        check_beside_server(home.path, pid)
+    except DataDirectoryError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _read_running_options(home: Home) -> ServerOptions:

@@ -5,14 +5,14 @@ import click
 from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
-from muster.cli.names.types import parse_name
+from muster.cli.names.types import parse_job_name
 from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
     epilog=format_examples("muster retry tune", "muster retry tune --name tune-again"),
 )
-@click.argument("job", type=parse_name, shell_complete=names.complete_jobs)
+@click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
 @click.option("--name", "new", metavar="N", default="", help="Name of the new job (default: from that of JOB).")
 @target_options
 def command(job: str, new: str, **options: str) -> None:

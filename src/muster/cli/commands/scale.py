@@ -8,7 +8,7 @@ import click
 from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
-from muster.cli.names.types import parse_name
+from muster.cli.names.types import parse_job_name
 from muster.cli.session import ask, connect, target_options
 
 
@@ -25,7 +25,7 @@ class _ScaleCommand(click.Command):
     cls=_ScaleCommand,
     epilog=format_examples("muster scale train 6", "muster scale train 6 --role worker"),
 )
-@click.argument("job", type=parse_name, shell_complete=names.complete_jobs)
+@click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
 @click.argument("workers", type=click.IntRange(0, 100_000))  # api.batch.MAX_PARALLELISM, which is imported late
 @click.option("--role", metavar="NAME", default="", help="The role to change, in a job with several roles.")
 @click.option(

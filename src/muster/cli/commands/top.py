@@ -10,7 +10,7 @@ import click
 from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
-from muster.cli.names.types import parse_name
+from muster.cli.names.types import parse_job_name
 from muster.cli.session import ask, connect, run, target_options
 
 Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
@@ -20,7 +20,7 @@ Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
 @click.command(
     epilog=format_examples("muster top", "muster top train      # each worker of a job", "muster top -w"),
 )
-@click.argument("job", required=False, type=parse_name, metavar="[JOB]", shell_complete=names.complete_jobs)
+@click.argument("job", required=False, type=parse_job_name, metavar="[JOB]", shell_complete=names.complete_jobs)
 @click.option("-w", "--watch", is_flag=True, help="Show it on the whole of a terminal, as it changes.")
 @target_options
 def command(watch: bool, job: str | None, **options: Any) -> None:

@@ -10,7 +10,7 @@ import click
 from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
-from muster.cli.names.types import parse_duration, parse_name
+from muster.cli.names.types import parse_duration, parse_job_name
 from muster.cli.session import connect, run, target_options
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ TIMED_OUT_CODE = 124
         "muster wait trial-1 trial-2 trial-3 --any",
     ),
 )
-@click.argument("jobs", nargs=-1, required=True, type=parse_name, metavar="JOB...", shell_complete=names.complete_jobs)
+@click.argument(
+    "jobs", nargs=-1, required=True, type=parse_job_name, metavar="JOB...", shell_complete=names.complete_jobs
+)
 @click.option(
     "--any", "first", is_flag=True, help="Wait until the first job has finished; the exit code is that job's."
 )

@@ -7,7 +7,7 @@ import click
 from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
-from muster.cli.names.types import parse_name
+from muster.cli.names.types import parse_job_name
 from muster.cli.session import ask, connect, target_options
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(
     epilog=format_examples("muster why train", "muster why train -o json", "muster why train --history"),
 )
-@click.argument("job", type=parse_name, shell_complete=names.complete_jobs)
+@click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
 @click.option("--history", is_flag=True, help="Tell what was decided about the job so far, and why.")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The prefixes that kubectl prints before the name of a job.
-_JOB = (
-    "job", "jobs", "job.batch", "jobs.batch", "jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io",
-    "cronjob", "cronjobs", "cronjob.batch", "cronjobs.batch",
-)  # fmt: skip
+# The types that kubectl prints, and takes, before the name of what Muster calls a job.
+_JOB_TYPE = re.compile(
+    r"(jobs?|cj|cronjobs?)(\.(v1\.)?batch)?|(js|jobsets?)(\.(v1alpha2\.)?jobset\.x-k8s\.io)?|(pg|podgroups?)(\.[-.a-z0-9]+)?",
+    re.ASCII | re.IGNORECASE,
+)
 
 _MOST_DIGITS = 6
 
@@ -28,12 +28,17 @@ def parse_name(text: str) -> str:
 
     An empty name, as an unset variable of the shell yields it, would mean all objects.
     """
-    kind, slash, rest = text.partition("/")
-    if slash and kind in _JOB and _is_name(rest):
-        raise click.BadParameter(f"{text!r} is no name; did you mean {rest}?")
     if not _is_name(text):
         raise click.BadParameter(f"{text!r} is no name")
     return text
+
+
+def parse_job_name(text: str) -> str:
+    """Return the name of a job, a CronJob or a PodGroup: NAME, or kubectl's TYPE/NAME. Raises `click.BadParameter`."""
+    kind, slash, rest = text.partition("/")
+    if slash and _is_name(rest) and _JOB_TYPE.fullmatch(kind):
+        return rest
+    return parse_name(text)
 
 
 def user_name(text: str) -> str:
@@ -47,9 +52,9 @@ def user_name(text: str) -> str:
 
 
 def name_or_queue(text: str) -> str:
-    """Return the name of an object, or `queue/NAME`. Raises `click.BadParameter`."""
+    """Return the name of a job, or `queue/NAME`. Raises `click.BadParameter`."""
     kind, slash, rest = text.partition("/")
-    return f"queue/{parse_name(rest)}" if slash and kind == "queue" else parse_name(text)
+    return f"queue/{parse_name(rest)}" if slash and kind == "queue" else parse_job_name(text)
 
 
 def parse_quantity(text: str) -> str:

@@ -5,6 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli.main import COMMANDS, cli
+from muster.cli.names.types import name_or_queue, parse_job_name
 
 COMMANDS_OF_JOBS = ["cancel", "wait", "hold", "release", "logs", "why", "scale", "alter"]
 
@@ -19,7 +20,10 @@ COMMANDS_OF_JOBS = ["cancel", "wait", "hold", "release", "logs", "why", "scale",
         ("a/status", "'a/status' is no name\n"),
         ("a%2fstatus", "'a%2fstatus' is no name\n"),
         ("a b", "'a b' is no name\n"),
-        ("job/a", "'job/a' is no name; did you mean a?\n"),
+        ("job/", "'job/' is no name\n"),
+        ("job/a/b", "'job/a/b' is no name\n"),
+        ("service/a", "'service/a' is no name\n"),
+        ("job.apps/a", "'job.apps/a' is no name\n"),
     ],
 )
 def test_what_is_no_name_is_refused_before_anybody_is_asked(command: str, name: str, said: str) -> None:
@@ -27,6 +31,33 @@ def test_what_is_no_name_is_refused_before_anybody_is_asked(command: str, name: 
     done = CliRunner().invoke(cli, [command, name, *(["2"] if command == "scale" else [])])
     assert done.exit_code == 2
     assert done.stderr.endswith(said)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "job", "jobs", "Job", "job.batch", "jobs.batch", "jobs.v1.batch", "cj", "cronjob", "cronjobs.batch",
+        "jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.v1alpha2.jobset.x-k8s.io",
+        "pg", "podgroup", "podgroups.scheduling.volcano.sh",
+    ],
+)  # fmt: skip
+def test_a_job_may_be_named_as_kubectl_names_it(kind: str) -> None:
+    assert parse_job_name(f"{kind}/train-*") == "train-*"
+    assert name_or_queue(f"{kind}/train") == "train"
+
+
+def test_every_command_of_jobs_takes_a_type_before_the_name() -> None:
+    """All arguments that complete to names of jobs parse them alike."""
+    parsers = {
+        name: getattr(parameter.type, "func", None)
+        for name in COMMANDS
+        if (command := cli.get_command(click.Context(cli), name)) is not None
+        for parameter in command.params
+        if isinstance(parameter, click.Argument)
+        and getattr(parameter._custom_shell_complete, "__name__", "") in ("complete_jobs", "complete_jobs_and_queues")
+    }
+    assert parsers.keys() >= {*COMMANDS_OF_JOBS, "ps", "history", "top", "retry", "exec"}
+    assert {*parsers.values()} == {parse_job_name, name_or_queue}
 
 
 @pytest.mark.parametrize("command", ["hold", "release"])

@@ -18,6 +18,7 @@ from muster.api.ours.notify import NoticeSettings, NotifyError, make_notice_sett
 from muster.api.validation import names
 from muster.api.values import durations
 from muster.api.values.durations import DurationError
+from muster.cli.names.types import parse_job_name
 
 _START_TIMES = "it is from 1s to 68 years, as 90s or 10m"
 # Labels that have an option of their own, which checks the name.
@@ -128,7 +129,8 @@ def parse_deferral(begin: str, after: Sequence[str]) -> Deferral:
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(str(error), param_hint="--begin") from None
     try:
-        dependencies = check_dependencies(one for text in after for one in parse_dependencies(text))
+        named = [one for text in after for one in parse_dependencies(text)]
+        dependencies = check_dependencies(replace(one, name=parse_job_name(one.name)) for one in named)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--after") from None
     return Deferral(begin_at, dependencies)

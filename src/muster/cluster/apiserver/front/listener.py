@@ -59,9 +59,12 @@ class Listener:
         self._shared = Shared(self._connection_limit, unsent, set(), set(), asyncio.Event())
         self._acceptors: list[Acceptor] = []
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen on an address, and return the port; port 0 takes a free one. Raises `AddressUnusable`, `OSError`."""
-        return await self.listen(bind_socket(host, port))
+    async def start(self, host: str, port: int, option: str = "") -> int:
+        """Listen on an address, and return the port; port 0 takes a free one. Raises `AddressUnusable`, `OSError`.
+
+        option: as `bind_socket` takes it.
+        """
+        return await self.listen(bind_socket(host, port, option))
 
     async def listen(self, address: socket.socket, find_peer: FindPeer | None = None) -> int:
         """Listen on a bound socket, and return its port; 0 for a local socket, which has no TLS. Raises `OSError`.
@@ -136,10 +139,11 @@ class ProtocolChoice(asyncio.Protocol):
         protocol.connection_made(transport)
 
 
-def bind_socket(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int, option: str = "") -> socket.socket:
     """Return a socket bound to a host and a port, without listening yet. Raises `AddressUnusable`.
 
-    host: an address, a host name, or "" for all addresses of the machine.
+    host: an address, a host name, or "" for all addresses of the machine. option: the option by which the user chooses
+    the port; "" if there is none.
     """
     is_dual = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if ":" in host or is_dual else socket.AF_INET
@@ -148,17 +152,17 @@ def bind_socket(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Accepted sockets inherit these options, so that the kernel finds clients that vanished.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in _TCP_KEEPALIVE.items():
-            if hasattr(socket, option):
-                listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        for name, value in _TCP_KEEPALIVE.items():
+            if hasattr(socket, name):
+                listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         if family == socket.AF_INET6:  # the address `::` alone leaves 0.0.0.0 to other processes
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_dual)
         listener.bind((host, port))
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            problem = f"{host}:{port} is taken by another process"
-            raise AddressTaken(f"{problem}: stop it or choose another port (0 takes any free one)") from None
+            advice = f"choose another port{f' with {option}' if option else ''} (0 takes any free one)"
+            raise AddressTaken(f"{host}:{port} is taken by another process: stop it or {advice}") from None
         raise AddressUnusable(f"cannot listen on {host or 'this machine'}: {error.strerror}") from error
     return listener
 

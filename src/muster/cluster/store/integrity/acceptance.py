@@ -6,22 +6,22 @@ from pathlib import Path
 from muster.cluster.store.database import FILE
 from muster.cluster.store.errors import DataDirectoryError
 from muster.cluster.store.integrity import mark as marks
-from muster.cluster.store.integrity.inspection import Contents, Damage, open_for_reading, read
+from muster.cluster.store.integrity.inspection import SEEN, Contents, Damage, open_for_reading, read
 from muster.cluster.store.integrity.mark import Mark
 from muster.cluster.store.schema import CURRENT, ForeignDatabaseError, version_of
 
 LOG = f"{FILE}-wal"
 
 
-def admit(directory: Path, is_used: bool) -> Contents | None:
+def admit(directory: Path, is_used: bool, suffix: str = SEEN) -> Contents | None:
     """Return the contents of a database of this version; None if one may be created or upgraded. Raises `Damage`.
 
-    is_used: whether the directory is known to have held objects.
+    is_used: whether the directory is known to have held objects. suffix: as `open_for_reading` takes it.
     """
     path, mark = directory / FILE, read_mark(directory)
     version = 0
     if _has_content(path):
-        with open_for_reading(path) as connection:
+        with open_for_reading(path, suffix) as connection:
             version = _find_version(connection, path, mark)
             if version == CURRENT:
                 if mark is None:

@@ -19,6 +19,8 @@ from muster.cluster.store.journal import History, JournalRecord
 from muster.cluster.store.schema import COLUMNS, TABLES
 from muster.cluster.store.values import Key
 
+# What the names of the links end with: of a reader that holds the directory's lock, and of one beside its server.
+SEEN, SEEN_BESIDE = "-seen", "-seen-beside"
 _WITH_LOG = b"\2\2"  # in the header: readers and writers must support the log
 
 
@@ -59,9 +61,12 @@ def read(connection: sqlite3.Connection, path: Path, mark: Mark) -> Contents:
 
 
 @contextmanager
-def open_for_reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a connection that changes nothing. SQLite's errors within the context become `Damage`."""
-    with _linked_uri(path) as uri:
+def open_for_reading(path: Path, suffix: str = SEEN) -> Iterator[sqlite3.Connection]:
+    """Open a connection that changes nothing. SQLite's errors within the context become `Damage`.
+
+    suffix: ends the names of the links by which the files are opened. Each kind of reader has its own.
+    """
+    with _linked_uri(path, suffix) as uri:
         try:
             connection = sqlite3.connect(uri, uri=True, isolation_level=None)
             try:
@@ -76,7 +81,7 @@ def open_for_reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _linked_uri(path: Path) -> Iterator[str]:
+def _linked_uri(path: Path, suffix: str) -> Iterator[str]:
     """Yield the URI to open.
 
     It uses other names (links) of the files, because SQLite deletes a log that it finds empty.
@@ -85,7 +90,7 @@ def _linked_uri(path: Path) -> Iterator[str]:
     if not log.exists():
         yield f"file:{quote(str(path))}?immutable=1"
         return
-    others = [(file, file.with_name(file.name.replace(path.name, f"{path.name}-seen"))) for file in (path, log)]
+    others = [(file, file.with_name(file.name.replace(path.name, f"{path.name}{suffix}"))) for file in (path, log)]
     try:
         for file, other in others:
             other.unlink(missing_ok=True)  # left over from a killed process
