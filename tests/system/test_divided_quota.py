@@ -7,6 +7,7 @@ order, and the engine hears of both late. All of it follows from a number, in vi
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from random import Random as Chance
 from typing import Any
@@ -206,7 +207,7 @@ async def _foresee_quota(session: Session) -> int:
     """Return the thousandths of CPUs that `why` and `plan` reckon with for the team."""
     snapshot = await snapshot_of(Lists(session.client), Completion())
     assert snapshot is not None
-    quotas = Outlook(snapshot, "vision", "default").tree.queues["vision"].policy.quotas
+    quotas = Outlook(snapshot, "vision", "default", datetime.now(UTC)).tree.queues["vision"].policy.quotas
     return sum(quota.nominal for cell, quota in quotas.items() if cell.resource == "cpu")
 
 

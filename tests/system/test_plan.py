@@ -459,3 +459,26 @@ async def test_what_claims_devices_is_planned_without_them_and_that_is_said(worl
     assert (found.verdict, found.gang.nodes) == ("starts", {"a": 2})
     assert found.caveat == "Its pods claim devices: their quota, and which nodes have them, was not looked at."
     assert (await planned(world, job("k", 1)))["k"].caveat == ""
+
+
+@virtual
+async def test_the_queue_that_used_more_lately_makes_room(world):
+    await classes(world)
+    await world.node("a", cpu="8")
+    await queue(world, "team", "2", by_usage=True)
+    for name in ("busy", "idle"):
+        local = {"metadata": {"name": name}, "spec": {"clusterQueue": "team"}}
+        await world.client.create(LOCAL_QUEUE.seen_as(dict), local, "default")
+    await runs(world, job("before", 2, queue="busy"))
+    await world.settle(7200)
+    await world.client.delete(JOB, "before", "default")
+    await world.settle(60)
+    await runs(world, job("of-busy", 1, queue="busy", priority="low"))
+    await runs(world, job("of-idle", 1, queue="idle", priority="low"))
+    urgent = job("urgent", 1, queue="team", priority="high")
+    plan = (await planned(world, urgent))["urgent"]
+    assert (plan.verdict, plan.quota.victims) == ("preempts", ["of-busy"])
+    await make(world, urgent)
+    await world.settle(10)
+    suspended = {one.metadata.name for one in (await world.client.list(JOB)).items if one.spec.suspend}
+    assert suspended - {"urgent"} == {"of-busy"}

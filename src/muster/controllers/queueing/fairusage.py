@@ -8,8 +8,7 @@ LocalQueue whose past usage has decayed completely has no account, no timer, and
 """
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 import msgspec
 
@@ -22,22 +21,17 @@ from muster.api.kueue import (
     LocalQueue,
     LocalQueueFairSharingStatus,
 )
-from muster.api.values.durations import HOUR
-from muster.api.values.quantity import parse
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import LOCAL_QUEUES_BY_CLUSTER_QUEUE, by_cluster_queue
 from muster.queueing.elastic.growth import whole_key
 from muster.queueing.model import Usage, WorkloadInfo
 from muster.queueing.pending import usagestatus
-from muster.queueing.pending.usage import Accounts, Decay, RecentUsage
+from muster.queueing.pending.usage import ON_DEMAND, Accounts, Decay, RecentUsage
 from muster.queueing.quota.tree import Node
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-
-# The settings if single queues request the order: a half-life of a week, as in Slurm.
-ON_DEMAND: Final = AdmissionFairSharing(usage_half_life_time=7 * 24 * HOUR)
 
 
 def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configuration) -> "FairUsageController | None":
@@ -57,13 +51,6 @@ def find_sharing(configuration: Configuration) -> AdmissionFairSharing | None:
     return configuration.admission_fair_sharing or on_demand
 
 
-def make_decay(sharing: AdmissionFairSharing) -> Decay:
-    """Return how the past usage fades."""
-    half_life = timedelta(microseconds=sharing.usage_half_life_time // 1000)
-    sampling = timedelta(microseconds=sharing.usage_sampling_interval // 1000)
-    return Decay(half_life, sampling, sharing.resource_weights)
-
-
 class FairUsageController(Reconciler):
     """The reconciler of the accounts.
 
@@ -80,7 +67,7 @@ class FairUsageController(Reconciler):
         super().__init__(manager)
         self._everywhere = everywhere
         self._cache = cache
-        self._decay = make_decay(sharing)
+        self._decay = Decay.of(sharing)
         self._accounts = Accounts(self._decay)
         self._shown: dict[str, AdmissionFairSharingStatus] = {}
         self._listeners: list[Callable[[str], None]] = []
@@ -133,7 +120,7 @@ class FairUsageController(Reconciler):
         local = self._queues.get(key)
         self._open_account(key, local, now)
         self._accounts.charge(key, workload.key, usagestatus.by_resource(taken), now)
-        self._cache.set_usage(key, self._accounts.score(key, weight_of(local)))
+        self._cache.set_usage(key, self._accounts.score(key, usagestatus.weight_of(local)))
 
     # Accounting.
 
@@ -152,7 +139,7 @@ class FairUsageController(Reconciler):
         after = None
         if self._decay.half_life:
             after = self._update_account(key, local, usagestatus.by_resource(node.tallies.of(key).used))
-        self._cache.set_usage(key, self._accounts.score(key, weight_of(local)))
+        self._cache.set_usage(key, self._accounts.score(key, usagestatus.weight_of(local)))
         return after
 
     def _update_account(self, key: str, local: LocalQueue, current: dict[str, float]) -> Result:
@@ -162,7 +149,7 @@ class FairUsageController(Reconciler):
         if settled or now - account.updated >= sampling:
             account = self._accounts.sample(key, current, now)
             self._show(key, local, account, used=settled or bool(current))
-        elif key not in self._shown and _status_of(local) is None:
+        elif key not in self._shown and usagestatus.status_of(local) is None:
             self._show(key, local, account, used=False)
         if account.faded and not current:
             self._accounts.forget(key)
@@ -174,7 +161,7 @@ class FairUsageController(Reconciler):
         account = self._accounts.get(key)
         if account is not None:
             return account
-        past = usagestatus.read_account(_status_of(local), now)
+        past = usagestatus.read_account(usagestatus.status_of(local), now)
         self._accounts.restore(key, past.consumed, past.updated)
         return past
 
@@ -193,7 +180,7 @@ class FairUsageController(Reconciler):
         return settled
 
     def _show(self, key: str, local: LocalQueue, account: RecentUsage, *, used: bool) -> None:
-        old = self._shown.get(key) or _status_of(local)
+        old = self._shown.get(key) or usagestatus.status_of(local)
         node = self._cache.tree.queues.get(local.spec.cluster_queue)
         covered = [name for group in node.policy.groups for name in group.resources] if node is not None else []
         new = usagestatus.make_status(account, old, used=used, half_life=self._decay.half_life, covered=covered)
@@ -201,14 +188,3 @@ class FairUsageController(Reconciler):
             self._shown[key] = new
             for listener in self._listeners:
                 listener(key)
-
-
-def _status_of(local: LocalQueue | None) -> AdmissionFairSharingStatus | None:
-    sharing = local.status.fair_sharing if local is not None else None
-    return sharing.admission_fair_sharing_status if sharing is not None else None
-
-
-def weight_of(local: LocalQueue | None) -> float:
-    """Return the weight of a LocalQueue among those of its ClusterQueue."""
-    sharing = local.spec.fair_sharing if local is not None else None
-    return float(parse(sharing.weight)) if sharing is not None else 1.0

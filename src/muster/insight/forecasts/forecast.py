@@ -5,6 +5,7 @@ left out, as admission leaves it out. Pure.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -32,12 +33,16 @@ from muster.insight.quota.state import display_name, owner_uids
 from muster.queueing import convert
 from muster.queueing.devices import devices_by_status
 from muster.queueing.model import PODS, FlavorResource, FlavorSpec
+from muster.queueing.pending import usagestatus
 from muster.queueing.pending.queues import Queues
+from muster.queueing.pending.usage import ON_DEMAND, Decay
 from muster.queueing.quota.division import decide_quotas, limit_quotas, list_divisions
 from muster.queueing.quota.tree import Node as QuotaNode
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import runtimes
-from muster.queueing.scheduling.estimate import Certainty, RunTime, StartEstimate, estimate, estimate_all
+from muster.queueing.scheduling.estimate import Certainty, RunTime, StartEstimate, estimate_all
+from muster.queueing.scheduling.fairness import FairSharing
+from muster.queueing.scheduling.nomination import AdmissionSettings
 from muster.queueing.topology.occupants import read_occupied
 from muster.queueing.variants.family import without_doubles
 from muster.queueing.workload.place import Holds, Waits, place_of
@@ -107,9 +112,11 @@ class Outlook:
     """The cohort tree around one ClusterQueue, with its running and waiting workloads, for one estimate.
 
     namespace: the user's; workloads of that namespace are shown by their names only.
+    settings: those of admission, as far as the objects show them.
     """
 
-    def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str) -> None:
+    def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str, now: datetime) -> None:
+        self._now = now
         self.names = name_workloads(snapshot.workloads, namespace)
         snapshot = replace(snapshot, workloads=without_doubles(snapshot.workloads))
         self.flavors = _make_flavors(snapshot)
@@ -119,6 +126,8 @@ class Outlook:
         self._fill(snapshot)
         self._unplaced = {key for key, one in self._workloads.items() if _waits_for_place(one)}
         self.runs = find_run_times(snapshot, self._workloads.values())
+        self._recall_past_use(snapshot.local_queues)
+        self.settings = AdmissionSettings(fair=_find_fairness(snapshot.cluster_queues), past=self.queues.usage)
 
     @property
     def known(self) -> bool:
@@ -129,17 +138,19 @@ class Outlook:
         """Return whether the ClusterQueue is strict, so that no workload passes its head."""
         return self.tree.queues[cluster_queue].policy.strict
 
-    def estimate(self, key: str, now: datetime) -> StartEstimate:
+    def estimate(self, key: str) -> StartEstimate:
         """Return when the Workload with that key gets quota."""
         if key in self._unplaced and not self.tree.ledger.in_use:
             because = "it waits for a place in its topology, and you may not see the nodes"
             return StartEstimate(None, Certainty.NONE, because)
-        return estimate(self.tree, self.queues, self.flavors, key, self.runs, now, names=self.names)
+        return self.estimate_all([key])[key]
 
-    def estimate_all(self, keys: Iterable[str], now: datetime) -> dict[str, StartEstimate]:
+    def estimate_all(self, keys: Iterable[str]) -> dict[str, StartEstimate]:
         """Return when each of the Workloads with these keys gets quota, in one run."""
         certain = [key for key in keys if self.tree.ledger.in_use or key not in self._unplaced]
-        return estimate_all(self.tree, self.queues, self.flavors, certain, self.runs, now, names=self.names)
+        return estimate_all(
+            self.tree, self.queues, self.flavors, certain, self.runs, self._now, self.settings, self.names
+        )
 
     def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
         """Return a Workload's requests for every flavor that could serve it, each beside the supply."""
@@ -190,6 +201,20 @@ class Outlook:
             behind = local.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
             self._add_workload(workload, behind.spec.cluster_queue if behind is not None else "")
         self._limit_quotas(snapshot)
+
+    def _recall_past_use(self, local_queues: Iterable[LocalQueue]) -> None:
+        """Order the LocalQueues of ClusterQueues with admission fair sharing by the past use in their statuses.
+
+        No object shows the half-life or the weights of resources, so those without a Configuration count.
+        """
+        decay = Decay.of(ON_DEMAND)
+        for local in local_queues:
+            node, key = self.tree.queues.get(local.spec.cluster_queue), key_of(local)
+            if node is None or not node.policy.by_usage:
+                continue
+            current = usagestatus.by_resource(node.tallies.of(key).used)
+            with suppress(*_INVALID):
+                self.queues.set_usage(key, usagestatus.score_status(local, current, decay, self._now))
 
     def _limit_quotas(self, snapshot: Snapshot) -> None:
         """Give the ClusterQueues the quota that the engine decides from the nodes, if the user may see them."""
@@ -316,6 +341,11 @@ def _make_tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
 def _waits_for_place(workload: Workload) -> bool:
     reserved = find(workload.status.conditions, QUOTA_RESERVED)
     return reserved is not None and reserved.reason == TOPOLOGY_PLACEMENT_FAILED
+
+
+def _find_fairness(queues: Iterable[ClusterQueue]) -> FairSharing | None:
+    """Return the settings of fair sharing; None if it is off, which the statuses of ClusterQueues show."""
+    return FairSharing() if any(one.status.fair_sharing is not None for one in queues) else None
 
 
 def _is_active(queue: ClusterQueue) -> bool:

@@ -52,13 +52,13 @@ def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: 
     plan = QuotaPlan(queue, cluster_queue, "waits")
     if not cluster_queue:
         return replace(plan, reason=f"there is no LocalQueue {queue} in namespace {meta.namespace}")
-    outlook = Outlook(snapshot, cluster_queue, meta.namespace)
+    outlook = Outlook(snapshot, cluster_queue, meta.namespace, now)
     if not outlook.known:
         return replace(plan, reason=f"there is no ClusterQueue {cluster_queue}")
     key, said = key_of(workload), ""
     decision: cycle.CycleAdmission | cycle.CyclePreemption | None = None
     for _ in range(_MOST_CYCLES):
-        outcome = cycle.run(outlook.tree, outlook.queues, outlook.flavors, cycle.AdmissionSettings(), now)
+        outcome = cycle.run(outlook.tree, outlook.queues, outlook.flavors, outlook.settings, now)
         decided: list[cycle.CycleAdmission | cycle.CyclePreemption] = [*outcome.admitted, *outcome.preemptions]
         decision = next((one for one in decided if one.workload.key == key), None)
         said = next((one.message for one in outcome.pending if one.workload.key == key), said)
@@ -71,10 +71,10 @@ def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: 
         uids = frozenset(uid for one in snapshot.workloads if key_of(one) in keys for uid in owner_uids(one))
         names = sorted(outlook.names[one] for one in keys)
         return replace(_plan_given_quota(plan, decision.assignment), verdict="preempts", victims=names, displaced=uids)
-    fresh = Outlook(snapshot, cluster_queue, meta.namespace)
+    fresh = Outlook(snapshot, cluster_queue, meta.namespace, now)
     needs = fresh.find_needs(workload, cluster_queue)
     reason = say_once(said) or _describe_closed(snapshot, cluster_queue)
-    return replace(plan, reason=reason, needs=needs, estimate=fresh.estimate(key, now))
+    return replace(plan, reason=reason, needs=needs, estimate=fresh.estimate(key))
 
 
 def _describe_closed(snapshot: Snapshot, cluster_queue: str) -> str:

@@ -95,7 +95,7 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
     if snapshot.topologies and not is_numpy_installed():
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, _NO_NUMPY))
-    outlook = Outlook(snapshot, queue, workload.metadata.namespace)
+    outlook = Outlook(snapshot, queue, workload.metadata.namespace, facts.now)
     if not outlook.known:
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
     needs = outlook.find_needs(added.workload(workload), queue)
@@ -109,7 +109,7 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, told.message))
     if facts.verdict.decides:
         return facts
-    return replace(facts, estimate=outlook.estimate(key_of(workload), facts.now))
+    return replace(facts, estimate=outlook.estimate(key_of(workload)))
 
 
 def _explain_head(facts: JobReadings, snapshot: Snapshot) -> str:

@@ -11,10 +11,17 @@ nothing. The rules are Kueue's admission fair sharing (Kueue KEP-4136).
 import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Final
 
 from msgspec import Struct, field
 
+from muster.api.config.types import AdmissionFairSharing
+from muster.api.values.durations import HOUR
+
 _CPU = "cpu"
+
+# The settings if single queues request the order: a half-life of a week, as in Slurm.
+ON_DEMAND: Final = AdmissionFairSharing(usage_half_life_time=7 * 24 * HOUR)
 
 
 class Decay(Struct, frozen=True):
@@ -28,6 +35,13 @@ class Decay(Struct, frozen=True):
     half_life: timedelta
     sampling: timedelta = timedelta(minutes=5)
     weights: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, sharing: AdmissionFairSharing) -> "Decay":
+        """Return the decay that a Configuration sets."""
+        half_life = timedelta(microseconds=sharing.usage_half_life_time // 1000)
+        sampling = timedelta(microseconds=sharing.usage_sampling_interval // 1000)
+        return cls(half_life, sampling, sharing.resource_weights)
 
     def decay_factor(self, elapsed: timedelta) -> float:
         """Return the part of past usage that still counts after that time, from 1 to 0."""

@@ -5,13 +5,35 @@ right without being written again.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from muster.api.kueue import AdmissionFairSharingStatus
-from muster.api.values.quantity import ResourceList, format_amount, parse_amount
+from muster.api.kueue import AdmissionFairSharingStatus, LocalQueue
+from muster.api.values.quantity import ResourceList, format_amount, parse, parse_amount
 from muster.queueing.model import Usage
-from muster.queueing.pending.usage import RecentUsage
+from muster.queueing.pending.usage import Decay, RecentUsage
+
+
+def status_of(local: LocalQueue | None) -> AdmissionFairSharingStatus | None:
+    """Return the past usage in the status of a LocalQueue; None if the status has none."""
+    sharing = local.status.fair_sharing if local is not None else None
+    return sharing.admission_fair_sharing_status if sharing is not None else None
+
+
+def weight_of(local: LocalQueue | None) -> float:
+    """Return the weight of a LocalQueue among those of its ClusterQueue."""
+    sharing = local.spec.fair_sharing if local is not None else None
+    return float(parse(sharing.weight)) if sharing is not None else 1.0
+
+
+def score_status(local: LocalQueue, current: Mapping[str, float], decay: Decay, now: datetime) -> float:
+    """Return the past usage of a LocalQueue by its status, as a number that orders LocalQueues.
+
+    current: what has been in use since the status was written. Raises `QuantityError`.
+    """
+    account = read_account(status_of(local), now)
+    consumed = decay.decayed(account.consumed, current, now - account.updated)
+    return decay.score(consumed, weight_of(local))
 
 
 def read_account(status: AdmissionFairSharingStatus | None, now: datetime) -> RecentUsage:

@@ -11,7 +11,7 @@ from functools import partial
 
 from muster.api.config import Configuration
 from muster.api.kueue import LocalQueue
-from muster.controllers.queueing.fairusage import find_sharing, make_decay, weight_of
+from muster.controllers.queueing.fairusage import find_sharing
 from muster.queueing.model import Usage, WorkloadInfo
 from muster.queueing.pending import usagestatus
 from muster.queueing.pending.queues import Queues
@@ -34,7 +34,7 @@ class PastUse:
     ) -> None:
         """Start without any past."""
         sharing = find_sharing(configuration)
-        self._decay: Decay | None = None if sharing is None else make_decay(sharing)
+        self._decay: Decay | None = None if sharing is None else Decay.of(sharing)
         self._accounts = Accounts(self._decay) if self._decay is not None else None
         self._locals = {key_of(one): one for one in local_queues}
         self._tree = tree
@@ -91,7 +91,7 @@ class PastUse:
 
     def _weigh(self, key: str) -> None:
         assert self._accounts is not None, "queues are weighed by their accounts"
-        self._queues.set_usage(key, self._accounts.score(key, weight_of(self._locals.get(key))))
+        self._queues.set_usage(key, self._accounts.score(key, usagestatus.weight_of(self._locals.get(key))))
 
     def _plan_sample(self, key: str) -> None:
         """Plan the next sample, which plans the one after it, until the past has faded.

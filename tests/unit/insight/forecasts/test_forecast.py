@@ -82,7 +82,7 @@ def snapshot(*workloads: Workload, queues: Any = (), stop: str = "None", **deadl
 
 
 def estimated(found: Snapshot, key: str = "ns/me") -> tuple[int | None, str, str]:
-    estimate = Outlook(found, "a", "ns").estimate(key, NOON)
+    estimate = Outlook(found, "a", "ns", NOON).estimate(key)
     seconds = None if estimate.at is None else int((estimate.at - NOON).total_seconds())
     return seconds, str(estimate.certainty), estimate.because
 
@@ -192,15 +192,15 @@ def test_who_waits_for_a_place_is_not_promised_one():
 
 def test_other_trees_are_not_looked_at():
     elsewhere = workload("c", queue="c", since=-5, usage="4")
-    outlook = Outlook(snapshot(ME, elsewhere, queues=(queue("a", "4"), queue("c", "4"))), "a", "ns")
+    outlook = Outlook(snapshot(ME, elsewhere, queues=(queue("a", "4"), queue("c", "4"))), "a", "ns", NOON)
     assert set(outlook.tree.queues) == {"a"}
-    assert not Outlook(snapshot(ME), "nowhere", "ns").known
+    assert not Outlook(snapshot(ME), "nowhere", "ns", NOON).known
 
 
 def test_what_is_missing_and_who_has_it():
     mine = workload("me", cpu="3", count=2)
     one, two = workload("one", since=-30, usage="1"), workload("two", since=-20, usage="2", namespace="ns")
-    outlook = Outlook(snapshot(mine, one, two), "a", "ns")
+    outlook = Outlook(snapshot(mine, one, two), "a", "ns", NOON)
     (need,) = needs = outlook.find_needs(mine, "a")
     assert need == Need("f", "cpu", asked=6000, nominal=4000, used=3000, available=1000, most=4000)
     assert need.missing == 5000
@@ -219,7 +219,7 @@ def test_a_job_is_not_told_that_it_uses_what_it_lacks_itself():
     variant = msgspec.structs.replace(
         variant, metadata=msgspec.structs.replace(variant.metadata, owner_references=owners)
     )
-    outlook = Outlook(snapshot(mine, variant, other), "a", "ns")
+    outlook = Outlook(snapshot(mine, variant, other), "a", "ns", NOON)
     assert [one.name for one in outlook.find_holders(outlook.find_needs(mine, "a"), mine)] == ["job-other"]
 
 
@@ -235,10 +235,10 @@ def test_devices_are_missing_as_admission_says_they_are_asked_for():
     spec = msgspec.structs.replace(podset.template.spec, resource_claims=claim)
     podset = msgspec.structs.replace(podset, template=msgspec.structs.replace(podset.template, spec=spec))
     waits = msgspec.structs.replace(waits, spec=msgspec.structs.replace(waits.spec, pod_sets=(podset,)))
-    outlook = Outlook(snapshot(waits, queues=(has_devices,)), "a", "ns")
+    outlook = Outlook(snapshot(waits, queues=(has_devices,)), "a", "ns", NOON)
     needs = {need.resource: (need.asked, need.missing) for need in outlook.find_needs(waits, "a")}
     assert needs == {"cpu": (2000, 0), "gpus": (6, 2)}
-    assert outlook.estimate("ns/w", NOON).certainty is Certainty.NONE
+    assert outlook.estimate("ns/w").certainty is Certainty.NONE
 
 
 def test_only_the_last_run_times_count_and_only_those_of_the_queue():
