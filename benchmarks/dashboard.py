@@ -262,10 +262,10 @@ async def views(site: Site, size: Size) -> None:
     print("\n| page | first view, ms of CPU | again | KB compressed |\n|---|---:|---:|---:|")
     for path in addresses(size.jobs):
         session = await site.sign_in()
-        first, size, status = await view(session, path)
+        first, length, status = await view(session, path)
         again = statistics.median([(await view(session, path))[0] for _ in range(3)])
         note = "" if status == 200 else f" ({status})"
-        print(f"| {path}{note} | {first:.0f} | {again:.0f} | {size / 1e3:.1f} |", flush=True)
+        print(f"| {path}{note} | {first:.0f} | {again:.0f} | {length / 1e3:.1f} |", flush=True)
 
 
 async def change(site: Site, size: Size) -> None:
