@@ -61,8 +61,8 @@ from muster.runtime.ids import Ids, Random
 from muster.runtime.process.garbage import settle
 
 NAMESPACE = "default"
-# So many of a hundred jobs run; the others wait.
-RUNNING_PERCENT = 20
+# Each job of so many runs, from the first on; the others wait.
+RUNS_EACH = 5
 AT_ONCE = 64
 
 
@@ -120,7 +120,7 @@ class Filling:
 
     async def _make_job(self, number: int) -> None:
         name, queue = f"train-{number}", f"queue-{number % self._size.queues}"
-        runs = number % 100 < RUNNING_PERCENT
+        runs = number % RUNS_EACH == 0
         container = {"name": "main", "image": "none", "command": ["train"], "resources": {"requests": {"cpu": "2"}}}
         pod_spec = {"restartPolicy": "Never", "containers": [container]}
         labels = {"kueue.x-k8s.io/queue-name": queue}
@@ -231,7 +231,7 @@ async def enter(session: aiohttp.ClientSession, link: str) -> None:
         assert answer.status == 303, await answer.text()
 
 
-def addresses() -> list[str]:
+def addresses(jobs: int) -> list[str]:
     """Return an address for each page, and that of a job that waits."""
     values = {"{namespace}": NAMESPACE, "{name}": "train-0"}
     found = []
@@ -241,7 +241,12 @@ def addresses() -> list[str]:
             for name, value in values.items():
                 path = path.replace(name, "queue-0" if "queue" in path and name == "{name}" else value)
             found.append(ROOT + path.replace("/nodes/train-0", "/nodes/node-0"))
-    return [*found, f"{ROOT}/jobs/{NAMESPACE}/train-99"]
+    return [*found, f"{ROOT}/jobs/{NAMESPACE}/train-{find_waiting_job(min(jobs, 100))}"]
+
+
+def find_waiting_job(jobs: int) -> int:
+    """Return the number of the last job that waits, of so many."""
+    return max(number for number in range(jobs) if number % RUNS_EACH)
 
 
 async def view(session: aiohttp.ClientSession, path: str) -> tuple[float, int, int]:
@@ -252,28 +257,29 @@ async def view(session: aiohttp.ClientSession, path: str) -> tuple[float, int, i
     return (time.process_time() - before) * 1e3, len(zlib.compress(body, 6)), answer.status
 
 
-async def views(site: Site) -> None:
+async def views(site: Site, size: Size) -> None:
     """Print what the first and later views of each page take, each for a new viewer."""
     print("\n| page | first view, ms of CPU | again | KB compressed |\n|---|---:|---:|---:|")
-    for path in addresses():
+    for path in addresses(size.jobs):
         session = await site.sign_in()
-        first, size, status = await view(session, path)
+        first, length, status = await view(session, path)
         again = statistics.median([(await view(session, path))[0] for _ in range(3)])
         note = "" if status == 200 else f" ({status})"
-        print(f"| {path}{note} | {first:.0f} | {again:.0f} | {size / 1e3:.1f} |", flush=True)
+        print(f"| {path}{note} | {first:.0f} | {again:.0f} | {length / 1e3:.1f} |", flush=True)
 
 
-async def change(site: Site) -> None:
+async def change(site: Site, size: Size) -> None:
     """Print how long changes take until an open page has them."""
     session, client, delays = await site.sign_in(), site.plane.client(), []
-    async with session.get("/ui/live", params={"at": "/ui/jobs?text=train-4999"}) as answer:
+    job = find_waiting_job(size.jobs)
+    async with session.get("/ui/live", params={"at": f"/ui/jobs?text=train-{job}"}) as answer:
         events = answer.content
         await _next_event(events)
         for number in range(10):
             await asyncio.sleep(1.5)
             start = time.perf_counter()
-            status = _status("queue-99", runs=not number % 2)
-            await client.patch(WORKLOAD, "job-train-4999", {"status": status}, NAMESPACE, subresource="status")
+            status = _status(f"queue-{job % size.queues}", runs=not number % 2)
+            await client.patch(WORKLOAD, f"job-train-{job}", {"status": status}, NAMESPACE, subresource="status")
             await _next_event(events)
             delays.append(time.perf_counter() - start)
     print(f"\na change is shown after {statistics.median(delays):.2f} s, at most {max(delays):.2f} s")
@@ -285,26 +291,26 @@ async def _next_event(events: aiohttp.StreamReader) -> None:
             continue
 
 
-async def open_pages(site: Site, pages: int, seconds: float) -> None:
+async def open_pages(site: Site, size: Size, pages: int, seconds: float) -> None:
     """Print what open pages cost while jobs change 20 times a second."""
     session = await site.sign_in()
     for count in (0, pages):
-        async with reading([session], list_addresses(count)):
+        async with reading([session], list_addresses(count, size.jobs)):
             before, start = time.process_time(), time.perf_counter()
             number = 0
             while (now := time.perf_counter() - start) < seconds:
                 patch = {"metadata": {"labels": {"step": str(number)}}}
-                await site.plane.client().patch(JOB, f"train-{number * 7 % 1_000}", patch, NAMESPACE)
+                await site.plane.client().patch(JOB, f"train-{number * 7 % min(size.jobs, 1_000)}", patch, NAMESPACE)
                 number += 1
                 await asyncio.sleep(max(0.0, number / 20 - now))
             share = (time.process_time() - before) / (time.perf_counter() - start)
             print(f"{count:4} open pages, {number / seconds:.0f} changes a second: {share:.1%} of a core", flush=True)
 
 
-def list_addresses(count: int) -> list[str]:
+def list_addresses(count: int, jobs: int) -> list[str]:
     """Return the addresses of so many pages of a busy cluster."""
     kinds = ("/ui/jobs?page={page}", "/ui/", "/ui/queues", f"/ui/jobs/{NAMESPACE}/train-{{number}}")
-    return [kinds[number % len(kinds)].format(page=number % 10 + 1, number=number) for number in range(count)]
+    return [kinds[number % len(kinds)].format(page=number % 10 + 1, number=number % jobs) for number in range(count)]
 
 
 @asynccontextmanager
@@ -431,9 +437,9 @@ async def run(size: Size, pages: int, seconds: float) -> None:
     """Measure all of a busy cluster."""
     async with site(size) as busy:
         print(f"{size.jobs:,} jobs, {size.nodes:,} nodes, {size.queues:,} queues")
-        await views(busy)
-        await change(busy)
-        await open_pages(busy, pages, seconds)
+        await views(busy, size)
+        await change(busy, size)
+        await open_pages(busy, size, pages, seconds)
 
 
 def main() -> None:
@@ -455,6 +461,8 @@ def main() -> None:
         asyncio.run(keep_open(options.url, options.cookies, options.open))
     elif options.admission is not None:
         uvloop.run(play_admission(options.admission, options.fraction, options.turns, options.viewers))
+    elif options.jobs < 2 or options.nodes < 1 or options.queues < 1:
+        parser.error("it takes two jobs (one runs, one waits), a node and a queue at least")
     else:
         asyncio.run(run(Size(options.jobs, options.nodes, options.queues), options.pages, options.seconds))
 

@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 import msgspec
 from tests.system.job_cluster import Wire
 from tests.system.plane import World
-from tests.system.queueing_world import admitted, flavor, is_, queue, why, workload
+from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, workload
 
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from muster.api.ours.elastic import ELASTIC_ANNOTATION
+from muster.api.status import ApiError, Status
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
@@ -21,7 +23,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.transport import Request, Response
+from muster.runtime.transport import JSON_PATCH, Request, Response
 
 
 class Troubled(Wire):
@@ -115,6 +117,54 @@ async def test_a_conflict_is_not_tried_again_until_the_server_was_asked(world, w
     await world.settle(10)
     assert await admitted(world) == ["one"]
     assert wire.count("PATCH") == 2
+
+
+def refuse_while_stored(world: World, wire: Troubled, seconds: float) -> list[float]:
+    """Let each write of a status conflict for a while, as if another write took so long; return when each came."""
+    times = list[float]()
+    since = world.clock.monotonic()
+
+    async def refuse(_: Request) -> None:
+        times.append(world.clock.monotonic() - since)
+        if times[-1] < seconds:
+            raise ApiError(Status(reason="Conflict", code=409, message="another write is being stored"))
+
+    wire.before = refuse
+    return times
+
+
+@played
+async def test_conflicts_in_a_row_are_tried_again_ever_more_seldom(world, wire):
+    await flavor(world)
+    await queue(world, "team", 10)
+    await world.settle()
+    times = refuse_while_stored(world, wire, 10)
+    await workload(world, "one", "team", 1)
+    await world.settle(20)
+    assert await admitted(world) == ["one"]
+    assert len(times) <= 25, "not each 10 ms"
+    assert times[1] - times[0] < 0.05, "most changes are stored at once"
+    assert times[-1] < 11.5, "and none waits for long"
+    await workload(world, "two", "team", 1)
+    times = refuse_while_stored(world, wire, 0.01)
+    await world.settle(1)
+    assert await admitted(world) == ["one", "two"], "another workload begins with the first pause"
+
+
+@played
+async def test_a_growth_that_conflicts_is_tried_again_ever_more_seldom(world, wire):
+    await flavor(world)
+    await queue(world, "team", 10)
+    await workload(world, "one", "team", 1, metadata={"annotations": {ELASTIC_ANNOTATION: "true"}})
+    await world.settle()
+    assert await admitted(world) == ["one"]
+    times = refuse_while_stored(world, wire, 10)
+    grown = [{"op": "replace", "path": "/spec/podSets/0/count", "value": 3}]
+    await world.client.patch(WORKLOAD, "one", grown, "default", type=JSON_PATCH)
+    await world.settle(20)
+    current = await get(world, "one")
+    assert current.status.admission.pod_set_assignments[0].count == 3
+    assert 2 <= len(times) <= 25, "not each 10 ms"
 
 
 @played

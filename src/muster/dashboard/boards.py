@@ -2,17 +2,20 @@
 
 The pages of all viewers are rendered in rounds, each with the pages that are due. The work is bounded: the viewers
 share a 25th of the time evenly, and so do the open pages of each. A page that takes long is rendered less often.
+While more changes than `_CALM_CHANGES` come in a second, the server has other work, and the viewers share a 50th of the
+processor time that it uses instead. A page that is kept back for long says how old it is.
 
 The pages of one viewer share what they read in a round. The time for that counts evenly for the pages of the round, and
 a page that is due soon is rendered with those that are due now. Pages that cost the same thus stay together.
 """
 
 import asyncio
+from collections.abc import Callable
 
 from muster.dashboard.live import Render, Screen
 from muster.dashboard.viewing.copy import IDLE_SECONDS, Copy
 from muster.dashboard.viewing.hosts import Viewer
-from muster.runtime.clock import Clock
+from muster.runtime.clock import Clock, process_seconds
 from muster.runtime.ids import Random
 from muster.runtime.tasks import cancel
 
@@ -26,8 +29,15 @@ _PAUSE_FACTOR_ALONE = 9.0
 _FIRST_PAUSE_SECONDS = 1.0
 # A page that takes long, or whose cluster answers slowly, is not kept still for longer.
 _MOST_PAUSE_SECONDS = 30.0
-# A page is rendered with others if no more than this part of its pause is left.
-_EARLY_PART = 0.25
+# With more changes in a second than this, the pauses are so many times as long for a server that uses a whole core.
+_CALM_CHANGES, _BUSY_STRETCH = 100.0, 2.0
+_LEAST_BUSY = 0.05  # a server that uses less of a core takes long for each change because others use the machine
+# The changes of so many seconds are counted for that. After a burst the pages are rendered at once.
+_COUNTING_SECONDS = 1.0
+# A page with changes that are not shown says so when it is older than this.
+_LATE_SECONDS = 2.0
+# A page is rendered with others if no more than this part of its pause is left, which is added to its next pause.
+_EARLY_PART = 0.5
 _ROUND_SECONDS = 0.1  # the shortest time between two rounds
 # From the request for the changes of a page to its stream.
 _OPENING_SECONDS = 60.0
@@ -38,12 +48,16 @@ _STILL_SECONDS = 15.0
 class Board:
     """What one viewer sees: the copy, and a screen for each address that is open."""
 
-    def __init__(self, copy: Copy, clock: Clock, news: asyncio.Event) -> None:
+    def __init__(self, copy: Copy, clock: Clock, news: asyncio.Event, processor: Callable[[], float]) -> None:
         self.copy = copy
         self.used = clock.monotonic()
         self._clock = clock
         self._news = news
         self._screens: dict[str, Screen] = {}
+        self._processor = processor
+        self._counted, self._counted_at = 0, self.used  # the revision of the copy at a time
+        self._processed = processor()  # at the same time
+        self._stretch = 1.0  # the factor of all pauses
 
     def screen(self, address: str, render: Render) -> Screen:
         """Return the screen of an address, which renders once for all who have it open."""
@@ -68,9 +82,10 @@ class Board:
         """
         now, revision = self._clock.monotonic(), self.copy.revision
         changed = [one for one in self.watched if one.revision != revision or now - one.rendered >= _STILL_SECONDS]
+        self._count_changes(now, revision)
         due, before = [], self.copy.sharing_seconds
-        if any(one.due <= now for one in changed):
-            due = [one for one in changed if one.due - one.pause * _EARLY_PART <= now]
+        if any(self._find_due(one) <= now for one in changed):
+            due = [one for one in changed if self._find_due(one, 1 - _EARLY_PART) <= now]
             await self.copy.check_rights()
             self.copy.begin_round()
         own_seconds = [await self._render(screen) for screen in due]
@@ -80,9 +95,28 @@ class Board:
             pause = cost * (_PAUSE_FACTOR * share if share > 1 else _PAUSE_FACTOR_ALONE)
             if screen.revision < 0:
                 pause = min(pause, _FIRST_PAUSE_SECONDS)
-            screen.pause = min(max(_PAUSE_SECONDS, pause), _MOST_PAUSE_SECONDS)
-            screen.revision, screen.rendered, screen.due = revision, ended, ended + screen.pause
-        return min((one.due for one in changed if one not in due), default=now + _STILL_SECONDS)
+            early = max(0.0, self._find_due(screen) - now) / self._stretch
+            screen.pause = min(max(_PAUSE_SECONDS, pause) + early, _MOST_PAUSE_SECONDS)
+            screen.revision, screen.rendered = revision, ended
+        kept_back = [one for one in changed if one not in due]
+        for screen in kept_back:
+            if now - screen.rendered > _LATE_SECONDS:
+                screen.say_late(now - screen.rendered)
+        soonest = min(map(self._find_due, kept_back), default=now + _STILL_SECONDS)
+        return min(soonest, now + _COUNTING_SECONDS) if kept_back else soonest
+
+    def _count_changes(self, now: float, revision: int) -> None:
+        """Decide the factor of all pauses by how many changes come in a second."""
+        if (seconds := now - self._counted_at) < _COUNTING_SECONDS:
+            return
+        processed, is_calm = self._processor(), revision - self._counted <= _CALM_CHANGES * seconds
+        busy = max((processed - self._processed) / seconds, _LEAST_BUSY)
+        self._stretch = 1.0 if is_calm else max(1.0, _BUSY_STRETCH / busy)
+        self._counted, self._counted_at, self._processed = revision, now, processed
+
+    def _find_due(self, screen: Screen, part: float = 1.0) -> float:
+        """Return when a part of the pause of a page has passed, on the clock."""
+        return screen.rendered + part * min(screen.pause * self._stretch, _MOST_PAUSE_SECONDS)
 
     async def _render(self, screen: Screen) -> float:
         """Render a page; return how many seconds that took without what other pages share."""
@@ -97,10 +131,14 @@ class Board:
 
 
 class Boards:
-    """The boards of all viewers. Those that nobody uses are dropped."""
+    """The boards of all viewers. Those that nobody uses are dropped.
 
-    def __init__(self, clock: Clock, random: Random) -> None:
+    processor: returns the seconds of processor time that the server has used.
+    """
+
+    def __init__(self, clock: Clock, random: Random, processor: Callable[[], float] = process_seconds) -> None:
         self._clock = clock
+        self._processor = processor
         self._random = random
         self._boards: dict[str, Board] = {}
         self._news = asyncio.Event()
@@ -112,7 +150,7 @@ class Boards:
         if board is None:
             self._make_room()
             copy = Copy(viewer.client, self._clock, self._random, self._news.set)
-            board = self._boards[viewer.key] = Board(copy, self._clock, self._news)
+            board = self._boards[viewer.key] = Board(copy, self._clock, self._news, self._processor)
             if not self._tasks:
                 self._tasks = [asyncio.create_task(self._render()), asyncio.create_task(self._sweep())]
         board.used = self._clock.monotonic()

@@ -29,12 +29,12 @@ class Screen:
 
     find_trouble: returns what keeps the page from being up to date; "" for nothing.
     made: when it was first asked for, on the clock of the boards.
-    revision: of the copy when it was rendered last. rendered: when that was. due: when it may be rendered again, a
-    `pause` in seconds later.
+    revision: of the copy when it was rendered last. rendered: when that was. pause: the seconds until it may be
+    rendered again, if not much else changes.
     """
 
     def __init__(self, render: Render, find_trouble: Callable[[], str], began: Callable[[], None], made: float) -> None:
-        self.made = self.rendered = self.due = made
+        self.made = self.rendered = made
         self.revision, self.pause = -1, 0.0
         self._find_trouble = find_trouble
         self._render = render
@@ -43,6 +43,7 @@ class Screen:
         self._shown: Shown | None = None
         self._whole = b""
         self._trouble = b""  # the event by which the pages say that something is the matter
+        self._is_late = False  # whether the pages say how old they are
 
     @property
     def is_watched(self) -> bool:
@@ -57,6 +58,7 @@ class Screen:
             waiting.put_nowait(self._whole)
         if self._trouble:
             waiting.put_nowait(self._trouble)
+        self._is_late = False  # the new reader is told, too
         self._began()
         try:
             yield b"retry: 1000\n\n"
@@ -69,6 +71,12 @@ class Screen:
                 yield event
         finally:
             self._watchers.discard(waiting)
+
+    def say_late(self, seconds: float) -> None:
+        """Let the pages say that they are old, once until the next rendering. seconds: their age."""
+        if not self._is_late:
+            self._is_late = True
+            self._send(_encode("late", {"seconds": seconds}))
 
     async def refresh(self) -> None:
         """Render the page, and send what changed."""
@@ -95,6 +103,9 @@ class Screen:
         if changed != {}:
             self._whole = _encode("whole", {"html": html})
             self._send(self._whole if changed is None else _encode("pieces", {"html": changed}))
+        elif self._is_late:
+            self._send(_encode("late", {"seconds": 0.0}))
+        self._is_late = False
         if event and (is_new or changed != {}):  # a page takes any change for the end of a trouble
             self._send(event)
 

@@ -17,7 +17,7 @@ from muster.api.kueue.names import FLAVOR_NOT_FOUND, TOPOLOGY_NOT_FOUND
 from muster.api.nodes import describe_full_disk, has_full_disk, is_ready
 from muster.api.ours.embedded import SHORTAGE_ANNOTATION
 from muster.api.ours.gpus import GPU_PROBLEM, GPUS_ANNOTATION, parse_gpus
-from muster.insight.clusters import WorkerClusterState
+from muster.insight.clusters import WorkerClusterState, advise_on_cluster
 from muster.insight.jobs.state import tells_never
 from muster.insight.quota.queues import describe_resume, explain_inactive
 from muster.insight.text import count_things, list_names
@@ -173,7 +173,7 @@ def _find_clusters(clusters: Iterable[WorkerClusterState]) -> Iterator[Trouble]:
     for one in clusters:
         if one.word == "Lost":
             sentence = f"Worker cluster {one.name} is lost: {one.reason}"
-            yield Trouble("cluster", sentence, "Mend its kubeconfig or the network: muster cluster list", name=one.name)
+            yield Trouble("cluster", sentence, advise_on_cluster(one), name=one.name)
 
 
 def _find_flavors(scene: Scene) -> Iterator[Trouble]:

@@ -7,9 +7,19 @@ from typing import Any, Literal
 
 from muster.api.conditions import find, is_true
 from muster.api.kueue import AdmissionCheck, ClusterQueue, MultiKueueCluster, MultiKueueConfig, Workload
-from muster.api.kueue.names import ACTIVE, FINISHED, MULTI_KUEUE_CONTROLLER
+from muster.api.kueue.names import (
+    ACTIVE,
+    BAD_CLUSTER_PROFILE,
+    CLIENT_CONNECTION_FAILED,
+    FINISHED,
+    MULTI_KUEUE_CLUSTER_PROFILE_FEATURE_DISABLED,
+    MULTI_KUEUE_CONTROLLER,
+)
 from muster.insight.quota.state import display_name
 from muster.insight.text import format_age
+
+# What the reason of a lost cluster says if its server refuses the manager's credentials.
+_UNAUTHORIZED = ("401", "Unauthorized", "403", "Forbidden", "forbidden")
 
 NEVER_LOOKED_AT = "no manager has looked at it yet"
 
@@ -49,6 +59,30 @@ def find_cluster_state(
         return WorkerClusterState(name, "Connected", "", condition.last_transition_time, running, tried, server)
     reason = f"{condition.reason}: {condition.message}" if condition.message else condition.reason
     return WorkerClusterState(name, "Lost", reason, condition.last_transition_time, running, tried, server)
+
+
+def advise_on_cluster(state: WorkerClusterState) -> str:
+    """Return what to do about a cluster that cannot be used; "" for one that is connected."""
+    join = f"muster cluster join {state.name} --kubeconfig FILE"
+    invite = "with a new kubeconfig, which muster cluster invite prints there"
+    cause = state.reason.partition(":")[0]
+    if state.word == "Connected":
+        return ""
+    if state.word == "Unknown":
+        return "See whether the manager runs: muster status"
+    if any(word in state.reason for word in _UNAUTHORIZED):
+        return f"Join it again {invite}: {join}"
+    if cause == CLIENT_CONNECTION_FAILED:
+        server = f"its server {state.server}" if state.server else "its server"
+        return (
+            f"See that {server} runs and can be reached from the manager, which tries again by itself. "
+            f"If it has another address now, join it again: {join}"
+        )
+    if cause == BAD_CLUSTER_PROFILE:
+        return "Mend or create its ClusterProfile, which the MultiKueueCluster names"
+    if cause == MULTI_KUEUE_CLUSTER_PROFILE_FEATURE_DISABLED:
+        return f"Turn on the feature gate MultiKueueClusterProfile, or join it by a kubeconfig: {join}"
+    return f"Join it again {invite}: {join}"
 
 
 def find_cluster_states(

@@ -26,6 +26,7 @@ __all__ = [
     "StandstillError",
     "VirtualClock",
     "boot_nanoseconds",
+    "process_seconds",
     "run_virtual",
 ]
 
@@ -40,6 +41,11 @@ _REPORTED_TASKS = 50
 def boot_nanoseconds() -> int:
     """Return the nanoseconds since the machine was started, including sleep. All processes get the same time."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def process_seconds() -> float:
+    """Return the seconds of processor time that this process has used."""
+    return time.process_time()
 
 
 class VirtualClock:

@@ -53,6 +53,7 @@ def test_a_lost_cluster_is_named_with_the_reason_and_the_jobs_there(manager: Mus
     rows.filter(has_text="near").get_by_text("Connected").wait_for()
     lost = rows.filter(has_text="far")
     lost.get_by_text("Lost").wait_for()
+    lost.get_by_text("tries again by itself").wait_for()
     page.get_by_role("heading", name="Jobs in near").wait_for()
     page.get_by_role("link", name="default/small").click()
     page.get_by_role("heading", name="small").wait_for()

@@ -87,3 +87,19 @@ async def test_smaller_views_are_answered_from_whole_objects(world: World) -> No
         assert await viewer.copy.drop_idle()
         assert len((await viewer.copy.list(JOB_LINES)).items) == 1
         assert counting.selectors == []
+
+
+@virtual
+async def test_a_list_is_followed_no_longer_once_a_wider_one_serves_it(world: World) -> None:
+    await world.node("n1")
+    await world.job("train", 2)
+    await world.settle(3)
+    async with viewing(world) as viewer:
+        for _ in range(2):
+            assert len((await viewer.copy.list(JOB_LINES)).items) == 1
+        assert len((await viewer.copy.list(JOB)).items) == 1
+        assert len((await viewer.copy.list(JOB_LINES)).items) == 1
+        assert [key.kind for key in viewer.copy._followed] == [JOB]
+        await world.job("other", 1)
+        await world.settle(3)
+        assert len((await viewer.copy.list(JOB_LINES)).items) == 2

@@ -3,8 +3,11 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from muster.dashboard import boards
 from muster.dashboard.boards import Boards
+from muster.dashboard.live import Screen
 from muster.dashboard.viewing.hosts import Viewer
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
@@ -36,10 +39,12 @@ async def read(events: Any) -> None:
         continue
 
 
-def play(told: Any) -> None:
+def play(told: Any, busy: float = 0.5) -> None:
+    """Tell a story. busy: the part of a core that the server uses."""
+
     async def run() -> None:
         clock = VirtualClock()
-        kept = Boards(clock, Random(1))
+        kept = Boards(clock, Random(1), lambda: busy * clock.monotonic())
         try:
             await told(clock, kept)
         finally:
@@ -143,6 +148,109 @@ def test_a_first_rendering_that_takes_long_keeps_no_page_still():
                 board.copy._tell()
         assert len(rendered) >= 50
         await cancel(readers)
+
+    play(told)
+
+
+async def change(clock: VirtualClock, kept: Boards, seconds: float, *, a_second: int) -> None:
+    """Let so many changes come to the copy of one viewer."""
+    board = kept.find(viewer("ada"))
+    for _ in range(round(seconds * 20)):
+        await clock.sleep(0.05)
+        for _ in range(a_second // 20):
+            board.copy._tell()
+
+
+@pytest.mark.parametrize(
+    ("a_second", "busy", "part"),
+    [(20, 0.9, 1 / 25), (80, 0.9, 1 / 25), (200, 1.0, 1 / 50), (200, 0.5, 1 / 100), (1000, 0.5, 1 / 100)],
+)
+def test_with_many_changes_the_pages_take_a_50th_of_the_processor_time(a_second: int, busy: float, part: float):
+    async def told(clock, kept):
+        pages = [Page(clock, 0.01) for _ in range(4)]
+        screens = [kept.find(viewer("ada")).screen(f"/{number}", page.render) for number, page in enumerate(pages)]
+        readers = [asyncio.create_task(read(screen.follow())) for screen in screens]
+        await change(clock, kept, 5, a_second=a_second)
+        for page in pages:
+            page.rendered.clear()
+        await change(clock, kept, 200, a_second=a_second)
+        taken = sum(len(page.rendered) for page in pages) * 0.01 / 200
+        assert taken == pytest.approx(part, rel=0.15)
+        await cancel(readers)
+
+    play(told, busy)
+
+
+def test_after_a_burst_of_changes_the_pages_are_rendered_within_a_second():
+    async def told(clock, kept):
+        board, pages = kept.find(viewer("ada")), [Page(clock, 0.01) for _ in range(4)]
+        readers = [
+            asyncio.create_task(read(board.screen(f"/{number}", page.render).follow()))
+            for number, page in enumerate(pages)
+        ]
+        await change(clock, kept, 20, a_second=2000)
+        ended = clock.monotonic()
+        await clock.sleep(2.5)
+        assert all(page.rendered[-1] > ended for page in pages)
+        await cancel(readers)
+
+    play(told)
+
+
+def test_a_page_that_is_kept_back_says_how_old_it_is_until_it_is_rendered():
+    async def told(clock, kept):
+        board, events = kept.find(viewer("ada")), list[tuple[float, bytes]]()
+
+        async def hear(screen: Screen) -> None:
+            async for event in screen.follow():
+                if not event.startswith((b"retry", b"event: alive")):
+                    events.append((clock.monotonic(), event.split(b"\n\n")[0]))
+
+        async def render_same() -> str:
+            await clock.sleep(0.01)
+            return "<p>the same</p>"
+
+        page = Page(clock, 0.01)
+        readers = [
+            asyncio.create_task(hear(board.screen("/a", page.render))),
+            asyncio.create_task(read(board.screen("/b", render_same).follow())),
+            asyncio.create_task(read(board.screen("/c", render_same).follow())),
+        ]
+        await change(clock, kept, 5, a_second=20)
+        assert not any(b"late" in event for _, event in events), "few changes"
+        await change(clock, kept, 60, a_second=1000)
+        await cancel(readers)
+        late = [number for number, (_, event) in enumerate(events) if event.startswith(b"event: late")]
+        assert len(late) >= 3
+        for number in late[:-1]:
+            seconds = float(events[number][1].partition(b'"seconds":')[2].rstrip(b"}"))
+            assert 2 < seconds < 3.5
+            assert events[number + 1][1].startswith(b"event: whole"), "told once, until it is rendered"
+
+    play(told)
+
+
+def test_a_late_page_without_a_visible_change_is_late_no_more():
+    async def told(clock, kept):
+        board, events = kept.find(viewer("ada")), list[bytes]()
+
+        async def render_same() -> str:
+            return "<p>the same</p>"
+
+        screen = board.screen("/a", render_same)
+
+        async def hear() -> None:
+            async for event in screen.follow():
+                events.append(event)
+
+        reader = asyncio.create_task(hear())
+        await clock.sleep(1)
+        screen.say_late(4.0)
+        screen.say_late(5.0)
+        board.copy._tell()
+        await clock.sleep(1)
+        assert events[-2:] == [b'event: late\ndata: {"seconds":4.0}\n\n', b'event: late\ndata: {"seconds":0.0}\n\n']
+        await cancel([reader])
 
     play(told)
 

@@ -195,7 +195,7 @@ CASES: dict[str, tuple[Scene, list[tuple[str, bool, str, str]]]] = {
     ),
     "a worker cluster that is lost": (
         Scene(clusters=[WorkerClusterState("far", "Lost", "refused")]),
-        [("cluster", True, "Worker cluster far is lost: refused", "muster cluster list")],
+        [("cluster", True, "Worker cluster far is lost: refused", "muster cluster join far")],
     ),
 }
 

@@ -7,7 +7,9 @@ import pytest
 
 from muster.api.kueue import AdmissionCheck, ClusterQueue, MultiKueueCluster, MultiKueueConfig, Workload
 from muster.insight.clusters import (
+    NEVER_LOOKED_AT,
     WorkerClusterState,
+    advise_on_cluster,
     clusters_of_queues,
     find_cluster_state,
     find_cluster_states,
@@ -52,6 +54,29 @@ def test_the_word_for_it(found, word, reason):
     state = find_cluster_state(found, ())
     assert (state.word, state.reason) == (word, reason)
     assert state.since == (None if word == "Unknown" else NOW - timedelta(minutes=3))
+
+
+@pytest.mark.parametrize(
+    ("state", "advice"),
+    [
+        (WorkerClusterState("b", "Connected"), ""),
+        (WorkerClusterState("b", "Unknown", NEVER_LOOKED_AT), "muster status"),
+        (
+            WorkerClusterState("b", "Lost", "ClientConnectionFailed: cannot connect", server="https://b:6443"),
+            "its server https://b:6443 runs",
+        ),
+        (WorkerClusterState("b", "Lost", "ClientConnectionFailed: cannot connect"), "See that its server runs"),
+        (WorkerClusterState("b", "Lost", "ClientConnectionFailed: Unauthorized"), "muster cluster invite"),
+        (WorkerClusterState("b", "Lost", "BadKubeConfig: gone"), "muster cluster join b --kubeconfig FILE"),
+        (WorkerClusterState("b", "Lost", "InsecureKubeConfig: no CA"), "muster cluster join b --kubeconfig FILE"),
+        (WorkerClusterState("b", "Lost", "BadClusterProfile: not found"), "ClusterProfile"),
+        (WorkerClusterState("b", "Lost", "MultiKueueClusterProfileFeatureDisabled: off"), "feature gate"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_comes_with_what_to_do(state, advice):
+    advised = advise_on_cluster(state)
+    assert advice in advised
+    assert bool(advised) == (state.word != "Connected")
 
 
 def test_what_runs_there_is_named_and_what_is_tried_there_counted():

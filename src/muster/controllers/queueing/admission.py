@@ -9,6 +9,7 @@ The reason for which a workload waits is written after a delay, because in a bus
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import takewhile
@@ -43,6 +44,7 @@ from muster.queueing.scheduling.preemption import classical
 from muster.queueing.workload.eviction import evict, release
 from muster.queueing.workload.reservation import make_admission as admission_of
 from muster.queueing.workload.reservation import mark_blocked, mark_preempted, reserve_quota
+from muster.runtime.control.backoff import Backoff
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -68,8 +70,9 @@ PENDING_SECONDS = 1.0
 # The delay before a workload whose write the server refused is tried again.
 REFUSED_SECONDS = 5.0
 
-# The delay before a workload that another client changed is read: until that change is stored, a read does not show it.
-CHANGED_SECONDS = 0.01
+# The delay before a workload that another client changed is read, by the conflicts in a row: until that change is
+# stored, which takes long on a busy disk, a read does not show it.
+CHANGED = Backoff(first=0.01, limit=1.0)
 
 # The delay before a failed read of a workload is repeated.
 ASK_SECONDS = 1.0
@@ -116,6 +119,8 @@ class AdmissionController(Reconciler):
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=2)
         self._waiting: dict[str, float] = {}  # when to write why each workload waits
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last write for each workload
+        self._conflicts: Counter[str] = Counter()  # in a row, by workload
+        self._random = manager.random
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._stopping = False
         cache.notifier.on_wake(partial(self._controller.queue.add, _CYCLE))
@@ -172,11 +177,14 @@ class AdmissionController(Reconciler):
                     await asyncio.wait([before])
                 async with self._limit:
                     result = await work()
+                self._conflicts.pop(key, None)
             except Exception as error:  # noqa: BLE001  (whatever failed, the cache must match the server)
                 result = await self._read_after_failure(key, error)
             finally:
                 if self._writes.get(key) is task:
                     del self._writes[key]
+                if result is None:
+                    self._conflicts.pop(key, None)
                 self._cache.settle(key, result)
                 self._cache.notifier.wake()
 
@@ -190,7 +198,8 @@ class AdmissionController(Reconciler):
         """
         if is_refusal(error, "NotFound", "Conflict"):
             log.debug("%s changed meanwhile, deciding again: %s", key, error)
-            await self._clock.sleep(CHANGED_SECONDS)
+            self._conflicts[key] += 1
+            await self._clock.sleep(CHANGED.delay(self._conflicts[key], self._random))
         else:
             expected = isinstance(error, ApiError | TransportError)
             level, trace = (logging.WARNING, None) if expected else (logging.ERROR, error)

@@ -5,6 +5,7 @@ from typing import Any
 
 from muster.api.kueue import CLUSTER_QUEUE
 from muster.dashboard.visits import Page, Visit
+from muster.insight.clusters import advise_on_cluster
 from muster.insight.reader.clusters import clusters_of, find_destinations
 from muster.insight.reader.queues import list_or_none
 
@@ -12,7 +13,7 @@ _COLORS = {"Connected": "good", "Lost": "bad", "Unknown": "waiting"}
 
 
 async def view_clusters(visit: Visit) -> Mapping[str, Any]:
-    """Return the worker clusters, and which queues send jobs there."""
+    """Return the worker clusters, which queues send jobs there, and what to do about those that are lost."""
     states = await clusters_of(visit.copy)
     queues = await list_or_none(visit.copy, CLUSTER_QUEUE) if states else None
     sends = await find_destinations(visit.copy, queues or ())
@@ -20,7 +21,8 @@ async def view_clusters(visit: Visit) -> Mapping[str, Any]:
         state.name: sorted(queue for queue, clusters in sends.items() if state.name in clusters)
         for state in states or ()
     }
-    return {"states": states, "senders": senders, "colors": _COLORS}
+    advice = {state.name: advise_on_cluster(state) for state in states or ()}
+    return {"states": states, "senders": senders, "colors": _COLORS, "advice": advice}
 
 
 ROUTES = (Page("/clusters", "clusters/list.html", view_clusters, "clusters"),)

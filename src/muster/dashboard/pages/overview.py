@@ -11,6 +11,7 @@ from muster.api.core import POD, Node, Pod
 from muster.api.kueue import COHORT
 from muster.api.nodes import is_ready
 from muster.api.ours.gpus import is_gpu
+from muster.dashboard.jobrows import read_job_rows
 from muster.dashboard.meters import draw_share
 from muster.dashboard.states import color_of
 from muster.dashboard.visits import Page, Visit, make_address
@@ -40,8 +41,14 @@ class Tile(Struct, frozen=True):
 async def view_overview(visit: Visit) -> Mapping[str, Any]:
     """Return the state of the cluster, as far as the viewer may see it."""
     unseen: list[str] = []
+
+    async def find_rows() -> tuple[list[dict[str, Any]], str]:
+        lines = await read_job_rows(visit)
+        unseen.extend(lines.unseen)
+        return lines.rows, lines.namespace
+
     pods = await list_or_none(visit.copy, POD)  # before the jobs, whose pods are among these
-    scene = await read_scene(visit.copy, visit.viewer.namespace, visit.now, unseen.append, visit.copy.memo)
+    scene = await read_scene(visit.copy, visit.viewer.namespace, visit.now, unseen.append, find_rows)
     cohorts = await list_or_none(visit.copy, COHORT)
     tree = list_quota_nodes(scene.cluster_queues or (), cohorts or ())
     queues = [one for one in tree if one.row is not None]

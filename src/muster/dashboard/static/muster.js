@@ -12,6 +12,8 @@ let heard = Date.now();
 // How far the clock of the server is ahead of this browser's, which may be wrong.
 const skew = Date.parse(main.dataset.now) - Date.now() || 0;
 let saysSilence = false;
+const late = document.getElementById("late"); // no screen reader says it: it changes each second
+let lateSince = 0; // when the page was rendered, while newer changes wait; 0 if none does
 
 function say(text, age = "") {
   saysSilence = age !== "";
@@ -23,6 +25,13 @@ function say(text, age = "") {
 function hear() {
   heard = Date.now();
   say("");
+  sayLate(0);
+}
+
+function sayLate(since) {
+  lateSince = since;
+  late.hidden = !since;
+  if (since) late.textContent = `Much changes now. This page is ${describeAge(Math.round((Date.now() - since) / 1000))} old.`;
 }
 
 function follow() {
@@ -43,6 +52,11 @@ function follow() {
   stream.addEventListener("trouble", (event) => {
     heard = Date.now();
     say(JSON.parse(event.data).text);
+  });
+  stream.addEventListener("late", (event) => {
+    heard = Date.now();
+    const seconds = JSON.parse(event.data).seconds;
+    sayLate(seconds && Date.now() - seconds * 1000);
   });
   stream.addEventListener("whole", (event) => {
     hear();
@@ -82,6 +96,7 @@ async function followIfSignedIn() {
 function leave() {
   if (stream) stream.close();
   stream = null;
+  sayLate(0);
 }
 
 function tellSilence() {
@@ -140,6 +155,7 @@ document.addEventListener("change", (event) => {
 window.setInterval(() => {
   if (!document.hidden) {
     freshen();
+    if (lateSince) sayLate(lateSince);
     if (main.dataset.live && Date.now() - heard > SILENT_MS) tellSilence();
   }
 }, 1000);

@@ -109,6 +109,8 @@ class Copy(Client):
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
         key = _Key(kind, namespace, labels)
         source = self._find_source(key)
+        if source != key and key in self._followed and self._followed[key].settled.is_set():
+            self._end(key)  # a wider list came later, which serves both
         followed = self._follow(source)
         await followed.settled.wait()
         if followed.error is not None:

@@ -1,13 +1,13 @@
 """The reader of what needs attention in a cluster, as far as the user may see it."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from typing import Any
 
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, MULTI_KUEUE_CLUSTER, RESOURCE_FLAVOR
 from muster.insight.attention import Scene
 from muster.insight.clusters import find_cluster_states
 from muster.insight.reader.listviews import NODE_LINES
-from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
 from muster.insight.reader.visible import visible_job_rows
 from muster.runtime.client import Client
@@ -22,13 +22,13 @@ async def read_scene(
     own: str,
     now: datetime,
     say: Callable[[str], None],
-    find_memo: Callable[[str], Memo] = lambda _: Memo(),
+    find_rows: Callable[[], Awaitable[tuple[list[dict[str, Any]], str]]] | None = None,
 ) -> Scene:
     """Return what the user may see of the nodes, the queues and the jobs.
 
     own: the user's namespace, for a user who may list the objects of one namespace only.
     say: receives a sentence about each kind that is not shown.
-    find_memo: returns what was decided before about the jobs of a namespace.
+    find_rows: returns the lines of the jobs and their namespace as `visible_job_rows` does, for a caller who has them.
 
     Raises:
         ApiError: the user may not see the jobs of their own namespace.
@@ -36,7 +36,7 @@ async def read_scene(
     unready = await list_failed_checks(client)
     silence = "" if await is_led(client, now) else NOT_LED
     nodes = await list_or_say(client, NODE_LINES, "", say, "nodes")
-    jobs, where = await visible_job_rows(client, own, now, say, find_memo)
+    jobs, where = await (find_rows() if find_rows is not None else visible_job_rows(client, own, now, say))
     workers = await list_or_none(client, MULTI_KUEUE_CLUSTER)
     return Scene(
         silence=silence,
