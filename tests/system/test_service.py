@@ -1,7 +1,4 @@
-"""A service from its installation to its removal, with a real server and a small stand-in for systemd.
-
-The stand-in starts the unit's command, and starts it again after a failure as `Restart=on-failure` says.
-"""
+"""A service from its installation to its removal, with a real server and a small stand-in for systemd."""
 
 import os
 import sys
@@ -11,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.systemd import install_stand_in
 
 from muster.actions.server import service
 from muster.actions.server.home import Home
@@ -18,35 +16,11 @@ from muster.actions.server.serveroptions import read_options
 from muster.cli.main import cli
 from muster.cluster.nodes.disk.leftovers import reap
 
-SYSTEMCTL = """#!/bin/sh
-cd {state}
-case "$*" in
-  *--version*) echo "systemd 252 (252.1)";;
-  *" enable "*) touch enabled;;
-  *" disable "*) rm enabled;;
-  *" start "*) setsid ./supervise > supervise.log 2>&1 < /dev/null &;;
-  *MainPID*) cat main 2> /dev/null || echo 0;;
-  *ActiveState*) if [ -e main ]; then echo active; else echo inactive; fi;;
-  *UnitFileState*) if [ -e enabled ]; then echo enabled; else echo disabled; fi;;
-esac
-"""
-SUPERVISE = """#!/bin/sh
-command=$(sed -n 's/^ExecStart=://p' {state}/home/.config/systemd/user/muster.service)
-while :; do
-  eval "$command &"
-  echo $! > main.new && mv main.new main
-  if wait $!; then break; fi
-done
-rm main
-"""
-
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory with all that the machine has: a home, and systemd."""
-    for name, text in (("systemctl", SYSTEMCTL), ("supervise", SUPERVISE)):
-        (tmp_path / name).write_text(text.format(state=tmp_path))
-        (tmp_path / name).chmod(0o755)
+    install_stand_in(tmp_path)
     (tmp_path / "home").mkdir(mode=0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
