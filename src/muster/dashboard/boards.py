@@ -31,6 +31,7 @@ _FIRST_PAUSE_SECONDS = 1.0
 _MOST_PAUSE_SECONDS = 30.0
 # With more changes in a second than this, the pauses are so many times as long for a server that uses a whole core.
 _CALM_CHANGES, _BUSY_STRETCH = 100.0, 2.0
+_CALMED_PART = 0.5  # of these changes end it, so that a second in which a busy machine does little is no calm
 _LEAST_BUSY = 0.05  # a server that uses less of a core takes long for each change because others use the machine
 # The changes of so many seconds are counted for that. After a burst the pages are rendered at once.
 _COUNTING_SECONDS = 1.0
@@ -109,7 +110,8 @@ class Board:
         """Decide the factor of all pauses by how many changes come in a second."""
         if (seconds := now - self._counted_at) < _COUNTING_SECONDS:
             return
-        processed, is_calm = self._processor(), revision - self._counted <= _CALM_CHANGES * seconds
+        processed, most = self._processor(), _CALM_CHANGES * (1.0 if self._stretch == 1.0 else _CALMED_PART)
+        is_calm = revision - self._counted <= most * seconds
         busy = max((processed - self._processed) / seconds, _LEAST_BUSY)
         self._stretch = 1.0 if is_calm else max(1.0, _BUSY_STRETCH / busy)
         self._counted, self._counted_at, self._processed = revision, now, processed

@@ -114,7 +114,12 @@ def test_what_is_announced_changes_only_with_what_is_the_matter(cluster: Muster,
             "trouble-text",
             "output-state",
         }, path
+        roles = [read_value(node, "role") for node in read_tree(page)]
+        assert "status" in roles, f"{path}: what comes is announced only where something was to be followed before"
+        assert (roles.count("banner"), roles.count("main")) == (1, 1), path
+        assert "navigation" in roles, path
     page = visitor.open("/ui/jobs")
+    assert not page.locator("#trouble").is_visible()
     page.evaluate("leave(); say('The server does not answer.', 'What you see is 3s old.')")
     announced = page.evaluate(
         """new Promise(resolve => {
@@ -126,6 +131,18 @@ def test_what_is_announced_changes_only_with_what_is_the_matter(cluster: Muster,
         })"""
     )
     assert announced == 0, "the age changes beside what is announced"
+    page.locator("#trouble").wait_for(state="visible")
+    page.evaluate("say('')")
+    page.locator("#trouble").wait_for(state="hidden")
+
+
+def test_a_page_that_is_behind_says_how_old_it_is_to_the_eye_alone(cluster: Muster, visit: Visit) -> None:
+    page = visit(cluster).open("/ui/jobs")
+    page.evaluate("leave(); sayLate(Date.now() - 7000)")
+    page.get_by_text("Much changes now. This page is").wait_for()
+    assert page.evaluate("!late.closest('[aria-live], [role]')"), "its age changes each second"
+    page.evaluate("hear()")
+    page.locator("#late").wait_for(state="hidden")
 
 
 def test_a_job_is_scaled_and_cancelled_by_keyboard_alone(cluster: Muster, visit: Visit) -> None:

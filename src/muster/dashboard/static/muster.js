@@ -17,7 +17,7 @@ let lateSince = 0; // when the page was rendered, while newer changes wait; 0 if
 
 function say(text, age = "") {
   saysSilence = age !== "";
-  trouble.hidden = !text;
+  trouble.classList.toggle("is-empty", !text); // a screen reader follows only what was there before
   if (troubleText.textContent !== text) troubleText.textContent = text;
   troubleAge.textContent = age;
 }
