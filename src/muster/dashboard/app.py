@@ -104,15 +104,11 @@ class Dashboard:
         body = Body(scope["method"], headers, receive)
         try:
             answer = await self._answer(InboundRequest(scope, headers, caller, body), caller)
-        except PageError as error:
-            answer = self._explain(error.status, error.title, error.text)
-        except ApiError as error:
-            answer = self._explain(error.code, _TITLES.get(error.code, "This cannot be shown"), str(error))
-        except TransportError as error:
-            answer = self._explain(503, "The API server does not answer", str(error))
+        except (PageError, ApiError, TransportError) as error:
+            answer = self._explain(error)
         except Exception:
             log.exception("a page of the dashboard failed: %s", scope["path"])
-            answer = self._explain(500, "This page failed", "The server's log says why.")
+            answer = self._explain(PageError("This page failed", "The server's log says why.", 500))
         answer = msgspec.structs.replace(answer, headers={**guard.HEADERS, **answer.headers})
         if isinstance(answer, Response):
             answer = await compress(answer, get_text(headers, b"accept-encoding"))
@@ -139,7 +135,10 @@ class Dashboard:
             return self._ask_to_sign_in(request)
         session, viewer = visitor
         caller.slot.owner = viewer.name
-        return await self._answer_viewer(request, below, session, viewer)
+        try:
+            return await self._answer_viewer(request, below, session, viewer)
+        except (PageError, ApiError, TransportError) as error:
+            return self._explain(error, self._frame(viewer, session))
 
     async def _answer_viewer(
         self, request: InboundRequest, path: str, session: Session, viewer: Viewer
@@ -266,15 +265,17 @@ class Dashboard:
     def _show_values(
         self, route: Page | Deed, visit: Visit, session: Session, values: Mapping[str, Any], status: int = 200
     ) -> Response:
-        frame = {
-            "viewer": visit.viewer,
-            "form_key": session.form_key,
+        frame = self._frame(visit.viewer, session) | {
             "said": self._sessions.take_said(session),
             "trouble": visit.copy.trouble,
             "live_at": _address_of(visit) if isinstance(route, Page) and route.live else "",
-            "can_leave": not session.is_proxied or bool(self._sign_out_path),
         }
         return self._html(route.template, self._values(route, visit, values) | frame, status)
+
+    def _frame(self, viewer: Viewer, session: Session) -> dict[str, Any]:
+        """Return what the menu of each page takes."""
+        can_leave = not session.is_proxied or bool(self._sign_out_path)
+        return {"viewer": viewer, "form_key": session.form_key, "can_leave": can_leave}
 
     def _values(self, route: Page | Deed, visit: Visit, values: Mapping[str, Any]) -> dict[str, Any]:
         return {**values, "section": route.section, "visit": visit, "now": visit.now, "read_only": self._read_only}
@@ -351,8 +352,18 @@ class Dashboard:
         page = self._renderer.render(template, {**base, **about, **values})
         return Response(status, page.encode(), _HTML)
 
-    def _explain(self, status: int, title: str, said: str) -> Response:
-        return self._html("error.html", {"title": title, "text": said}, status)
+    def _explain(
+        self, error: PageError | ApiError | TransportError, frame: Mapping[str, Any] | None = None
+    ) -> Response:
+        """Return the page that says what is the matter. frame: with the menu, for a viewer who has signed in."""
+        match error:
+            case PageError():
+                status, title, about = error.status, error.title, error.text
+            case ApiError():
+                status, title, about = error.code, _TITLES.get(error.code, "This cannot be shown"), str(error)
+            case _:
+                status, title, about = 503, "The API server does not answer", str(error)
+        return self._html("error.html", {**(frame or {}), "title": title, "text": about}, status)
 
 
 _TITLES = {403: "You may not see this", 404: "This is not there", 409: "Somebody else changed it first"}

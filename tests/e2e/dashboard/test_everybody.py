@@ -117,7 +117,7 @@ def test_what_is_announced_changes_only_with_what_is_the_matter(cluster: Muster,
         roles = [read_value(node, "role") for node in read_tree(page)]
         assert "status" in roles, f"{path}: what comes is announced only where something was to be followed before"
         assert (roles.count("banner"), roles.count("main")) == (1, 1), path
-        assert "navigation" in roles, path
+        assert "navigation" in roles, f"{path}: each page leads to the others, also one that is not there"
     page = visitor.open("/ui/jobs")
     assert not page.locator("#trouble").is_visible()
     page.evaluate("leave(); say('The server does not answer.', 'What you see is 3s old.')")
