@@ -98,7 +98,6 @@ async def test_a_list_is_followed_no_longer_once_a_wider_one_serves_it(world: Wo
         for _ in range(2):
             assert len((await viewer.copy.list(JOB_LINES)).items) == 1
         assert len((await viewer.copy.list(JOB)).items) == 1
-        assert len((await viewer.copy.list(JOB_LINES)).items) == 1
         assert [key.kind for key in viewer.copy._followed] == [JOB]
         await world.job("other", 1)
         await world.settle(3)

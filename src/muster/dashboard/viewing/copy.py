@@ -109,8 +109,6 @@ class Copy(Client):
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
         key = _Key(kind, namespace, labels)
         source = self._find_source(key)
-        if source != key and key in self._followed and self._followed[key].settled.is_set():
-            self._end(key)  # a wider list came later, which serves both
         followed = self._follow(source)
         await followed.settled.wait()
         if followed.error is not None:
@@ -181,6 +179,12 @@ class Copy(Client):
                 return other
         return key
 
+    def _end_served(self, wide: _Key) -> None:
+        """End what is followed beside a list that has come and has all of it."""
+        for key, followed in [*self._followed.items()]:
+            if key != wide and wide.has_all_of(key) and followed.settled.is_set():
+                self._end(key)
+
     def _rank_for_eviction(self, key: _Key) -> tuple[bool, float]:
         followed = self._followed[key]
         return not followed.settled.is_set(), followed.used
@@ -206,15 +210,16 @@ class Copy(Client):
             outage=self._outage,
             rest=_REST_SECONDS,
         )
-        followed.task = asyncio.create_task(self._run(followed))
+        followed.task = asyncio.create_task(self._run(key, followed))
         self._followed[key] = followed
         return followed
 
-    async def _run(self, followed: _Followed) -> None:
+    async def _run(self, key: _Key, followed: _Followed) -> None:
         following = asyncio.create_task(followed.informer.run())
         try:
             await followed.informer.synced.wait()
             followed.settled.set()
+            self._end_served(key)
             followed.informer.on_change(lambda _old, _new: self._tell())
             self._tell()
             await following
