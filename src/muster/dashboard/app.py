@@ -286,6 +286,7 @@ class Dashboard:
         route, visit = self._visit(viewer, path, dict(parse_qsl(query, max_num_fields=100)))
         if not isinstance(route, Page) or not route.live:
             raise PageError("This page does not change", "Reload it to see it anew.")
+        self._renderer.prepare(route.template)  # also of a job that is still to come
         screen = self._boards.find(viewer).screen(at, partial(self._render_again, session, route, visit))
         headers = {"cache-control": "no-store"}
         stream = Stream(screen.follow(), _EVENTS, headers=headers, is_endless=True)

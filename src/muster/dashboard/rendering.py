@@ -43,6 +43,10 @@ class Renderer:
             "sentence": make_sentence,
         }
 
+    def prepare(self, template: str) -> None:
+        """Compile a template that is rendered soon, if it has not been compiled yet."""
+        self._environment.get_template(template)
+
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a whole page."""
         return self._environment.get_template(template).render(values, layout="base.html")
