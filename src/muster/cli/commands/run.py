@@ -378,10 +378,10 @@ async def _stay(
 
 async def _hint_at_limit(session: Session, sweep: "JobRecord") -> None:
     """Print that a sweep takes its whole queue for long, if it does."""
-    from muster.actions.submission.foresight import foresee_greed
+    from muster.actions.submission.foresight import foresee_queue_use
     from muster.cli.terminal.output import say
 
-    if sentence := await foresee_greed(session, sweep):
+    if sentence := await foresee_queue_use(session, sweep):
         say(f"{sweep.metadata.name}: {sentence}")
 
 

@@ -14,7 +14,7 @@ from muster.queueing.requests import ResourceRules, requests_of
 _FAR_MORE = 10
 
 
-def describe_greed(job: JobRecord, room: VisibleCapacity, queue: str) -> str:
+def describe_queue_use(job: JobRecord, room: VisibleCapacity, queue: str) -> str:
     """Return that a sweep takes the whole queue, and what leaves room for others; "" if it takes less, or not for long.
 
     job: the sweep, whose trials may all run at a time. queue: its LocalQueue.

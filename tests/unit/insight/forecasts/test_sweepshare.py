@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.unit.insight.forecasts.test_never import cluster_queue, job, room
 
-from muster.insight.forecasts.sweepshare import describe_greed
+from muster.insight.forecasts.sweepshare import describe_queue_use
 from muster.insight.record import JobRecord, record_of
 
 
@@ -29,15 +29,15 @@ def sweep(trials: int, at_once: int, cpu: str = "1") -> JobRecord:
 )
 def test_a_sweep_without_a_limit(trials: int, at_once: int, cpu: str, most: int | None) -> None:
     queues = [cluster_queue("q", {"f": {"cpu": "8", "pods": "100"}})]
-    sentence = describe_greed(sweep(trials, at_once, cpu), room(queues=queues), "q")
+    sentence = describe_queue_use(sweep(trials, at_once, cpu), room(queues=queues), "q")
     assert sentence.startswith(f"its {trials} trials take all of queue q, at most {most} at a time") is bool(most)
     assert bool(sentence) is bool(most)
 
 
 def test_what_the_user_may_not_see_is_not_judged() -> None:
-    assert describe_greed(sweep(10_000, 10_000), room(), "q") == ""
+    assert describe_queue_use(sweep(10_000, 10_000), room(), "q") == ""
 
 
 def test_a_queue_without_limits_is_not_taken() -> None:
     queues = [cluster_queue("q", {"f": {"nvidia.com/gpu": "8"}})]
-    assert describe_greed(sweep(10_000, 10_000), room(queues=queues), "q") == ""
+    assert describe_queue_use(sweep(10_000, 10_000), room(queues=queues), "q") == ""
