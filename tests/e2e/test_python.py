@@ -687,3 +687,26 @@ def test_joblib_raises_what_a_call_raises(shared_up, program):
         """,
     )
     assert said == "14950\nthree\n"
+
+
+def test_a_thread_that_outlives_the_main_thread_starts_a_cluster(muster, program):
+    """Python can import no thread pool any more, neither for the cluster nor for its client."""
+    said = program(
+        muster,
+        """
+        import threading
+        import muster
+
+        def work():
+            threading.main_thread().join()
+            large = "x" * 3_000_000  # a thread of the server validates it
+            print(muster.run(len, args=(large,)).result())
+            try:
+                muster.Executor()
+            except muster.Error as error:
+                print(error)
+
+        threading.Thread(target=work).start()
+        """,
+    )
+    assert said == "3000000\nPython ends, as the main thread has ended: muster.run makes calls until the end\n"

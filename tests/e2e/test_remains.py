@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -129,3 +130,19 @@ def test_variables_without_end_fail_the_pod_and_neither_the_server_nor_its_next_
     pid = int((up.home / "lock").read_text())
     peak = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
     assert int(peak.split()[1]) < 1 << 20, "a gigabyte"
+
+
+def test_what_a_killed_server_ran_ends_once_its_home_is_removed(muster, tmp_path):
+    """No server can take it over any more, and nobody could find it."""
+    muster("up", "--detach", "--port", "0")
+    written = tmp_path / "written"
+    script = f"setsid sh -c 'while true; do date >> {written}; sleep 0.1; done' & exec sleep 1000"
+    muster("run", "--detach", "--name", "left", "--", "sh", "-c", script)
+    until(written.exists)
+    kill(muster)
+    shutil.rmtree(muster.home)
+    assert muster.processes()
+    until(lambda: not muster.processes())
+    size = written.stat().st_size
+    time.sleep(1)
+    assert written.stat().st_size == size

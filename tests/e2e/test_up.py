@@ -150,6 +150,16 @@ def test_a_second_server_is_told_where_the_first_one_is(up, detach):
     assert up("status").returncode == 0
 
 
+def test_without_a_kubeconfig_no_line_names_it(up):
+    (up.home / "kubeconfig").unlink()
+    done = up("up", "--detach", check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"already running: process \d+, data in {up.home}; `muster down` ends it\n", done.stdout)
+    assert done.stderr.endswith(
+        "kubeconfig does not exist: the server writes it when it starts. If it was removed: muster restart\n"
+    )
+
+
 def test_the_line_for_kubectl_can_be_typed_as_it_stands_whatever_the_home_is_called(muster, tmp_path):
     muster.home = tmp_path / "a höme"
     for _ in ("started", "found"):

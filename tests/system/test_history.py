@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 import msgspec
@@ -22,7 +22,7 @@ from muster.cluster.controllers import recorder
 from muster.cluster.embedded import start_control_plane
 from muster.cluster.history import record_history
 from muster.cluster.nodespec import NodeSpec
-from muster.cluster.store import SqliteJournal
+from muster.cluster.store import Compacted, SqliteJournal, store
 from muster.cluster.store.history import FILE, HistoryError
 from muster.cluster.store.historyworker import History
 from muster.insight.history.runs import PATH, RunQuery
@@ -191,7 +191,10 @@ def test_a_run_that_is_taken_away_is_told_with_what_it_used(tmp_path):
     play(story)
 
 
-def test_what_a_killed_server_had_not_written_yet_the_next_one_finds(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_what_a_killed_server_had_not_written_yet_the_next_one_finds(tmp_path, monkeypatch, is_trimmed):
+    """is_trimmed: whether the store has dropped the first changes of Jobs, as it does where there are many."""
+
     async def refused(*_, **__):
         raise HistoryError("no room")
 
@@ -202,6 +205,9 @@ def test_what_a_killed_server_had_not_written_yet_the_next_one_finds(tmp_path, m
                 for name, words in (("there", "true"), ("gone", "exit 4"), ("running", "sleep 1000")):
                     await h.submit(name, "sh", "-c", words)
                 await h.ended("there")
+                for count in range(20):
+                    note = {"metadata": {"annotations": {"note": f"{count}{'x' * 20_000}"}}}
+                    await h.client.patch(JOB, "there", note, "default")
                 await h.ended("gone")
                 await h.until("running", POD, lambda pod: pod.status.phase == "Running")
                 for name in ("gone", "running"):
@@ -210,7 +216,11 @@ def test_what_a_killed_server_had_not_written_yet_the_next_one_finds(tmp_path, m
                 assert await h.runs() == []
 
     async def again():
+        if is_trimmed:
+            monkeypatch.setattr(store, "HISTORY_BYTES", 200_000)
         async with host(tmp_path / "h") as h:
+            with pytest.raises(Compacted) if is_trimmed else nullcontext():
+                h.plane.store.watch(JOB.resource, h.plane.store.oldest)
             return sorted((run.name, run.state, run.exit_code) for run in await h.runs())
 
     asyncio.run(first())

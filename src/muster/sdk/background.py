@@ -18,7 +18,7 @@ from muster.actions.errors import UserError
 from muster.runtime.tasks import cancel
 from muster.sdk.connections import Connections
 from muster.sdk.errors import Error
-from muster.sdk.threads import LastingThreads
+from muster.sdk.threads import LastingLoop
 
 T = TypeVar("T")
 
@@ -30,8 +30,7 @@ class Background:
 
     def __init__(self) -> None:
         self._process = os.getpid()
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(LastingThreads())
+        self._loop = LastingLoop()
         self.connections = Connections()
         self._works: set[asyncio.Task[Any]] = set()
         self._closed = False

@@ -170,15 +170,26 @@ async def run(connections: Connections, work: Work, options: Options) -> JobRefe
     sweep = work.make_sweep(options.get("retries") or 0)
     directory = await directory_of(connections, options)
     try:
-        write_calls(directory, work.files())
+        await write_calls(directory, work.files())
         return await submit_workers(connections, directory, worker.ONCE, work.name, options, sweep)
     except BaseException:
         shutil.rmtree(directory)
         raise
 
 
-def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write the calls of a job. Raises `UserError`."""
+async def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write the calls of a job in a thread, as a large argument takes seconds. Raises `UserError`.
+
+    A cancellation waits for the thread, so that nothing is written after it.
+    """
+    writing = asyncio.create_task(asyncio.to_thread(_write_files, directory, files))
+    try:
+        await asyncio.shield(writing)
+    finally:
+        await asyncio.wait([writing])
+
+
+def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
     for name, call in files.items():
         try:
             (directory / name).write_bytes(call)

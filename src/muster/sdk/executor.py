@@ -4,10 +4,10 @@ import concurrent.futures
 import os
 import shutil
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from threading import Lock, Thread
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from muster.insight.jobs.state import Ending
 from muster.sdk import core, worker
@@ -18,6 +18,9 @@ from muster.sdk.jobs import Job
 from muster.sdk.options import Options, normalize_options, require_whole_number
 from muster.sdk.pool import Pool
 from muster.sdk.results import collect_result
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,7 +44,7 @@ class Executor(concurrent.futures.Executor):
         self._options = normalize_options(options)
         self._array = array
         self._process = os.getpid()
-        self._threads = ThreadPoolExecutor(array, thread_name_prefix="muster-executor")
+        self._threads = _start_threads(array)
         self._pool: Pool | None = None
         self._job: Job | None = None
         self._turn = Lock()
@@ -170,3 +173,12 @@ def _describe_end(job: "Future[Ending]") -> str:
         return "nothing is known of it any more"
     error = job.exception()
     return str(error) if error is not None else job.result().text or "its workers have left"
+
+
+def _start_threads(number: int) -> "ThreadPoolExecutor":
+    """Return the threads that make calls. Raises `Error` once the main thread has ended."""
+    try:
+        from concurrent.futures import ThreadPoolExecutor
+    except RuntimeError as error:  # Python's own executor cannot be imported any more
+        raise Error("Python ends, as the main thread has ended: muster.run makes calls until the end") from error
+    return ThreadPoolExecutor(number, thread_name_prefix="muster-executor")

@@ -1,27 +1,40 @@
-"""Threads for blocking work of the event loop."""
+"""An event loop whose blocking work is done until the process ends.
 
+A `ThreadPoolExecutor` accepts no work once the main thread has ended, and cannot even be imported then. That is too
+early to start or to stop a cluster that other threads use.
+"""
+
+import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _THREADS = 8
 
 
-class LastingThreads(ThreadPoolExecutor):
-    """An executor that accepts work until the process ends.
-
-    A `ThreadPoolExecutor` accepts none once the main thread has ended, which is too early to stop a cluster that other
-    threads may still use. So this executor starts all its threads at once.
-    """
+class LastingLoop(asyncio.SelectorEventLoop):
+    """An event loop that has `LastingThreads` for work without an executor."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._lasting_threads = LastingThreads()
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> "asyncio.Future[T]":
+        """Do blocking work in a thread; return its future."""
+        return super().run_in_executor(executor or self._lasting_threads, func, *args)
+
+
+class LastingThreads(Executor):
+    """An executor that accepts work until the process ends. It starts all its threads at once."""
+
+    def __init__(self) -> None:
         self._works: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
         for number in range(_THREADS):
             Thread(target=self._run, name=f"muster-{number}", daemon=True).start()

@@ -1,5 +1,7 @@
 """The work of a job, from what the caller gives, and the reference to the job."""
 
+import asyncio
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -42,5 +44,25 @@ def test_a_fork_does_not_use_the_connection_of_its_parent(own: bool, text: str) 
 
 def test_a_call_that_cannot_be_written_is_answered_with_where_and_how_large(tmp_path: Path) -> None:
     with pytest.raises(UserError) as refused:
-        write_calls(tmp_path / "gone", {"call": b"1234"})
+        asyncio.run(write_calls(tmp_path / "gone", {"call": b"1234"}))
     assert str(refused.value) == f"cannot write the call, 4 bytes, to {tmp_path}/gone/call: No such file or directory"
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_the_loop_runs_on_while_a_call_is_written(tmp_path: Path, cancelled: bool) -> None:
+    """The pipe blocks its writer until somebody reads."""
+    call = b"x" * 1_000_000
+    os.mkfifo(tmp_path / "call")
+
+    async def write() -> bytes:
+        writing = asyncio.create_task(write_calls(tmp_path, {"call": call, "later": b""}))
+        await asyncio.sleep(0)
+        if cancelled:
+            writing.cancel()
+        reading = await asyncio.to_thread((tmp_path / "call").read_bytes)
+        [ended] = await asyncio.gather(writing, return_exceptions=True)
+        assert isinstance(ended, asyncio.CancelledError) is cancelled
+        assert (tmp_path / "later").exists(), "nothing is written later"
+        return reading
+
+    assert asyncio.run(write()) == call

@@ -43,6 +43,12 @@ class Home:
         """The administrator's kubeconfig, which only this user can read."""
         return self.path / "kubeconfig"
 
+    def require_kubeconfig(self) -> None:
+        """Raise `UserError` if the running server's kubeconfig is missing."""
+        if not self.kubeconfig.exists():
+            advice = "the server writes it when it starts. If it was removed: muster restart"
+            raise UserError(f"{self.kubeconfig} does not exist: {advice}")
+
     @property
     def socket(self) -> Path:
         """The socket by which this user's commands reach the server, where it has one."""

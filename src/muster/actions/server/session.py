@@ -120,10 +120,8 @@ def find_connection(target: Target) -> "ConnectionConfig":
         )
     if not path and not os.environ.get("KUBECONFIG"):
         path = str(home.login if home.uses_login() else home.kubeconfig)
-        if path == str(home.kubeconfig) and not home.kubeconfig.exists():
-            raise UserError(
-                f"{path} does not exist: the server writes it when it starts. If it was removed: muster restart"
-            )
+        if path == str(home.kubeconfig):
+            home.require_kubeconfig()
     return load(os.environ, path=path)
 
 

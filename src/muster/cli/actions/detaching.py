@@ -22,6 +22,7 @@ def find_running(home: Home, options: ServerOptions) -> bool:
     if read_options(home) != options:  # a server that is just starting has not written its options yet
         await_start(home, pid)
     click.echo(f"already running: {_read_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
+    home.require_kubeconfig()
     click.echo(make_export(home))
     require_same_options(home, options)
     say_unready(home)

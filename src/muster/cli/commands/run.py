@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from muster.insight.record import JobRecord
 
 _STDIN = 0
+# For a sweep of at most so many trials at a time, the quota of its queue is not read.
+_FEW_TRIALS = 20
 
 
 class _Run(click.Command):
@@ -354,6 +356,8 @@ async def _stay(
         say("the nodes of this cluster are simulated: they run no programs")
     if embedded and not any(role.gpus for role in gang.parts):
         await _hint_at_gpus(session)
+    if not session.own and gang.sweep is not None and gang.sweep.parallelism > _FEW_TRIALS:
+        await _hint_at_limit(session, created)
     asks = any(role.cpus or role.memory or role.gpus for role in gang.parts)
     # The forecast takes as long as the submission, and one worker without requests fits into any embedded cluster.
     needs_forecast = asks or (session.own and gang.most_workers > 1)
@@ -370,6 +374,15 @@ async def _stay(
         if cancelling.leave_job():
             return Ending(0, "")
     return await _follow(session, gang, created, line)
+
+
+async def _hint_at_limit(session: Session, sweep: "JobRecord") -> None:
+    """Print that a sweep takes its whole queue for long, if it does."""
+    from muster.actions.submission.foresight import foresee_queue_use
+    from muster.cli.terminal.output import say
+
+    if sentence := await foresee_queue_use(session, sweep):
+        say(f"{sweep.metadata.name}: {sentence}")
 
 
 async def _foresee(session: Session, job: "JobRecord") -> "NeverVerdict":

@@ -109,11 +109,11 @@ class Recorder:
     def _list_deleted(self, kind: Kind[T]) -> list[T]:
         """Return the last states of objects whose deletion the store still has."""
         try:
-            changes = self._store.watch(kind.resource, self._store.oldest).take()
-        except Compacted:
-            return []
+            watch = self._store.watch(kind.resource, self._store.oldest)
+        except Compacted as compacted:  # this resource has had more changes than the store keeps
+            watch = self._store.watch(kind.resource, compacted.oldest)
         deleted = []
-        for change in changes:
+        for change in watch.take():
             if change.type == "DELETED":
                 try:
                     deleted.append(kind.decode(change.entry.body))

@@ -6,7 +6,6 @@ of an object. The `Writer` calls them in order on the newest state, runs admissi
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
@@ -68,7 +67,7 @@ class Writer:
         self._clock = clock
         self._ids = ids
         self._admission = admission
-        self._thread = ThreadPoolExecutor(1, "validation")
+        self._validation = asyncio.Lock()
 
     async def create(self, call: Call) -> bytes:
         """Create the object in the body, and return it as stored. Raises `ApiError`."""
@@ -316,7 +315,8 @@ class Writer:
     ) -> None:
         """Raise `ApiError` (422, 403) if an object breaks the rules of its kind. A thread checks a big object."""
         if isinstance(call.request.body, ReadAhead):
-            errors = await asyncio.get_running_loop().run_in_executor(self._thread, validate, *objects)
+            async with self._validation:  # one at a time: they compete with the loop for Python's lock
+                errors = await asyncio.to_thread(validate, *objects)
         else:
             errors = validate(*objects)
         if isinstance(errors, OfWebhook) and errors:

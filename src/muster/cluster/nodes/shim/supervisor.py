@@ -52,6 +52,8 @@ _PASSED_ON = (
     _signal.SIGWINCH,
 )
 _RETRY_SECONDS = 1.0
+# How often the shim looks whether its directory is there. A killed server cannot tell that its home was removed.
+_LOOK_SECONDS = 15.0
 STDOUT, STDERR = 1, 2
 
 
@@ -63,6 +65,7 @@ class Supervisor:
         self._usher = usher  # joins the container's cgroups, if the container cannot do so by itself
         self._cgroup_procs: list[int] = []
         self._directory = os.open(spec["directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._next_look = time.monotonic() + _LOOK_SECONDS
         self._state = -1
         self._wakeup = -1
         self._cgroups: list[int] = []
@@ -199,8 +202,9 @@ class Supervisor:
         ends = (self._spec["lifeline"], self._fence.timer if self._fence is not None else -1)
         reading = [descriptor for descriptor in (self._wakeup, *streams, *ends) if descriptor >= 0]
         while self._status is None:
+            self._end_without_directory()
             pause = log.pause()
-            timeout = pause or log.flush(streams.values())
+            timeout = min(pause or log.flush(streams.values()) or _LOOK_SECONDS, _LOOK_SECONDS)
             is_held = bool(pause) or (attachments is not None and attachments.hold_output)
             readable = [descriptor for descriptor in reading if not is_held or descriptor not in streams]
             poll = select.poll()
@@ -208,7 +212,7 @@ class Supervisor:
                 poll.register(descriptor, select.POLLIN)
             for descriptor, wanted in attachments.watched() if attachments is not None else ():
                 poll.register(descriptor, wanted | (select.POLLIN if descriptor in readable else 0))
-            for descriptor, events in poll.poll(timeout * 1000 if timeout is not None else None):
+            for descriptor, events in poll.poll(timeout * 1000):
                 if descriptor == self._wakeup:
                     self._handle_signals(os.read(self._wakeup, READ_BYTES))
                 elif descriptor in ends:
@@ -236,6 +240,15 @@ class Supervisor:
             return False
         self._reason, self._message = FENCED, MESSAGE
         return True
+
+    def _end_without_directory(self) -> None:
+        """Look now and then: kill the container if its directory was removed, so that no server can adopt it."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_SECONDS
+        if _is_removed(self._directory, self._spec["directory"]):
+            self._kill_all()
 
     def _handle_signals(self, signals: bytes) -> None:
         """Act on signals, and reap children in any case."""
@@ -309,6 +322,18 @@ class Supervisor:
                     return
             else:
                 return
+
+
+def _is_removed(directory: int, path: str) -> bool:
+    """Return whether a directory that is open has been removed, and not moved."""
+    status = os.fstat(directory)
+    if status.st_nlink:
+        return False
+    try:  # some file systems count no links
+        found = os.stat(path)  # noqa: PTH116 - pathlib takes long to import
+    except OSError:
+        return True
+    return (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino)
 
 
 def _make_pipes(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:

@@ -1,0 +1,44 @@
+"""Decide whether a sweep that limits no trials at a time takes all the quota of its queue for long.
+
+It takes the sweep's job and the visible quotas, and returns a sentence. Such a sweep starts with as many trials as
+there is quota for, and other jobs of the queue wait until it ends.
+"""
+
+from muster.insight.forecasts.never import VisibleCapacity, find_ask
+from muster.insight.record import JobRecord
+from muster.queueing.model import PODS, FlavorResource
+from muster.queueing.quota.tree import Node
+from muster.queueing.requests import ResourceRules, requests_of
+
+# A sweep with this many times the trials that run at a time keeps others waiting for as many of its trials in a row.
+_FAR_MORE = 10
+
+
+def describe_queue_use(job: JobRecord, room: VisibleCapacity, queue: str) -> str:
+    """Return that a sweep takes the whole queue, and what leaves room for others; "" if it takes less, or not for long.
+
+    job: the sweep, whose trials may all run at a time. queue: its LocalQueue.
+    """
+    namespace, trials = job.metadata.namespace, job.wanted
+    quota = room.find_quota(room.best, namespace, queue)
+    if quota is None:
+        return ""
+    [(podset, _)] = find_ask(job).podsets
+    requests = requests_of(room.completion.podset(podset, namespace).template.spec, ResourceRules()) | {PODS: 1}
+    most = _count_fitting(quota, requests)
+    if not most or podset.count < most or trials < _FAR_MORE * most:
+        return ""
+    return (
+        f"its {trials} trials take all of queue {queue}, at most {most} at a time, until the sweep ends; with "
+        f"%N behind --array, as in --array 0-99%4, N run at a time, and other jobs have the rest"
+    )
+
+
+def _count_fitting(quota: Node, requests: dict[str, int]) -> int | None:
+    """Return how many pods with these requests the quota covers; None if it limits no resource."""
+    counts = [
+        sum(quota.potential(FlavorResource(flavor, resource)) // amount for flavor in group.flavors)
+        for resource, amount in requests.items()
+        if amount and (group := quota.policy.group_of(resource)) is not None
+    ]
+    return min(counts, default=None)
