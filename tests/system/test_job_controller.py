@@ -1,5 +1,6 @@
 """The Job controller on the API server in process, in virtual time; pods are driven by hand."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -163,6 +164,22 @@ async def test_suspend_and_resume(cluster: JobCluster) -> None:
     assert conditions(job) == [INTERRUPTIONS]
     assert job.status.start_time is not None
     assert await cluster.active_indexes() == [0, 2]
+
+
+@virtual
+async def test_a_new_suspended_job_has_a_moment_to_be_resumed(cluster: JobCluster) -> None:
+    creation = asyncio.create_task(cluster.create(THREE | {"suspend": True}))
+    await cluster.rest(0.2)
+    assert cluster.wire.writes == []
+    await cluster.set_spec(suspend=False)
+    await creation
+    assert (conditions(await cluster.job()), await cluster.active_indexes()) == ([], [0, 1, 2])
+
+
+@virtual
+async def test_a_job_that_stays_suspended_says_so(cluster: JobCluster) -> None:
+    await cluster.create(THREE | {"suspend": True})
+    assert conditions(await cluster.job()) == ["Suspended"]
 
 
 @virtual

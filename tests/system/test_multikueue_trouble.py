@@ -195,9 +195,9 @@ async def with_late_watches_of_jobs(f: Federation, prompt: int = 0) -> None:
     await f.settle()
 
 
-@pytest.mark.parametrize("prompt", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("prompt", [0, 1, 2])
 def test_it_ends_here_even_if_the_watch_of_jobs_is_behind(prompt: int) -> None:
-    """Nothing of the job there is seen, or its creation alone, or its start, or that its pods have ended."""
+    """Nothing of the job there is seen, or its creation alone, or that it was resumed, too."""
 
     @federated()
     async def body(f: Federation) -> None:

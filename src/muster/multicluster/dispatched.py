@@ -18,7 +18,6 @@ from muster.api.meta import ObjectMeta, OwnerReference
 from muster.jobs.podgroup.reference import GroupReference
 from muster.multicluster.companions import list_pod_groups
 from muster.multicluster.dispatch.views import RemoteJob
-from muster.multicluster.links.sanitizing import add_time_zone
 from muster.multicluster.mirrors.framework import Mirror
 from muster.runtime.objects import key_of, meta_of
 
@@ -84,7 +83,7 @@ class Dispatched:
         strays: list[tuple[Kind[Any], Any]] = []
         for kind, job in jobs:
             if self._is_own(kind, job):
-                own[meta_of(job).name] = add_time_zone(job)
+                own[meta_of(job).name] = job
             else:
                 strays.append((kind, job))
         return Copies(own, strays)

@@ -19,7 +19,7 @@ from muster.api.managed.dispatch import Refusal, home_of
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.status import ApiError
 from muster.multicluster.dispatch.clone import needs_growth
-from muster.multicluster.dispatched import Dispatched
+from muster.multicluster.dispatched import Dispatched, is_group
 from muster.multicluster.errands import await_all_steps
 from muster.multicluster.links.connection import RemoteCluster
 from muster.multicluster.links.sanitizing import one_line
@@ -55,6 +55,7 @@ class _Memory:
     unshown: by the name of a job, the resource version of the copy whose status the manager's server refuses.
     last: by the name of a job, the revision of its copy that was read after the clone had finished;
         `NO_REVISION` if there was none.
+    ended_since: since when all jobs here show their end; None if one does not.
     """
 
     settled: datetime
@@ -62,6 +63,7 @@ class _Memory:
     barred: dict[str, datetime] = field(default_factory=dict)
     unshown: dict[str, str] = field(default_factory=dict)
     last: dict[str, Revision] = field(default_factory=dict)
+    ended_since: datetime | None = None
 
 
 class Steps:
@@ -106,6 +108,20 @@ class Steps:
         """Return whether the last state of a copy was read from its server and shown, or the server had none."""
         memory = self._memories.get(one.key)
         return memory is not None and name in memory.last
+
+    def note_end(self, one: Dispatched) -> datetime | None:
+        """Return since when the local job shows its end; None if it does not, or if it is a group of pods."""
+        mirror, memory = one.mirror, self._memory_of(one)
+        if (
+            mirror is None
+            or is_group(one.workload.metadata)
+            or not one.jobs
+            or not all(map(mirror.has_ended, one.jobs))
+        ):
+            memory.ended_since = None
+        elif memory.ended_since is None:
+            memory.ended_since = self._clock.now()
+        return memory.ended_since
 
     def unsettled_seconds(self, one: Dispatched) -> float:
         """Return for how long an unanswered request may still create a job of the workload in any worker."""

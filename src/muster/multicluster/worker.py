@@ -32,6 +32,7 @@ from muster.multicluster.dispatch.clone import is_ours, make_clone, make_priorit
 from muster.multicluster.dispatch.views import Remote
 from muster.multicluster.dispatched import Copies, Dispatched, is_group
 from muster.multicluster.links.connection import RemoteCluster
+from muster.multicluster.links.sanitizing import add_time_zone
 from muster.multicluster.removal import remove
 from muster.queueing.conditions import put
 from muster.queueing.elastic.growth import list_granted_podsets
@@ -162,7 +163,7 @@ class Worker:
 
     async def _read_clone(self, one: Dispatched) -> Workload | None:
         clone = await self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)
-        return clone if clone is not None and self._is_ours(clone) else None
+        return add_time_zone(clone) if clone is not None and self._is_ours(clone) else None
 
     async def _read_jobs(self, one: Dispatched) -> Copies:
         """Read the workload's jobs by name; if its jobs may change, also by the workload's name."""
@@ -182,14 +183,15 @@ class Worker:
         if not names.label_value(name):  # then the name is also a label of each of its jobs
             labels += f",{PREBUILT_WORKLOAD_NAME_LABEL}={name}"
         jobs = (await self.there.client.list(kind, one.namespace, labels=labels)).items
-        return [(kind, job) for job in jobs if self._is_ours(job) and prebuilt_name(meta_of(job)) == name]
+        ours = (job for job in jobs if self._is_ours(job) and prebuilt_name(meta_of(job)) == name)
+        return [(kind, add_time_zone(job)) for job in ours]
 
     async def find_copy(self, one: Dispatched, name: str) -> Any:
         """Return the copy of a job, as the server there has it; None if there is none."""
         if one.mirror is None:
             return None
         job = await self.there.client.find(one.mirror.kind, name, one.namespace)
-        return job if job is not None and self._is_ours(job) else None
+        return add_time_zone(job) if job is not None and self._is_ours(job) else None
 
     def _is_ours(self, obj: Any) -> bool:
         return is_ours(meta_of(obj), self.origin)

@@ -9,11 +9,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from msgspec.structs import replace
+
 from muster.api.conditions import is_true
 from muster.api.config.types import MultiKueue
 from muster.api.core import POD
 from muster.api.kueue import ADMISSION_CHECK, MULTI_KUEUE_CONFIG, WORKLOAD, AdmissionCheck, MultiKueueConfig, Workload
-from muster.api.kueue.names import FINISHED, MULTI_KUEUE_CONTROLLER, RESOURCE_IN_USE_FINALIZER
+from muster.api.kueue.names import ADMITTED, FINISHED, MULTI_KUEUE_CONTROLLER, PODS_READY, RESOURCE_IN_USE_FINALIZER
 from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION, home_of
 from muster.api.notes import Note
 from muster.api.ours.decisions import Decision, Subject
@@ -24,7 +26,7 @@ from muster.multicluster.dispatched import Dispatched, is_group, owners_of
 from muster.multicluster.errands import Errand, Errands, await_all_steps
 from muster.multicluster.links.clusters import Fleet
 from muster.multicluster.links.connection import RemoteCluster
-from muster.multicluster.links.sanitizing import add_time_zone, one_line
+from muster.multicluster.links.sanitizing import one_line
 from muster.multicluster.metrics import DispatchMetrics
 from muster.multicluster.mirrors.framework import Mirror
 from muster.multicluster.prospects import Prospects
@@ -42,6 +44,11 @@ from muster.runtime.refusals import ignoring
 WORKERS: Final = 16
 # Events of workers about a workload within this time are handled by one reconcile (upstream waits 1 s).
 GATHER_SECONDS = 0.1
+# A write of this controller has carried out what was decided. The decision is checked again after this time.
+CHECK_SECONDS = 1.0
+
+# Conditions of a workload in the manager's cluster that no decision reads.
+_UNREAD_CONDITIONS = (ADMITTED, PODS_READY)
 
 _BY_OWNER, _BY_CHECK = "dispatch-owner", "dispatch-check"
 
@@ -90,7 +97,6 @@ class DispatchController(Reconciler):
         look = self._controller.queue.add_after
         self._errands = Errands(manager.clock, manager.random, look, self._log_failure)
         self._workloads.on_change(self._on_workload)
-        self._controller.watch(self._workloads, when=self._may_be_dispatched)
         self._controller.watch(self._checks, self._keys_of_check, when=_has_spec_changed)
         self._controller.watch(self._configs, self._keys_of_config, when=_has_spec_changed)
         for jobs in self._jobs.values():
@@ -99,10 +105,14 @@ class DispatchController(Reconciler):
         fleet.on_standing(self._on_cluster_standing)
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        """Forget a write of this controller once the informer has seen it."""
-        if (seen := new if new is not None else old) is not None:
-            self._known.is_news(key_of(seen), new)
-            (self._gone.add if new is None else self._gone.discard)(key_of(seen))
+        """Queue a workload whose change may concern a decision; forget a write that the informer now shows."""
+        seen = new if new is not None else old
+        assert seen is not None
+        key = key_of(seen)
+        is_news = self._known.is_news(key, new)
+        (self._gone.add if new is None else self._gone.discard)(key)
+        if self._may_be_dispatched(old, new) and _has_decision_changed(old, new):
+            self._controller.queue.add_after(key, 0.0 if is_news else CHECK_SECONDS)
 
     def _may_be_dispatched(self, old: Workload | None, new: Workload | None) -> bool:
         """Return whether a change may concern another cluster: most workloads have none, and no check asks for one."""
@@ -153,14 +163,14 @@ class DispatchController(Reconciler):
             return None
         plan = decide(view, self._settings, self._clock.now())
         self._prospects.follow_plan(view, plan)
-        with ignoring("NotFound", "Conflict"):  # the workload has changed, so it is reconciled again
+        with ignoring("NotFound", "Conflict"):
             records = tuple(describe_dispatch(view, plan, _find_subject(one), self._clock.now()))
             if plan.home == view.home:
                 result = await self._carry_out(one, plan)
                 self._record(records)
                 return result
-            await self._move_home(one, view, plan.home, records)
-        return None
+            return await self._move_home(one, view, plan.home, records)
+        return GATHER_SECONDS  # the workload has changed, and the cache will show that
 
     def _clear_deleted(self, key: str) -> None:
         """Remove a deleted workload's objects from reachable clusters; garbage collection removes the rest."""
@@ -202,8 +212,16 @@ class DispatchController(Reconciler):
         remotes = tuple(self._make_remote(cluster, one, chosen_for=cluster in chosen) for cluster in clusters)
         if name and not home and one.cluster_queue:
             remotes = self._prospects.find_remotes(one.workload, remotes)
-        lead = self._prospects.lead(one.key)
-        return DispatchView(one.workload, name, home, one.objection, self._is_mirrored(one, home), remotes, lead)
+        return DispatchView(
+            one.workload,
+            name,
+            home,
+            one.objection,
+            mirrored=self._is_mirrored(one, home),
+            ended_since=self._steps.note_end(one) if home else None,
+            remotes=remotes,
+            lead=self._prospects.lead(one.key),
+        )
 
     def _multikueue_checks(self) -> dict[str, AdmissionCheck]:
         checks = (check for check in self._checks.all() if check.spec.controller_name == MULTI_KUEUE_CONTROLLER)
@@ -217,7 +235,7 @@ class DispatchController(Reconciler):
         chosen_for = chosen_for and (one.mirror is None or there.serves(one.mirror.kind))
         copies = self._steps.worker(there).list_copies(one)
         barred = len(copies.own) < len(one.job_names) and cluster in self._steps.barred(one.key)
-        clone, job, is_tried = add_time_zone(there.workload(one.key)), one.summarize(copies), there.activity is not None
+        clone, job, is_tried = there.workload(one.key), one.summarize(copies), there.activity is not None
         return Remote(cluster, chosen_for, there.lost_since, clone, job, is_barred=barred, is_tried=is_tried)
 
     def _is_mirrored(self, one: Dispatched, home: str) -> bool:
@@ -248,8 +266,8 @@ class DispatchController(Reconciler):
         for decision in records:
             self._decided(decision)
 
-    async def _move_home(self, one: Dispatched, view: DispatchView, home: str, records: tuple[Decision, ...]) -> None:
-        """Store the home.
+    async def _move_home(self, one: Dispatched, view: DispatchView, home: str, records: tuple[Decision, ...]) -> Result:
+        """Store the home; return when to decide again.
 
         Give a home up only if the cluster is lost, if the workload has ended there for good, or if a read of the
         cluster shows none of the workload's objects.
@@ -258,9 +276,10 @@ class DispatchController(Reconciler):
         if there is None or there.lost_since is not None or self._has_ended_for_good(one, view, there):
             await self._store_home(one, home)
             self._record(records)
-        else:
-            leave = partial(self._run_steps, before, one, (partial(self._leave_home, home=home, records=records),))
-            self._errands.want(one.key, {before: Errand(("leave", home), leave)})
+            return 0.0
+        leave = partial(self._run_steps, before, one, (partial(self._leave_home, home=home, records=records),))
+        self._errands.want(one.key, {before: Errand(("leave", home), leave)})
+        return None
 
     def _has_ended_for_good(self, one: Dispatched, view: DispatchView, home: RemoteCluster) -> bool:
         """Return whether the workload has ended at home, by the cache, and no request may still create a job of it.
@@ -282,7 +301,7 @@ class DispatchController(Reconciler):
             return GOING_SECONDS
         await self._store_home(one, home)
         self._record(records)
-        return None
+        return 0.0
 
     async def _store_home(self, one: Dispatched, home: str) -> None:
         meta = one.workload.metadata
@@ -355,6 +374,17 @@ def _find_subject(one: Dispatched) -> Subject:
     if len(one.owners) == 1 and not is_group(meta):
         return Subject(f"{one.namespace}/{one.owners[0].name}", one.owners[0].uid)
     return Subject(one.key, meta.uid)
+
+
+def _has_decision_changed(old: Workload | None, new: Workload | None) -> bool:
+    """Return whether a workload was added or deleted, or a decision reads something of it that changed."""
+    return old is None or new is None or _list_read_parts(old) != _list_read_parts(new)
+
+
+def _list_read_parts(workload: Workload) -> tuple[object, ...]:
+    meta, status = replace(workload.metadata, resource_version=""), workload.status
+    conditions = tuple(one for one in status.conditions if one.type not in _UNREAD_CONDITIONS)
+    return meta, workload.spec, replace(status, conditions=conditions)
 
 
 def _index_by_owner(workload: Workload) -> Iterable[str]:

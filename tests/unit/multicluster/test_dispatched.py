@@ -4,9 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
-from muster.api.batch import JOB, Job, JobStatus
+from muster.api.batch import JOB, Job
 from muster.api.core import POD
 from muster.api.kinds import Kind
 from muster.api.kueue import Workload
@@ -47,16 +46,6 @@ def job(name: str = "j", workload: str = "w", uid: str | None = "1", *, suspend:
 def test_what_is_its_own(kind: Kind[Any], found: Job, own: bool) -> None:
     copies = one().split([(kind, found)])
     assert (list(copies.own), len(copies.strays)) == (["j"] if own else [], 0 if own else 1)
-
-
-@pytest.mark.parametrize("there", ["2026-01-01T02:00:00", "0001-01-01T00:00:00"])
-def test_the_dates_of_its_own_can_be_shown_here_where_its_worker_leaves_out_their_zone(there: str) -> None:
-    conditions = [{"type": "Complete", "status": "True", "lastTransitionTime": there}]
-    ended = {"startTime": "2026-01-01T01:00:00Z", "completionTime": there, "conditions": conditions}
-    copy = replace(job(), status=msgspec.convert(ended, JobStatus))
-    shown = JOBS.status(job(), one().split([(JOB, copy)]).own["j"])
-    assert shown is not None
-    assert shown["completionTime"] == max("2026-01-01T01:00:00Z", f"{there}Z")
 
 
 def test_where_its_kind_cannot_be_sent_nothing_is_its_own() -> None:

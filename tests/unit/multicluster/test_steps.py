@@ -158,3 +158,15 @@ def test_what_is_removed_is_read_again_when_the_job_has_ended_once_more() -> Non
 )
 def test_a_status_that_is_refused_for_good_holds_up_no_end(code: int, expected: bool) -> None:
     assert is_for_good(ApiError(Status(code=code))) is expected
+
+
+def test_the_end_of_a_local_job_is_dated_once() -> None:
+    steps = Steps(cast("Client", Here()), RealClock(), "here", DispatchMetrics(Registry()))
+    owners = workload().metadata.owner_references
+    ends, runs = (Dispatched(workload(), owners, JobMirror(), (one,)) for one in (ended("5"), running("5")))
+    assert steps.note_end(runs) is None
+    since = steps.note_end(ends)
+    assert since is not None
+    assert steps.note_end(ends) == since
+    assert steps.note_end(Dispatched(workload(), owners, JobMirror(), ())) is None
+    assert steps.note_end(ends) != since

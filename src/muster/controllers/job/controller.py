@@ -47,6 +47,10 @@ GATHER_SECONDS_PER_ENDED = 0.00003
 GATHER_SECONDS_MOST = 1.0
 SHOW_SECONDS = 0.1
 
+# A new suspended Job is usually resumed within a moment, by its queue. For this time the controller does not write that
+# the Job is suspended.
+BEGINNING_SECONDS = 0.25
+
 # A Job with stale caches is reconciled at the event that updates them, or after this time if there is none.
 STALE_SECONDS = 5.0
 
@@ -55,6 +59,7 @@ class _Memory(Struct):
     """The state that the controller keeps of a Job between two reconciles. All of it may be lost."""
 
     uid: str
+    since: float  # when it was first reconciled
     gather: float = 0.0  # for how many seconds its events are gathered
     waits: bool = False  # whether it waits for the caches
     storing: bool = False  # a status write is under way, whose event may arrive before its response
@@ -178,7 +183,7 @@ class JobController(Reconciler):
             return None
         memory = self._memory_of(key, job.metadata.uid)
         if memory is None:
-            memory = self._memories[key] = _Memory(job.metadata.uid)
+            memory = self._memories[key] = _Memory(job.metadata.uid, self._clock.monotonic())
         if memory.unsure:
             await self._ask_for_pods(job, memory)
         pods = self._pods.by(claims.BY_CONTROLLER, own_key(job.metadata))
@@ -188,6 +193,8 @@ class JobController(Reconciler):
         if memory.waits:
             self._metrics.put_off()
             return STALE_SECONDS
+        if _is_beginning(job, pods) and (left := memory.since + BEGINNING_SECONDS - self._clock.monotonic()) > 0:
+            return left
         started = self._clock.monotonic()
         plan: JobPlan | None = None
         failed = True
@@ -288,6 +295,12 @@ class JobController(Reconciler):
 def _spec_version(job: Job) -> tuple[int, bool]:
     """Return a value that changes when a user changes the Job's spec or deletes it."""
     return job.metadata.generation, job.metadata.deletion_timestamp is None
+
+
+def _is_beginning(job: Job, pods: Sequence[Pod]) -> bool:
+    """Return whether a suspended Job has never run and has no status yet."""
+    status = job.status
+    return bool(job.spec.suspend) and not pods and not status.conditions and status.start_time is None
 
 
 def _is_closing(namespace: Namespace | None) -> bool:

@@ -67,12 +67,22 @@ class ProvisioningController(Reconciler):
         self._templates = manager.informer(
             POD_TEMPLATE.seen_as(Object), labels=f"{MANAGED_LABEL}=true", indexes={_BY_WORKLOAD: _uids_of_owners}
         )
-        self._controller.watch(self._workloads, when=lambda _, new: new is not None and _has_checks(new))
+        self._controller.watch(self._workloads, when=self._concerns)
         self._controller.watch(self._requests, _keys_of_owners)
         self._controller.watch(self._checks, self._users, when=_is_another_check)
         self._controller.watch(self._configs, self._users_of_config, when=_is_another_config)
 
     # Events to keys.
+
+    def _concerns(self, old: Workload | None, new: Workload | None) -> bool:
+        """Return whether a changed workload has, or just had, a check of this controller, or still has a request."""
+        if new is None:
+            return False
+        names = {check.name for one in (old, new) if one is not None for check in one.status.admission_checks}
+        checks = (self._checks.get(name) for name in names)
+        return any(one is not None and is_ours(one) for one in checks) or bool(
+            names and self._requests.by(_BY_WORKLOAD, new.metadata.uid)
+        )
 
     def _users(self, check: AdmissionCheck) -> Iterable[str]:
         return map(key_of, self._workloads.by(_BY_CHECK, check.metadata.name))
@@ -196,10 +206,6 @@ def _as_object(template: PodTemplate) -> Object:
 def _is_controller(owner: ObjectMeta, obj: Any) -> bool:
     controller = controller_of(obj.metadata)
     return controller is not None and controller.uid == owner.uid
-
-
-def _has_checks(workload: Workload) -> bool:
-    return bool(workload.status.admission_checks)
 
 
 def _names_of_checks(workload: Workload) -> list[str]:

@@ -43,6 +43,9 @@ EVENT = "MultiKueue"
 # If a cluster's engine does not stop a job within this time, the job is deleted.
 STOPPING = timedelta(minutes=5)
 
+# The controller of a job that shows its end finishes the workload. If it has not done so in this time, MultiKueue does.
+FINISHING = timedelta(seconds=5)
+
 # Within this time after its start, a manager has attempted to connect to each cluster.
 TRYING = timedelta(seconds=60)
 
@@ -265,6 +268,8 @@ def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Co
     """Return the plan for a job that has ended at home: the workload ends once the manager's job shows that."""
     if not view.mirrored:
         return replace(plan, mirror=home.cluster)
+    if view.ended_since is not None and now < (due := view.ended_since + FINISHING):
+        return replace(plan, wake_at=due)
     why, message = sanitize_reason(finished.reason), one_line(finished.message, MAX_MESSAGE)
     conditions = put(plan.status.conditions, FINISHED, True, why, message, now)
     return replace(plan, status=replace(plan.status, conditions=conditions))

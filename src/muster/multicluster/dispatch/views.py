@@ -91,6 +91,8 @@ class DispatchView(Struct, frozen=True):
     home: the one cluster where a job of it may be, as stored with the workload; "" if there is none.
     objection: why its job cannot be dispatched at all; "" if it can.
     mirrored: whether the manager's job shows the status of the ended job at home, or no job is there.
+    ended_since: since when the manager's job shows its end itself, so that the job's own controller finishes the
+        workload; None if it does not.
     remotes: in order of preference.
     lead: the head start that an earlier decision gave; None if none is known.
     """
@@ -100,6 +102,7 @@ class DispatchView(Struct, frozen=True):
     home: str = ""
     objection: str = ""
     mirrored: bool = False
+    ended_since: datetime | None = None
     remotes: tuple[Remote, ...] = ()
     lead: Lead | None = None
 

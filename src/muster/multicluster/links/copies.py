@@ -18,11 +18,11 @@ from muster.api.status import ApiError
 from muster.multicluster.dispatch.clone import is_ours
 from muster.multicluster.links.identity import NAMED_BY, uid_of
 from muster.multicluster.links.reach import LIMITS, Surroundings
-from muster.multicluster.links.sanitizing import one_line
+from muster.multicluster.links.sanitizing import add_time_zone, one_line
 from muster.multicluster.links.weights import Weights
 from muster.runtime.client import Client
 from muster.runtime.informer import Informer
-from muster.runtime.objects import key_of, meta_of, split_key
+from muster.runtime.objects import key_of, meta_of, remove_managed_fields, split_key
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
@@ -82,6 +82,7 @@ class _Copy:
             labels=f"{MULTI_KUEUE_ORIGIN_LABEL}={around.origin}",
             indexes={_BY_WORKLOAD: keys},
             optional=optional,
+            transform=make_cached_form,
             heard=self._on_watch_error,
         )
         self.informer.on_change(self._on_change)
@@ -95,6 +96,8 @@ class _Copy:
 
     def of(self, workload: str, name: str = "") -> list[Any]:
         """Return the objects of a workload, and the object with this name in the workload's namespace, if any."""
+        if not len(self.informer):  # true of most kinds
+            return []
         namespace, _ = split_key(workload)
         objects = {key_of(obj): obj for obj in self.informer.by(_BY_WORKLOAD, workload)}
         if name and (owner := self.informer.get(f"{namespace}/{name}")) is not None:
@@ -305,6 +308,11 @@ class Copies:
     def _on_task_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error)
+
+
+def make_cached_form(obj: Any) -> Any:
+    """Return an object of a worker in the form that the cache stores: its times have zones, and no managedFields."""
+    return add_time_zone(remove_managed_fields(obj))
 
 
 def workload_keys(job: Any) -> tuple[str, ...]:

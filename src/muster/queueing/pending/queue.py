@@ -282,6 +282,8 @@ class PendingQueue:
 
         Return whether the queue now has a workload to try.
         """
+        if not self._aside and self.parked is None:
+            return False
         woken = [
             equivalence
             for equivalence in self._aside

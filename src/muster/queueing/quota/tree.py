@@ -110,7 +110,8 @@ class Node:
             node = nodes.pop()
             if node.is_queue:
                 yield node
-            nodes.extend(reversed(node.children.values()))
+            elif node.children:
+                nodes.extend(reversed(node.children.values()))
 
     def cohorts(self) -> Iterator["Node"]:
         """Return the Cohorts directly below the node, in order."""

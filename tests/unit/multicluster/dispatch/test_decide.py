@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.multicluster.dispatch.manager import CHECK, NOW, SETTINGS, clone, with_check, workload
 
-from muster.api.conditions import find_true
+from muster.api.conditions import find_true, is_true
 from muster.api.config.types import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
 from muster.api.kueue import (
     CHECK_PENDING,
@@ -532,6 +532,15 @@ def test_the_end_there_is_the_end_here_in_words_that_can_be_written(reason: str,
         finished = find_true(plan(given, remote, home="a", mirrored=True).status.conditions, FINISHED)
         assert finished is not None
         assert (finished.reason, finished.message) == (written, "m")
+
+
+def test_a_job_that_shows_its_end_has_a_while_to_finish_its_workload_itself() -> None:
+    remote = Remote("a", workload=there(QUOTA_RESERVED, ADMITTED, FINISHED), job=JOB)
+    for seconds, ends in ((0.0, False), (4.9, False), (5.0, True)):
+        now = NOW + timedelta(seconds=seconds)
+        found = plan(READY, remote, home="a", mirrored=True, ended_since=NOW, now=now)
+        assert is_true(found.status.conditions, FINISHED) is ends
+        assert found.wake_at == (None if ends else NOW + timedelta(seconds=5))
 
 
 def test_what_cannot_be_dispatched_is_rejected() -> None:
