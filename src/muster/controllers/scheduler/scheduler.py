@@ -337,6 +337,7 @@ class Scheduler(Reconciler):
             return False
         if isinstance(outcome, KeptRoom):
             await self._executor.wait_for_head(ask, outcome.head, now)
+            self._queue_gang(self._state.pending.next_before_head(ask.alike))
             return False
         chosen = self._pick_devices(ask, outcome)
         if chosen is None:
@@ -364,6 +365,8 @@ class Scheduler(Reconciler):
         """Bind pods to their chosen nodes; they use the nodes' room from now on."""
         bindings = ask.bindings(chosen)
         self._state.stop_waiting(ask.key)
+        if self._state.pending.may_overtake_head(ask.criteria.tenant):
+            self._state.agenda.sweep()
         if ask.turn.repairs:
             self._state.broken.pop(ask.key, None)
         if self._requests is not None:
@@ -387,8 +390,7 @@ class Scheduler(Reconciler):
             self._unassume(ask.key, bindings)
             raise
         self._state.agenda.queue_size_decisions()
-        if (alike := self._state.pending.next_alike(ask.alike)) is not None:
-            self._state.agenda.gang(alike)
+        self._queue_gang(self._state.pending.next_alike(ask.alike))
         if refusals:
             self._metrics.attempted("error", len(refusals))
             await self._executor.replan(ask, refusals)
@@ -401,6 +403,10 @@ class Scheduler(Reconciler):
         if len(bindings) < len(ask.turn.pods):  # pods above the minimum wait alone
             self._state.agenda.gang(ask.key)
         return True
+
+    def _queue_gang(self, key: str | None) -> None:
+        if key is not None:
+            self._state.agenda.gang(key)
 
     def _unassume(self, key: str, bindings: Sequence[tuple[Pod, str]]) -> None:
         """Release the room of pods that were certainly not bound."""
