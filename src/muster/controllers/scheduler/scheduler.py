@@ -27,6 +27,7 @@ from muster.api.groups.resource import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SL
 from muster.api.status import ApiError
 from muster.api.values.durations import SECOND
 from muster.controllers.decisionlog import DecisionLog
+from muster.controllers.elastic.decisions import ResizeRecorder
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import SCHEDULERS, DueTurns, Gang, GangSource, Turn, is_counted, shrunk_to
 from muster.controllers.intents import read_intent
@@ -102,7 +103,8 @@ class Scheduler(Reconciler):
         self._done = DoneJobs(manager, sources)
         carriers = Carriers(self._find_carrier, self._done.of)
         pending = PendingGangs(roster, partial(roster.running, carried=carriers.end), settings.overtakings)
-        self._sizes = Sizes(manager, recorder, names)
+        decisions = DecisionLog() if decisions is None else decisions
+        self._sizes = Sizes(manager, recorder, names, ResizeRecorder(decisions, manager.clock).record)
         self._state = state = SchedulerState(
             roster, carriers, pending,
             Victims(roster, carriers.needs, settings.minimum_run_time / SECOND),
@@ -112,7 +114,7 @@ class Scheduler(Reconciler):
         )  # fmt: skip
         self._binder = Binder(self._client, self._clock, roster)
         self._teller = Teller(self._client, recorder, self._clock)
-        self._records = PlacementRecorder(DecisionLog() if decisions is None else decisions, manager.clock)
+        self._records = PlacementRecorder(decisions, manager.clock)
         self._metrics = SchedulerMetrics(manager.registry, lambda: len(pending))
         self._evictor = Evictor(self._client, recorder, state.displaced, runs_jobs=runs_jobs)
         self._requests: CapacityRequests | None = None
