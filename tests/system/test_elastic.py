@@ -155,6 +155,11 @@ async def test_it_makes_room_for_another_gang_and_takes_it_back(world, nodes):
         "Shrunk from 6 to 4 workers to make room for default/other",
         "Grown from 4 to 6 workers: room for 2 more is free",
     ]
+    records = [one for one in world.plane.decisions.since(0) if one.what in ("Shrunk", "Grown")]
+    assert [(one.name, one.pods_before, one.pods, len(one.others)) for one in records] == [
+        ("j", 6, 4, 1),
+        ("j", 4, 6, 0),
+    ]
 
 
 @story

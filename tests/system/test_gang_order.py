@@ -3,6 +3,7 @@
 import pytest
 from tests.system.plane import virtual
 
+from muster.api.batch import JOB
 from muster.api.core import EVENT, NODE, POD
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.meta import ObjectMeta
@@ -178,3 +179,31 @@ async def test_what_is_said_of_a_gang_that_waits_stays_true(world):
     assert "3 of 4 identical pods fit now" in why_unplaced(await world.pods("j"))
     said = [condition.message for pod in await world.pods("j") for condition in pod.status.conditions]
     assert sum("3 of 4" in message for message in said) == 1, "one write for a reason that is another"
+
+
+@virtual
+async def test_a_tenant_that_uses_less_now_starts_at_once(world):
+    """Nothing ends, and nothing that waits starts. But a start changes the shares, and by them the order."""
+    await world.node("a", cpu="10")
+    for job, cpus, queue, expected in [
+        ("one", 1, "one", {}),
+        ("two", 2, "two", {}),
+        ("long", 4, "three", lasts(1000)),
+        ("head", 7, "one", {}),
+        ("behind", 1, "two", {}),
+    ]:
+        await make_job(world, job, cpus, queue, expected)
+        await started(world, job)
+    assert (await why(world, "behind")).startswith("The nodes are kept for default/head, which goes first")
+    await make_job(world, "passes", 2, "one", lasts(100))
+    assert (await bound(world, "passes"), await bound(world, "behind"), await bound(world, "head")) == (2, 1, 0)
+
+
+async def make_job(world, name, workers, queue, annotations):
+    """Make a Job whose pods are of a Volcano queue, which is their tenant."""
+    pods = template()
+    pods["metadata"]["annotations"] = {"scheduling.volcano.sh/queue-name": queue}
+    spec = {"parallelism": workers, "completions": workers, "completionMode": "Indexed", "template": pods}
+    document = {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+    await world.client.create(JOB.seen_as(dict), document, "default")
+    await world.settle(1)

@@ -137,6 +137,11 @@ async def test_it_makes_room_for_who_waits_for_quota_and_grows_back(q):
     await q.client.delete(JOB, "next", "default")
     await q.world.settle(60)
     assert (await q.running(), await q.held()) == ([0, 1, 2, 3], 4)
+    shrunk, grown = [one for one in q.world.plane.decisions.since(0) if one.what in ("Shrunk", "Grown")]
+    assert (shrunk.name, shrunk.what, shrunk.pods_before, shrunk.pods) == ("j", "Shrunk", 4, 2)
+    assert (shrunk.rule, [one.job for one in shrunk.others]) == ("MakesRoom", ["default/next"])
+    assert (grown.name, grown.what, grown.pods_before, grown.pods, grown.rule) == ("j", "Grown", 2, 4, "Nodes")
+    assert shrunk.uid == grown.uid != ""
 
 
 @story

@@ -13,6 +13,7 @@ from muster.api.config import Configuration
 from muster.api.values.durations import SECOND
 from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.deferral import DEFERRABLE, DeferralController
+from muster.controllers.elastic.decisions import ResizeRecorder
 from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
 from muster.controllers.integrations.framework import Integration
@@ -181,7 +182,7 @@ def _add_queueing(
     if usage is not None:
         manager.add(usage)
     recorder = events.recorder("kueue-admission")
-    elastic = ElasticQuota(manager, cache, recorder)
+    elastic = ElasticQuota(manager, cache, recorder, ResizeRecorder(decisions, manager.clock).record)
     records = CycleRecorder(cache, decisions, manager.clock)
     listeners = (metrics.on_cycle, elastic.on_cycle, records.on_cycle)
     admission = AdmissionController(

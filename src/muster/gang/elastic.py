@@ -86,12 +86,13 @@ class ElasticGang(Struct, frozen=True):
 
 
 class Resize(Struct, frozen=True):
-    """A change of a gang's size. `why` completes the sentence of `__str__`."""
+    """A change of a gang's size. `why` completes the sentence of `__str__`. helps: the gangs for which it shrinks."""
 
     key: str
     old: int
     new: int
     why: str
+    helps: tuple[str, ...] = ()
 
     @property
     def verb(self) -> str:
@@ -192,6 +193,7 @@ class _Shrinking:
         self._gangs = {gang.key: gang for gang in elastic}
         self._sizes = {gang.key: gang.size for gang in elastic}
         self._whys: dict[str, str] = {}
+        self._helps: dict[str, tuple[str, ...]] = {}
         for gang in elastic:
             trial.vacate(gang.above(gang.size))
 
@@ -201,7 +203,7 @@ class _Shrinking:
         A caller that is interrupted while it writes the changes has then not shrunk a more important gang in vain.
         """
         return [
-            Resize(gang.key, gang.size, size, self._whys[gang.key])
+            Resize(gang.key, gang.size, size, self._whys[gang.key], self._helps.get(gang.key, ()))
             for gang in reversed(self._gangs.values())
             if (size := self._sizes[gang.key]) != gang.size
         ]
@@ -324,6 +326,7 @@ class _Shrinking:
         self._trial.restore(gang.between(gang.least, size))
         if size < old:
             self._sizes[gang.key] = size
+            self._helps[gang.key] = (*self._helps.get(gang.key, ()), name)
             before = self._whys.get(gang.key, "")
             self._whys[gang.key] = f"{before} and {name}" if before else f" to make room for {name}"
 

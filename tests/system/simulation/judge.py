@@ -130,8 +130,8 @@ class Moment(Struct):
 
     order: by kind, whom it happens to, in order. Nodes and what runs there have the order of their names, and so have
     evicted jobs, because a cluster evicts several victims side by side. runs: whether a job runs at the end that starts
-    or stops here. brief: the jobs that start here and are evicted. A cluster may evict them before their pods start, or
-    may start the pods of others that it evicts. use: by how much the use of quota changes in all.
+    or stops here. brief: the jobs that get quota here and are evicted. A cluster may evict them before their pods
+    start, or may start the pods of others that it evicts. use: by how much the use of quota changes in all.
     """
 
     at: float
@@ -161,6 +161,9 @@ class Moment(Struct):
         # A job that got freed quota before the evicted job was back in its queue is evicted again, for that job.
         if len(evictions[0]) != len(evictions[1]):
             evictions, admissions = [list(set(one)) for one in evictions], [list(set(one)) for one in admissions]
+        # Another job that got quota and lost it here changes nothing of the use, which is compared as a whole.
+        if len(self.order.get("evict", ())) != len(other.order.get("evict", ())) and brief:
+            admissions = [[], []]
         same = sorted(evictions[0]) == sorted(evictions[1])
         evicts = loose or brief or "evict" in self.order or "interrupt" in self.order
         same = same and sorted(admissions[0]) == sorted(admissions[1])
@@ -192,6 +195,7 @@ class Moment(Struct):
 def list_moments(journal: Journal) -> list[Moment]:
     """Return the moments of a journal."""
     moments: list[Moment] = []
+    evicted: set[str] = set()  # and not started since
     for at, what, of in journal.events:
         if not moments or at > moments[-1].at + MOMENT_SECONDS:
             moments.append(Moment(at))
@@ -207,9 +211,12 @@ def list_moments(journal: Journal) -> list[Moment]:
         else:
             moments[-1].order[what].append(of)
         if what in ("evict", "interrupt", "end"):
-            if what == "evict" and moments[-1].runs.get(of):
+            # A job that was evicted before and has not started since got quota in this moment only.
+            if what == "evict" and (moments[-1].runs.get(of) or of in evicted):
                 moments[-1].brief.add(of)
             moments[-1].runs[of] = False
+        if what in ("evict", "start"):
+            evicted.add(of) if what == "evict" else evicted.discard(of)
     return [one for one in moments if one.order or one.runs or any(one.use.values())]
 
 

@@ -57,6 +57,18 @@ def test_a_job_shrinks_for_one_that_waits_and_grows_again(tmp_path):
     assert jobs["train"].lost == 0
 
 
+def test_each_size_is_a_decision_of_the_record(tmp_path):
+    works = [job("train", 0, 4, 1000, sizes="2:8"), job("other", 100, 6, 100)]
+    report = play(tmp_path, scenario(f"{nodes(4)}  work:{''.join(works)}"), decisions=100)
+    resizes = [one for one in report.decisions if one.what in ("Shrunk", "Grown")]
+    assert [(one.name, one.what, one.pods_before, one.pods, one.rule) for one in resizes] == [
+        ("train-0", "Grown", 4, 8, "Nodes"),
+        ("train-0", "Shrunk", 8, 2, "MakesRoom"),
+        ("train-0", "Grown", 2, 8, "Nodes"),
+    ]
+    assert [other.job for other in resizes[1].others] == ["default/other-0"]
+
+
 def test_no_job_shrinks_below_its_least_size(tmp_path):
     jobs = run(tmp_path, [job("train", 0, 4, 1000, sizes="3:4"), job("other", 100, 6, 100)])
     assert jobs["other"].started == jobs["train"].ended == 1000

@@ -22,6 +22,8 @@ What: TypeAlias = Literal[
     "Evicted",  # it gives its quota back for another reason
     "Unplaced",  # it waits for nodes
     "Placed",
+    "Shrunk",  # it is elastic and has fewer pods
+    "Grown",
     "Interrupted",  # it lost pods with a node
     "GaveBack",  # its nodes, because it found no room for the pods that it lost
     "Nominated",  # worker clusters get a copy of it
@@ -83,7 +85,7 @@ class Decision(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False
     others: the victims of a preemption, or the job for which this one was preempted or waits.
     others_in_all: how many others there are, if not all of them are recorded.
     nodes: how many of its pods go to each node; nodes_in_all: to how many nodes, if not all of them are recorded.
-    pods: how many pods the decision is about.
+    pods: how many pods the decision is about; the new size of an elastic job. pods_before: its size before.
     clusters: the worker clusters.
     attempt: the number of the restart.
     """
@@ -103,6 +105,7 @@ class Decision(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False
     nodes: dict[str, int] = {}
     nodes_in_all: int | None = None
     pods: int | None = None
+    pods_before: int | None = None
     clusters: tuple[str, ...] = ()
     attempt: int | None = None
 

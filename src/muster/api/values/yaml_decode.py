@@ -141,7 +141,7 @@ class _Reader:
                 return value
             case ScalarEvent():
                 self._length += len(event.value)
-                value = self._scalar(event)
+                value = self._scalar(event, path)
             case SequenceStartEvent() | MappingStartEvent():
                 if depth >= MAX_DEPTH:
                     raise ValueError(_TOO_DEEP)
@@ -176,15 +176,15 @@ class _Reader:
             members[event.value] = self.value(next(self._events), inside, depth)
         return members
 
-    def _scalar(self, event: ScalarEvent) -> Any:
+    def _scalar(self, event: ScalarEvent, path: str) -> Any:
         if event.tag in ("!", f"{_TAG}str"):
             return event.value
         if event.tag:
-            raise ValueError(f"yaml: the tag {event.tag} has no meaning here")
+            raise _refuse(event, path, f"the tag {event.tag} has no meaning here")
         tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]
         kind = str(tag).removeprefix(_TAG)
         if kind in ("int", "float") and len(event.value) > MAX_DIGITS:
-            raise ValueError(f"yaml: a number has more than {MAX_DIGITS} digits")
+            raise _refuse(event, path, f"a number has more than {MAX_DIGITS} digits")
         node = ScalarNode(tag, event.value)
         match kind:
             case "null":
@@ -196,7 +196,7 @@ class _Reader:
             case "float":
                 number = self._constructor.construct_yaml_float(node)
                 if not isfinite(number):
-                    raise ValueError(f"yaml: {event.value} is no JSON number")
+                    raise _refuse(event, path, f"{event.value} is no JSON number")
                 return number
             case _:
                 return event.value
@@ -206,3 +206,10 @@ class _Reader:
         self._length += characters
         if self._count > MAX_VALUES:
             raise ValueError(f"yaml: with its aliases it holds more than {MAX_VALUES} values")
+
+
+def _refuse(event: ScalarEvent, path: str, why: str) -> ValueError:
+    """Return the error about a value, with its field and its place."""
+    mark = event.start_mark
+    place = f", at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return ValueError(f"yaml: {f'{path}: ' if path else ''}{why}{place}")

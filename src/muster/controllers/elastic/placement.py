@@ -16,10 +16,12 @@ from typing import Any
 from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import POD, Pod
 from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.ours.decisions import Subject
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, Bounds, World, cap_of
 from muster.api.pods import is_active
 from muster.api.status import ApiError
 from muster.api.values.indexes import Indexes
+from muster.controllers.elastic.decisions import NODES, Resized
 from muster.controllers.gangs import Gang, note_held_members, read_creation_time, read_recorded_size, starts_together
 from muster.controllers.integrations.job.gang import JobGangs, failed_indexes
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
@@ -32,7 +34,7 @@ from muster.jobs.job.quota import is_gated
 from muster.jobs.job.world import find_current_world, make_world_annotations, world_of
 from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import make_reference, own_key, split_key
+from muster.runtime.objects import key_of, make_reference, own_key, split_key
 
 # Only Jobs are elastic.
 _GANGS = JobGangs()
@@ -41,13 +43,17 @@ _GANGS = JobGangs()
 class Sizes:
     """The elastic Jobs that a scheduler may resize, by the keys of their gangs. All state is a cache."""
 
-    def __init__(self, manager: Manager, recorder: Recorder, names: Collection[str]) -> None:
+    def __init__(
+        self, manager: Manager, recorder: Recorder, names: Collection[str], record: Callable[[Resized], None]
+    ) -> None:
         """Watch the Jobs.
 
         names: the scheduler names of this engine; Jobs of other schedulers are ignored.
+        record: called with each new size.
         """
         self._client = manager.client
         self._recorder = recorder
+        self._record = record
         self._jobs = manager.informer(JOB)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._names = names
@@ -169,7 +175,14 @@ class Sizes:
             self._recorder.event(make_reference(JOB, job), "Warning", "ResizeRefused", f"Not {_lower(change)}: {error}")
             return False
         self._recorder.event(make_reference(JOB, job), "Normal", change.verb, str(change))
+        because = change.why.removeprefix(": ")
+        self._record(Resized(subject_of(job), change.old, change.new, NODES, because, change.helps))
         return True
+
+
+def subject_of(job: Job) -> Subject:
+    """Return a Job as the subject of a record."""
+    return Subject(key_of(job), job.metadata.uid)
 
 
 def elastic_bounds(job: Job) -> Bounds | None:

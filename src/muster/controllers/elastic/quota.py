@@ -9,16 +9,24 @@ a cap (`elastic-cap`), shrinks a Job that the scheduler has grown beyond its quo
 more quota.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.ours.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION, cap_of
 from muster.api.status import ApiError
-from muster.controllers.elastic.placement import elastic_bounds, ended_indexes, least_size, make_resize_patch
+from muster.controllers.elastic.decisions import QUOTA, Resized
+from muster.controllers.elastic.placement import (
+    elastic_bounds,
+    ended_indexes,
+    least_size,
+    make_resize_patch,
+    subject_of,
+)
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.controllers.queueing.cache import QueueingCache
+from muster.controllers.queueing.decisions import subject_of as subject_of_workload
 from muster.jobs.job.conditions import find_announced_end, finish
 from muster.queueing.elastic.growth import count_granted_pods, grow_by
 from muster.queueing.elastic.sizing import (
@@ -56,10 +64,14 @@ class ElasticQuota(Reconciler):
 
     name = "elastic-quota"
 
-    def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder) -> None:
+    def __init__(
+        self, manager: Manager, cache: QueueingCache, recorder: Recorder, record: Callable[[Resized], None]
+    ) -> None:
+        """Create the reconciler. record: called with each new size."""
         super().__init__(manager)
         self._cache = cache
         self._recorder = recorder
+        self._record = record
         self._jobs = manager.informer(JOB, indexes={_CAPPED: _is_capped})
         self._jobs.on_change(self._job_changed)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
@@ -126,7 +138,7 @@ class ElasticQuota(Reconciler):
         helped = False
         for resized, size in sizes.items():
             why = f"quota for {size} is free" if resized == key else f"to make room for {key}"
-            helped |= await self._resize(resized, size, why)
+            helped |= await self._resize(resized, size, why, helps="" if resized == key else key)
         self._waiting_for_shrinks.discard(key)
         if instead and not helped and waiting is not None:  # a workload must be evicted
             self._waited_in_vain.add(key)
@@ -267,14 +279,15 @@ class ElasticQuota(Reconciler):
         if new is None and old is not None:
             self._refused.pop(old.metadata.uid, None)
 
-    async def _resize(self, key: str, size: int, why: str) -> bool:
+    async def _resize(self, key: str, size: int, why: str, helps: str = "") -> bool:
         """Shrink the Job of a workload to this size, because quota is short.
 
-        why: the reason, for the Job's event. Return whether the Job has been shrunk, or is about to be.
+        why: the reason, for the Job's event. helps: the key of the workload for which it shrinks.
+        Return whether the Job has been shrunk, or is about to be.
         """
         workload = self._workloads.get(key)
         job = self._job_of(workload) if workload is not None else None
-        if job is None or self._is_refused(job):
+        if workload is None or job is None or self._is_refused(job):
             return False
         if (job.spec.completions or 0) <= size:  # the resize is under way
             return True
@@ -290,6 +303,11 @@ class ElasticQuota(Reconciler):
             return False
         message = f"Shrunk from {job.spec.completions} to {size} workers: {why}"
         self._recorder.event(make_reference(JOB, job), "Normal", "Shrunk", message)
+        queue = workload.status.admission.cluster_queue if workload.status.admission is not None else ""
+        helped = self._workloads.get(helps)
+        names = () if not helps else (subject_of_workload(helped).job if helped is not None else helps,)
+        old = job.spec.completions or 0
+        self._record(Resized(subject_of(job), old, size, QUOTA, why, names, queue))
         return True
 
 

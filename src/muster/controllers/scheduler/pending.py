@@ -5,7 +5,7 @@ cluster; then the oldest. Gangs with equal requests are an equivalence class: on
 until room becomes free. Room is reserved for the head for a future time; nothing is reserved for the surplus of a gang.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime
 from typing import Protocol, TypeAlias
@@ -104,6 +104,7 @@ class PendingGangs:
         self._running = running
         self._overtakings = overtakings
         self._waiting: dict[str, Waiter] = {}
+        self._tenants: Counter[str] = Counter()  # how many gangs of each wait
         self._told: dict[str, str] = {}  # the published reasons why gangs wait
         self._refusals: dict[Hashable, Refusal] = {}
         self._looking: set[Hashable] = set()  # classes that were refused because of rules about other pods
@@ -125,6 +126,11 @@ class PendingGangs:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def has_several_tenants(self) -> bool:
+        """Whether gangs of more than one tenant wait, so that each start may change their order."""
+        return len(self._tenants) > 1
 
     @property
     def head(self) -> Head | None:
@@ -177,7 +183,9 @@ class PendingGangs:
 
     def wait(self, key: str, waiter: Waiter) -> None:
         """Add a gang that waits."""
+        self._drop_waiter(key)
         self._waiting[key] = waiter
+        self._tenants[waiter.criteria.tenant] += 1
 
     def forget(self, key: str) -> bool:
         """Remove a gang, with its nomination and reservation; return whether it waited, so that others may follow."""
@@ -186,7 +194,17 @@ class PendingGangs:
         self._heads.pop(key, None)
         self.withdraw(key)
         self._told.pop(key, None)
-        return self._waiting.pop(key, None) is not None
+        return self._drop_waiter(key)
+
+    def _drop_waiter(self, key: str) -> bool:
+        waiter = self._waiting.pop(key, None)
+        if waiter is None:
+            return False
+        tenant = waiter.criteria.tenant
+        self._tenants[tenant] -= 1
+        if not self._tenants[tenant]:
+            del self._tenants[tenant]
+        return True
 
     def get_published_reason(self, key: str) -> str:
         """Return the last published reason why a gang waits."""
@@ -245,8 +263,7 @@ class PendingGangs:
 
     def list_in_order(self) -> list[str]:
         """Return the waiting gangs in their order."""
-        tenants = {one.criteria.tenant for one in self._waiting.values()}
-        shares = {tenant: self._room.shares.share(tenant, self._sum_totals()) for tenant in tenants}
+        shares = {tenant: self._room.shares.share(tenant, self._sum_totals()) for tenant in self._tenants}
         ranks = [make_rank(key, one.criteria, shares[one.criteria.tenant]) for key, one in self._waiting.items()]
         return [rank[-1] for rank in sorted(ranks)]
 
@@ -284,6 +301,25 @@ class PendingGangs:
             if (key := left.popleft()) in self._waiting:
                 return key
         return None
+
+    def next_before_head(self, alike: Hashable) -> str | None:
+        """Return the gang to try after another gang of its class was kept back for the head.
+
+        It is the head itself, or a gang that comes before the head, because shares have changed since the last sweep.
+        """
+        head, left = self._head, self._classes.get(alike)
+        if head is None or not left or not self.has_several_tenants:
+            return None
+        ranks = [self.rank(key, self._waiting[key].criteria) for key in left if key in self._waiting]
+        first = min(ranks, default=None)
+        if first is None or first > self.rank(head.key, head.criteria):
+            return None
+        left.remove(first[-1])
+        return first[-1]
+
+    def may_overtake_head(self, tenant: str) -> bool:
+        """Return whether a gang of another tenant may come before the head now, because a gang of this one started."""
+        return self._head is not None and self._head.criteria.tenant == tenant and self.has_several_tenants
 
     def rank(self, key: str, criteria: OrderCriteria) -> Rank:
         """Return the sort key of a gang among those that wait."""

@@ -27,6 +27,7 @@ from muster.api.groups.resource import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SL
 from muster.api.status import ApiError
 from muster.api.values.durations import SECOND
 from muster.controllers.decisionlog import DecisionLog
+from muster.controllers.elastic.decisions import ResizeRecorder
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import SCHEDULERS, DueTurns, Gang, GangSource, Turn, is_counted, shrunk_to
 from muster.controllers.intents import read_intent
@@ -102,7 +103,8 @@ class Scheduler(Reconciler):
         self._done = DoneJobs(manager, sources)
         carriers = Carriers(self._find_carrier, self._done.of)
         pending = PendingGangs(roster, partial(roster.running, carried=carriers.end), settings.overtakings)
-        self._sizes = Sizes(manager, recorder, names)
+        decisions = DecisionLog() if decisions is None else decisions
+        self._sizes = Sizes(manager, recorder, names, ResizeRecorder(decisions, manager.clock).record)
         self._state = state = SchedulerState(
             roster, carriers, pending,
             Victims(roster, carriers.needs, settings.minimum_run_time / SECOND),
@@ -112,7 +114,7 @@ class Scheduler(Reconciler):
         )  # fmt: skip
         self._binder = Binder(self._client, self._clock, roster)
         self._teller = Teller(self._client, recorder, self._clock)
-        self._records = PlacementRecorder(DecisionLog() if decisions is None else decisions, manager.clock)
+        self._records = PlacementRecorder(decisions, manager.clock)
         self._metrics = SchedulerMetrics(manager.registry, lambda: len(pending))
         self._evictor = Evictor(self._client, recorder, state.displaced, runs_jobs=runs_jobs)
         self._requests: CapacityRequests | None = None
@@ -337,6 +339,7 @@ class Scheduler(Reconciler):
             return False
         if isinstance(outcome, KeptRoom):
             await self._executor.wait_for_head(ask, outcome.head, now)
+            self._queue_gang(self._state.pending.next_before_head(ask.alike))
             return False
         chosen = self._pick_devices(ask, outcome)
         if chosen is None:
@@ -364,6 +367,8 @@ class Scheduler(Reconciler):
         """Bind pods to their chosen nodes; they use the nodes' room from now on."""
         bindings = ask.bindings(chosen)
         self._state.stop_waiting(ask.key)
+        if self._state.pending.may_overtake_head(ask.criteria.tenant):
+            self._state.agenda.sweep()
         if ask.turn.repairs:
             self._state.broken.pop(ask.key, None)
         if self._requests is not None:
@@ -387,8 +392,7 @@ class Scheduler(Reconciler):
             self._unassume(ask.key, bindings)
             raise
         self._state.agenda.queue_size_decisions()
-        if (alike := self._state.pending.next_alike(ask.alike)) is not None:
-            self._state.agenda.gang(alike)
+        self._queue_gang(self._state.pending.next_alike(ask.alike))
         if refusals:
             self._metrics.attempted("error", len(refusals))
             await self._executor.replan(ask, refusals)
@@ -401,6 +405,10 @@ class Scheduler(Reconciler):
         if len(bindings) < len(ask.turn.pods):  # pods above the minimum wait alone
             self._state.agenda.gang(ask.key)
         return True
+
+    def _queue_gang(self, key: str | None) -> None:
+        if key is not None:
+            self._state.agenda.gang(key)
 
     def _unassume(self, key: str, bindings: Sequence[tuple[Pod, str]]) -> None:
         """Release the room of pods that were certainly not bound."""

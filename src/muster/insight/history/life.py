@@ -220,6 +220,13 @@ def _describe_placed(decision: Decision) -> str:
     return f"placed {pods} {kind}pod{'' if pods == 1 else 's'}{waited} on {_list(nodes, decision.nodes_in_all)}"
 
 
+def _describe_resized(decision: Decision) -> str:
+    old, new = decision.pods_before or 0, decision.pods or 0
+    why = f": {decision.because}" if decision.because else ""
+    for_others = f" to make room for {_list_others(decision)}" if decision.others else ""
+    return f"{decision.what.lower()} from {old} to {new} workers{for_others or why}"
+
+
 def _describe_recalled(decision: Decision) -> str:
     lost = ", which is lost" if decision.rule == "ClusterLost" else ""
     return f"taken back from cluster {_list(decision.clusters)}{lost}"
@@ -238,6 +245,8 @@ _SENTENCES: Mapping[What, Callable[[Decision], str]] = {
     "Evicted": lambda one: f"gave its quota back ({one.rule}): {one.because}",
     "Unplaced": _describe_unplaced,
     "Placed": _describe_placed,
+    "Shrunk": _describe_resized,
+    "Grown": _describe_resized,
     "Interrupted": lambda one: f"interrupted ({one.rule}): {one.because}",
     "GaveBack": lambda one: f"gave its nodes back ({one.rule}): {one.because}",
     "Nominated": lambda one: f"offered to the clusters {_list(one.clusters)}",

@@ -5,10 +5,12 @@ that lack nodes. If no job can be helped, jobs grow: those with a queue ask it f
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from msgspec.structs import replace
 
+from muster.controllers.elastic.decisions import NODES, QUOTA, Resized
 from muster.gang.elastic import ElasticGang, WaitingGang, limit_growth, resize
 from muster.queueing.elastic import sizing
 from muster.queueing.elastic.growth import grow_by, growth_key
@@ -78,6 +80,8 @@ class JobResizer(JobRunner):
             return False
         sizes = self._find_smaller(waiting)
         for key, size in sizes.items():
+            helps = () if key == waiting.key else (self._find_subject(waiting).job,)
+            self._record_size(self._jobs[key], size, QUOTA, f"quota for {size} is free", helps)
             self._shrink(self._jobs[key], size)
         if sizes or not instead:
             return bool(sizes)
@@ -131,7 +135,11 @@ class JobResizer(JobRunner):
         changed = False
         for change in resizes:
             job = self._jobs[change.key]
-            changed |= self._shrink(job, change.new) if change.new < change.old else self._ask_growth(job, change.new)
+            if change.new < change.old:
+                self._record_size(job, change.new, NODES, change.why.removeprefix(": "), change.helps)
+                changed |= self._shrink(job, change.new)
+            else:
+                changed |= self._ask_growth(job, change.new)
         return changed
 
     def _describe_waiting(self, ask: GangAsk) -> WaitingGang:
@@ -207,9 +215,17 @@ class JobResizer(JobRunner):
             ask = self._asks.ask_for_more(job, size - job.size, self._epoch)
             if not self._machines.grow(ask, self._epoch):
                 return False
+        self._record_size(job, size, NODES, f"room for {size - job.size} more is free")
         self._set_size(job, size)
         self._go_on(job)
         return True
+
+    def _record_size(self, job: SimulatedJob, size: int, rule: str, because: str, helps: Sequence[str] = ()) -> None:
+        """Record the new size of a job. helps: the jobs for which it shrinks."""
+        if self._decisions is not None:
+            now = self._start + timedelta(seconds=self.record.now)
+            resized = Resized(job.subject, job.size, size, rule, because, helps, job.workload.queue)
+            self._decisions.add(resized.describe(now))
 
     def _shrink(self, job: SimulatedJob, size: int) -> bool:
         """Let a job shrink, and go on with the pods that it keeps."""

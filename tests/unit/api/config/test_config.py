@@ -173,7 +173,10 @@ VERSIONS = 'supported values: "config.kueue.x-k8s.io/v1beta2", "config.kueue.x-k
         ),
         (file({}) + "\n---\n" + file({}), ["yaml: more than one document"]),
         ("a: [", ["yaml: while parsing"]),
-        ("a: !!python/name:os.system x", ["yaml: the tag tag:yaml.org,2002:python/name:os.system has no meaning here"]),
+        (
+            "a: !!python/name:os.system x",
+            ["yaml: a: the tag tag:yaml.org,2002:python/name:os.system has no meaning here, at line 1, column 4"],
+        ),
         ("[" * 5000, ["yaml: it nests deeper than 200 levels"]),
         (" " * (MAX_BYTES + 1), [f"more than {MAX_BYTES} bytes"]),
         ("a: \ud800", ["yaml: "]),

@@ -38,6 +38,21 @@ def test_a_document_without_aliases_is_as_long_as_it_is():
     assert yaml_decode.decode(text.encode())[0] == {"a": text.removeprefix("a: ")}
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (".nan", ".nan is no JSON number"),
+        ("-.inf", "-.inf is no JSON number"),
+        ("!x y", "the tag !x has no meaning here"),
+        ("1" * 5000, f"a number has more than {yaml_decode.MAX_DIGITS} digits"),
+    ],
+)
+def test_a_value_that_json_cannot_say_is_named_with_its_place(value, why):
+    with pytest.raises(ValueError, match="yaml") as refused:
+        yaml_decode.decode(f"a:\n- b: 1\n  c: {value}".encode())
+    assert str(refused.value) == f"yaml: a[0].c: {why}, at line 3, column 6"
+
+
 JSON = st.recursive(
     st.none()
     | st.booleans()

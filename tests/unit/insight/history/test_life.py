@@ -67,6 +67,15 @@ CPU = Amount("spot", "cpu", 4_000, 8_000, 6_000, 2_000)
         (at(0, "Unplaced", rule="NodesKept", others=(Other("ns/h"),)), "waits for nodes: they are kept for h"),
         (at(0, "Placed", pods=3, nodes={"a": 2, "b": 1}, waited=61.0), "placed 3 pods after 61s on a (2), b (1)"),
         (at(0, "Placed", pods=1, rule="repair", nodes={"a": 1}), "placed 1 replacement pod on a"),
+        (
+            at(0, "Shrunk", pods=2, pods_before=4, rule="MakesRoom", others=(Other("ns/b"), Other(""))),
+            "shrunk from 4 to 2 workers to make room for b, a job of another namespace",
+        ),
+        (
+            at(0, "Shrunk", pods=2, pods_before=4, rule="Quota", because="quota for 2 is free"),
+            "shrunk from 4 to 2 workers: quota for 2 is free",
+        ),
+        (at(0, "Grown", pods=6, pods_before=2, rule="Nodes"), "grown from 2 to 6 workers"),
         (at(0, "Nominated", clusters=("east", "west")), "offered to the clusters east, west"),
         (at(0, "Dispatched", clusters=("east",)), "sent to cluster east"),
         (at(0, "Recalled", rule="ClusterLost", clusters=("east",)), "taken back from cluster east, which is lost"),

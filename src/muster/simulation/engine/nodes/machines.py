@@ -265,10 +265,12 @@ class Machines:
         return isinstance(place(self._empty, shapes), Placement)
 
     def sweep(self, now: float) -> Iterator[str]:
-        """Yield the waiting gangs that start, if room came free."""
-        if not self._freed:
-            return
-        self._freed = False
+        """Yield the waiting gangs that start, if room came free or shares changed."""
+        while self._freed:
+            self._freed = False
+            yield from self._sweep_once(now)
+
+    def _sweep_once(self, now: float) -> Iterator[str]:
         keys = self._pending.sweep()
         sorted_until, behind = len(keys), False  # whether the sorted keys from here on come after the head
         for number, key in enumerate(keys):  # grows meanwhile
@@ -276,13 +278,16 @@ class Machines:
                 continue
             behind = (behind and number < sorted_until) or self._passing.is_behind_head(key, ask.criteria, now)
             if behind and self._is_helpless(ask, now):
-                continue
-            behind = False
-            starts = self._try(ask, now)
+                starts = False
+            else:
+                behind = False
+                starts = self._try(ask, now)
             if starts:
+                sorted_until = 0 if self._pending.has_several_tenants else sorted_until
                 yield key
             helped = starts or self._pending.is_nominated(key)  # the next of its class may find room, or victims
-            if helped and (alike := self._pending.next_alike(ask.equivalence)) is not None:
+            follow = self._pending.next_alike if helped else self._pending.next_before_head
+            if (alike := follow(ask.equivalence)) is not None:
                 keys.append(alike)
 
     def _is_helpless(self, ask: GangAsk, now: float) -> bool:
@@ -423,6 +428,7 @@ class Machines:
                 if self._places is not None and not ask.has_places:
                     self._places.occupy(guest, node, whole[number].requests)
         self._count_use(held)
+        self._freed |= self._pending.may_overtake_head(ask.criteria.tenant)
 
     def _count_use(self, held: _Held) -> None:
         """Count what a gang uses for its tenant, for reservations and for those that may displace it."""
