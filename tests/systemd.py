@@ -1,13 +1,13 @@
 """A small stand-in for systemd: it starts the command of an enabled unit, and starts it again after a failure.
 
-It knows one unit, `muster.service` of the user whose home is `home` in its directory.
+It knows one unit.
 """
 
 from pathlib import Path
 
 _SYSTEMCTL = """#!/bin/sh
 cd {state}
-case "$*" in
+case " $* " in
   *--version*) echo "systemd 252 (252.1)";;
   *" enable "*) touch enabled;;
   *" disable "*) rm enabled;;
@@ -18,7 +18,7 @@ case "$*" in
 esac
 """
 _SUPERVISE = """#!/bin/sh
-command=$(sed -n 's/^ExecStart=://p' {state}/home/.config/systemd/user/muster.service)
+command=$(sed -n 's/^ExecStart=://p' {state}/{unit})
 while :; do
   eval "$command &"
   echo $! > main.new && mv main.new main
@@ -28,11 +28,12 @@ rm main
 """
 
 
-def install_stand_in(state: Path) -> None:
+def install_stand_in(state: Path, unit: str = "home/.config/systemd/user/muster.service") -> None:
     """Write the programs of the stand-in into a directory, which goes first in PATH.
 
-    The directory gets the files `enabled`, while the unit is enabled, and `main`, the process of a running unit.
+    unit: the file of the unit below that directory, as a pattern of sh; by default, that of the user with the home
+    `home` there. The directory gets the files `enabled`, while the unit is enabled, and `main`, the process of a running unit.
     """
     for name, text in (("systemctl", _SYSTEMCTL), ("supervise", _SUPERVISE)):
-        (state / name).write_text(text.format(state=state))
+        (state / name).write_text(text.format(state=state, unit=unit))
         (state / name).chmod(0o755)

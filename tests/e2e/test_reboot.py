@@ -6,8 +6,10 @@ cut does. The next machine has the same disk, another boot ID, a boot clock that
 """
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,7 +17,11 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import ROOT, Muster, closing
+from tests.e2e.openinstallation import make_open_installation
+from tests.e2e.unixpeople import CAN_MAKE_USERS, WHY_NOT, new_people
 from tests.systemd import install_stand_in
+
+from muster.cluster.nodes.disk.leftovers import find_shared
 
 NAMESPACES = ["--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "--time"]
 if os.geteuid():
@@ -26,14 +32,19 @@ INIT = """
 import os, pathlib, subprocess, sys, time
 
 disk = pathlib.Path(sys.argv[1])
+if (disk / "units").exists():
+    subprocess.run(["mount", "--bind", disk / "units", "/etc/systemd/system"], check=True)
 for empty in ("/run", "/dev/shm"):
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", empty], check=True)
+# Linux lets a container mount /proc only if the machine has one that no other mount covers.
+pathlib.Path("/run/proc").mkdir()
+subprocess.run(["mount", "-t", "proc", "proc", "/run/proc"], check=True)
 subprocess.run(["mount", "--bind", disk / "boot_id", "/proc/sys/kernel/random/boot_id"], check=True)
 pathlib.Path("/run/systemd/system").mkdir(parents=True)
 pathlib.Path("/run/user/0").mkdir(parents=True, mode=0o700)
 (disk / "main").unlink(missing_ok=True)
 if (disk / "enabled").exists():
-    subprocess.run(["systemctl", "--user", "start", "muster.service"], check=True)
+    subprocess.run(["systemctl", "start", "muster.service"], check=True)
 (disk / "booted").touch()
 while True:
     try:
@@ -59,19 +70,22 @@ pytestmark = [
 
 
 class Machine:
-    """A machine with a disk, and a user who types commands there while it is on."""
+    """A machine with a disk, and users who type commands there while it is on.
 
-    def __init__(self, disk: Path, muster: Muster) -> None:
+    programs: where `muster` is. The directory `units` of the disk, if there is one, is that of the machine's units.
+    """
+
+    def __init__(self, disk: Path, muster: Muster, programs: str) -> None:
         self.disk = disk
         self.home = muster.home
         self._left = muster.processes
         self._process: subprocess.Popen[bytes] | None = None
         # What systemd gives to the services of a user, and where this Muster is.
-        path = os.pathsep.join([str(disk), str(Path(sys.executable).parent), os.defpath])
+        path = os.pathsep.join([str(disk), programs, os.defpath])
         self._environ = {"PATH": path, "HOME": str(disk / "home"), "XDG_RUNTIME_DIR": "/run/user/0"}
         if "PYTHONPATH" in os.environ:
             self._environ["PYTHONPATH"] = os.environ["PYTHONPATH"]
-        install_stand_in(disk)
+        install_stand_in(disk, *(["units/muster-*.service"] if (disk / "units").exists() else []))
         (disk / "home").mkdir(mode=0o700)
 
     def boot(self) -> None:
@@ -93,12 +107,13 @@ class Machine:
         while self._left():
             time.sleep(0.05)
 
-    def type(self, line: str, code: int = 0) -> str:
-        """Type a line on the machine; return what it prints."""
+    def type(self, line: str, code: int = 0, user: str = "") -> str:
+        """Type a line on the machine, as its owner or another user; return what it prints."""
+        command = ["su", user, "--command", f"cd && {line}"] if user else ["bash", "-c", line]
         assert self._process is not None
         [first] = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         done = subprocess.run(
-            ["nsenter", "--target", first, "--all", f"--wd={self.disk}", "bash", "-c", line],
+            ["nsenter", "--target", first, "--all", f"--wd={'/' if user else self.disk}", *command],
             env=self._environ | {"MUSTER_DEFAULT_CPUS": "0"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -131,7 +146,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     with closing(tmp_path / "home" / ".muster") as muster:
-        machine = Machine(tmp_path, muster)
+        machine = Machine(tmp_path, muster, str(Path(sys.executable).parent))
         try:
             machine.boot()
             yield machine
@@ -148,6 +163,12 @@ until test -e enough; do sleep 0.1; done
 echo trained
 """
 TUNE = "echo $MUSTER_INDEX >> trials; until test $MUSTER_INDEX = 0 || test -e enough; do sleep 0.1; done"
+TRAIN_AS_USER = """
+cat $MUSTER_STATE/step
+echo 7 > $MUSTER_STATE/step
+id -un >> starts
+until test -e enough; do sleep 0.1; done
+"""
 # Says that a lost pod is a failure.
 STRICT = """
 apiVersion: batch/v1
@@ -242,6 +263,46 @@ def test_power_that_fails_again_and_again(machine: Machine) -> None:
     assert {first, second} == {"0 0", "1 0"}
     assert all(line.endswith(" 7") for line in later if not line.startswith("1 0")), later
     machine.type("muster down")
+
+
+@pytest.fixture
+def shared_machine(tmp_path: Path) -> Iterator[Machine]:
+    """A machine with the user muster-fay, whose programs everybody can run."""
+    place = Path(tempfile.mkdtemp(prefix="muster-test-", dir="/var/lib"))
+    place.chmod(0o755)
+    (tmp_path / "units").mkdir()
+    with closing(tmp_path / "home" / ".muster") as muster:
+        machine = Machine(tmp_path, muster, make_open_installation(place))
+        try:
+            with new_people(Path("/run/muster/muster.sock"), "muster-fay"):
+                machine.boot()
+                yield machine
+                machine.lose_power()
+        finally:
+            machine.lose_power()
+            shutil.rmtree(place)
+            shutil.rmtree(find_shared(muster.home), ignore_errors=True)
+
+
+@pytest.mark.skipif(not CAN_MAKE_USERS, reason=WHY_NOT)
+@pytest.mark.skipif(not Path("/etc/systemd/system").is_dir(), reason="systemd is not here")
+def test_a_server_of_root_starts_with_the_machine(shared_machine: Machine) -> None:
+    """Its socket goes with /run, and its users' jobs run as these users again."""
+    machine = shared_machine
+    machine.type(f"muster service install --system --data {machine.home} --port 0 --nodes process,cpu=2,memory=8Gi")
+    home = Path("/home/muster-fay")
+    machine.type(f"{DETACHED} train -- sh -c '{TRAIN_AS_USER}'", user="muster-fay")
+    machine.wait_for(lambda: read(home / "starts"), "muster-fay")
+    machine.type(f"{DETACHED} waiting --cpus 2 -- sh -c 'id -un > ran'", user="muster-fay")
+
+    machine.lose_power()
+    machine.boot()
+    machine.wait_for(lambda: read(home / "starts"), "muster-fay\nmuster-fay\n")
+    assert "interrupted by the cluster once" in machine.type("muster why train", user="muster-fay")
+    machine.type("touch enough; muster wait train waiting", user="muster-fay")
+    assert machine.type("muster logs train", user="muster-fay") == "7\n"
+    assert (read(home / "ran"), (home / "ran").owner()) == ("muster-fay\n", "muster-fay")
+    machine.type(f"muster down --yes --data {machine.home}")
 
 
 def read(path: Path) -> str:
