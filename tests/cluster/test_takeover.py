@@ -75,6 +75,7 @@ def test_muster_goes_on_where_kueue_stopped_and_kueue_where_muster_did(cluster: 
     counts = {"admitted": 1, "reserved": 0, "pending": 2, "inactive": 0, "finished": 0}
     expected = {"workloads": [{"kind": "Job.batch", "handled": True, "counts": counts}], "gates": [], "findings": []}
     assert json.loads(asked.stdout) == expected
+    assert "Muster can take over: stop Kueue's manager" in adopt(cluster, "--dry-run").stdout
     before = everything(cluster)
     replica = start()
     until(lambda: replica.said(" leads "))
@@ -88,6 +89,7 @@ def test_muster_goes_on_where_kueue_stopped_and_kueue_where_muster_did(cluster: 
     said = set().union(*(written_by_muster(one) for one in now["workloads"].values()))
     assert said <= {"f:conditions"}, "that pods are not ready is said, and nothing else"
 
+    assert f"Muster has taken over: the Lease of engines names {cluster.holder()}" in adopt(cluster, "--dry-run").stdout
     refused = adopt(cluster, "--back")
     assert refused.returncode == 1
     assert "still works: stop it first" in refused.stderr

@@ -1,6 +1,7 @@
 """Replicas that share the webhooks' certificate: one Secret, and a server that knows its authority."""
 
 import asyncio
+import logging
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +25,7 @@ from muster.runtime.clock import run_virtual
 from muster.runtime.control.manager import Manager
 from muster.runtime.transport import Request, Response, Transport
 from muster.webhooks import certificates
-from muster.webhooks.bundles import WEAKER, WEBHOOKS, Bundles
+from muster.webhooks.bundles import INSTALLED, WEAKER, WEBHOOKS, Bundles
 from muster.webhooks.certificates import CERTIFICATE, LIFE, DueParts
 from muster.webhooks.configurations import webhook_configurations
 from muster.webhooks.endpoints import MUTATING_CONFIGURATION
@@ -100,6 +101,20 @@ def test_what_is_weaker_without_webhooks_is_said_by_who_leads(
 
     run_virtual(body())
     assert [record.message for record in caplog.records if record.message == WEAKER] == said
+
+
+def test_the_warning_ends_as_webhooks_are_installed(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        async with running(controllers=False) as plane, replica(plane, leads=True):
+            await plane.inputs.clock.sleep(1)
+            document = webhook_configurations(DEFAULT)[0]
+            await plane.client().create(MUTATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION.typed(document))
+            await plane.inputs.clock.sleep(1)
+
+    with caplog.at_level(logging.INFO, logger="muster.webhooks.bundles"):
+        run_virtual(body())
+    said = [record.message for record in caplog.records if record.name == "muster.webhooks.bundles"]
+    assert [message for message in said if message in {WEAKER, INSTALLED}] == [WEAKER, INSTALLED]
 
 
 async def make(plane: ControlPlane, age: timedelta) -> Secret:

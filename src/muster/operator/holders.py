@@ -23,12 +23,17 @@ async def other_manager(client: Client, clock: Clock, configuration: Configurati
     report: called with the reason of a wait, if there is one.
     Raises `ApiError` if the Lease may not be read, because an engine may be running then.
     """
-    namespace, name = place(configuration)
-    lease: Lease | None = await client.find(LEASE, name, namespace)
-    if lease is None or is_ours(lease.spec.holder_identity or ""):
+    if is_ours(await read_holder(client, configuration)):
         return ""
     engine = await find_working_holder(client, clock, configuration, report)
     return "" if is_ours(engine) else engine
+
+
+async def read_holder(client: Client, configuration: Configuration) -> str:
+    """Return the identity that the Lease of engines names now, whether that engine still runs or not; "" for none."""
+    namespace, name = place(configuration)
+    lease: Lease | None = await client.find(LEASE, name, namespace)
+    return "" if lease is None else lease.spec.holder_identity or ""
 
 
 async def find_working_holder(

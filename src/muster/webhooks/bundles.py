@@ -39,6 +39,9 @@ WEAKER: Final = (
     " alone, and v1beta1 objects are stored as they are; muster manifests prints the configurations"
 )
 
+# The end of that warning: an installation may apply the configurations a moment after the first replica starts.
+INSTALLED: Final = "webhooks are installed now"
+
 log = logging.getLogger(__name__)
 
 Operations = list[dict[str, Any]]
@@ -62,7 +65,7 @@ class BundleTarget(NamedTuple):
     """An object that contains the bundle of our authorities.
 
     edits: returns the JSON patch of the object for a bundle and our host names.
-    weaker: the warning to log while no object with the same warning exists; "" for none.
+    weaker: the warning to log at the start if no object with the same warning exists; "" for none.
     """
 
     kind: Kind[Any]
@@ -147,13 +150,16 @@ class Bundles:
         await run_until_first(self._leads.wait(), self._stopping.wait())
         if self._stopping.is_set():
             return
-        for weaker in dict.fromkeys(each.weaker for each, _ in self._targets if each.weaker):
-            if not any(informer.all() for each, informer in self._targets if each.weaker == weaker):
-                log.warning(weaker)
+        missing = self._list_missing()
+        for weaker in missing:
+            log.warning(weaker)
         self._changed.set()
         while not self._stopping.is_set():
             await self._changed.wait()
             self._changed.clear()
+            if missing and not self._list_missing():
+                log.info(INSTALLED)
+                missing = []
             try:
                 await self._put_all()
             except (ApiError, TransportError) as error:
@@ -165,6 +171,12 @@ class Bundles:
         """Ask `run` to end soon."""
         self._stopping.set()
         self._changed.set()
+
+    def _list_missing(self) -> list[str]:
+        """Return the warnings of the targets that are not installed, each once."""
+        warnings = dict.fromkeys(each.weaker for each, _ in self._targets if each.weaker)
+        present = {each.weaker for each, informer in self._targets if informer.all()}
+        return [weaker for weaker in warnings if weaker not in present]
 
     async def _put_all(self) -> None:
         bundle = self._certificates.bundle

@@ -67,6 +67,7 @@ async def _report(target: Target, config: str | None, form: str) -> int:
     from muster.cli.terminal.output import dump, say, terminal_width
     from muster.insight.takeover import STATES, format_finding, make_document, report
     from muster.insight.text import format_table
+    from muster.operator.holders import read_holder
     from muster.operator.takeover import sort_kinds, survey_cluster
     from muster.runtime.realclock import RealClock
 
@@ -74,6 +75,7 @@ async def _report(target: Target, config: str | None, form: str) -> int:
         await _require_no_embedded(session.client)
         settings = await _read_settings(session.client, config, target.namespace, say)
         findings = report(await survey_cluster(session.client, settings, RealClock(), say), *sort_kinds(settings))
+        holder = await read_holder(session.client, settings)
     if form:
         click.echo(dump(make_document(findings), form))
     else:
@@ -87,8 +89,17 @@ async def _report(target: Target, config: str | None, form: str) -> int:
         for finding in findings.findings:
             click.echo(f"\n{format_finding(finding)}")
         if not findings.findings:
-            click.echo("Muster can take over: stop Kueue's manager, and start `muster controllers`")
+            click.echo(_tell_next_step(holder))
     return 1 if findings.findings else 0
+
+
+def _tell_next_step(holder: str) -> str:
+    """Return what is left to do where nothing is in the way. holder: the identity in the engines' Lease."""
+    from muster.operator.precedence import is_ours
+
+    if holder and is_ours(holder):
+        return f"Muster has taken over: the Lease of engines names {holder}"
+    return "Muster can take over: stop Kueue's manager, and start `muster controllers`"
 
 
 async def _give_back(target: Target, config: str | None) -> None:

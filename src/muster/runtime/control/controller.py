@@ -74,6 +74,7 @@ class Controller:
         self._stop_limit = stop_limit_seconds
         self._tasks: list[asyncio.Task[None]] = []
         self._last_error: dict[str, str] = {}  # by key, of the keys that fail now
+        self._is_unreached = False  # no reconcile has succeeded since a request got no answer
         if observer:
             observer.attach(self.queue, workers)
 
@@ -151,6 +152,7 @@ class Controller:
         else:
             self.queue.forget(key)
             self._last_error.pop(key, None)
+            self._is_unreached = False
             outcome = "success" if after is None else "requeue_after"
             if after is not None:
                 self.queue.add_after(key, after)
@@ -171,7 +173,7 @@ class Controller:
         new = self._last_error.get(key) != text
         self._last_error[key] = text
         log.log(
-            logging.WARNING if expected else logging.ERROR,
+            self._choose_level(error),
             "%s: %s failed %d times, again in %.3g s: %s",
             self.name,
             key,
@@ -182,6 +184,15 @@ class Controller:
             extra=fields,
         )
         return "error"
+
+    def _choose_level(self, error: Exception) -> int:
+        """Return how loud to log the error. A server that answers nothing fails every key alike: one line says it."""
+        if not isinstance(error, TransportError):
+            return logging.WARNING if isinstance(error, ApiError) else logging.ERROR
+        if self._is_unreached:
+            return logging.DEBUG
+        self._is_unreached = True
+        return logging.WARNING
 
 
 def _is_behind(error: Exception, delay: float) -> bool:

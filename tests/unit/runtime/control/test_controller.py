@@ -187,10 +187,34 @@ def test_traceback_of_a_bug_is_logged_once(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_refusals_are_logged_without_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    records = logged(caplog, TransportError("cannot reach 127.0.0.1:6443"), 2)
+    records = logged(caplog, ApiError(Status(code=403, reason="Forbidden", message="not you")), 2)
     assert [record.levelname for record in records] == ["WARNING"] * 2
     assert all(record.exc_info is None for record in records)
-    assert "cannot reach 127.0.0.1:6443" in records[0].getMessage()
+    assert "not you" in records[0].getMessage()
+
+
+def test_server_that_does_not_answer_is_logged_once_until_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    is_down = True
+
+    async def reconcile(key: str) -> Result:
+        if is_down:
+            raise TransportError(f"PATCH {key}: Connection refused")
+        return None
+
+    async def test() -> None:
+        nonlocal is_down
+        controller = make(reconcile)
+        async with running(controller):
+            for state in (True, False, True):
+                is_down = state
+                for key in ("ns/a", "ns/b"):
+                    controller.queue.add(key)
+                await CLOCK.sleep(60)
+
+    with caplog.at_level(logging.INFO, logger="muster"):
+        run(test)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert all("ns/a failed 1 times" in record.getMessage() for record in caplog.records)
 
 
 def test_conflict_is_quiet_and_counted(caplog: pytest.LogCaptureFixture) -> None:
