@@ -1,0 +1,60 @@
+"""Mounts of a container, made in a mount namespace of a child process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.cluster.nodes.shim.mounting import Mounts, detach_mounts
+from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWUSER, RefusedError, system
+
+UNSHARE = f"from {system.__module__} import system; system('unshare', {CLONE_NEWNS | CLONE_NEWUSER})"
+can_mount = subprocess.run([sys.executable, "-c", UNSHARE], check=False, capture_output=True).returncode == 0
+
+
+def enter_namespaces():
+    """Enter a mount namespace that this user may change."""
+    maps = {"setgroups": "deny", "uid_map": f"{os.getuid()} {os.getuid()} 1", "gid_map": f"{os.getgid()} {os.getgid()} 1"}
+    system("unshare", CLONE_NEWNS | CLONE_NEWUSER)
+    for name, content in maps.items():
+        Path("/proc/self", name).write_text(content)
+    detach_mounts()
+
+
+def see_in_namespace(look):
+    """Return what a function returns in a child process, in a mount namespace of its own."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            enter_namespaces()
+            seen = look()
+        except (OSError, RefusedError) as error:
+            seen = f"{type(error).__name__}: {error}"
+        os.write(writer, seen.encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with open(reader, "rb") as pipe:
+        return pipe.read().decode()
+
+
+@pytest.mark.skipif(not can_mount, reason="needs user namespaces")
+def test_entries_that_disappear_before_a_mirror_is_mounted_are_left_out(tmp_path):
+    """In a directory such as /tmp, other users make and delete files all the time."""
+    for name in ("file", "other-file"):
+        (tmp_path / name).write_text("")
+    for name in ("directory", "other-directory"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("file")
+
+    def look():
+        mounts = Mounts([("mirror", str(tmp_path), str(tmp_path)), ("directory", str(tmp_path / "mount-point"))])
+        (tmp_path / "other-file").unlink()
+        (tmp_path / "other-directory").rmdir()
+        mounts.apply()
+        return " ".join(sorted(path.name for path in tmp_path.iterdir()))
+
+    assert see_in_namespace(look) == "directory file link mount-point"
