@@ -156,7 +156,7 @@ class Reader:
     def read(self) -> Iterator[bytes | Missing]:
         """Yield all whole lines from here to the present end, in blocks, with notices of missing bytes in between.
 
-        Yield an empty block after a read without a whole line, so that the caller can let other clients have their turn.
+        Yield an empty block after a read without a whole line, so that the caller can let other clients take turns.
         """
         at_end = False
         while self._file is not None or (yield from self._open_next()):

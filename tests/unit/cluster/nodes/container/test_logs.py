@@ -230,8 +230,8 @@ def test_a_file_without_lines_is_read_in_steps_and_not_beyond_what_a_log_can_hav
 def test_the_tail_of_a_file_of_empty_lines_ends_somewhere(tmp_path, monkeypatch):
     monkeypatch.setattr("muster.cluster.nodes.container.logs._MOST_LINES_OF_A_FILE", 1000)
     (tmp_path / "log.0.0").write_bytes(b"\n" * (1 << 20))
-    walked = []
-    monkeypatch.setattr("muster.cluster.nodes.container.logs.ends_line", lambda line: walked.append(line))
+    walked: list[bytes] = []
+    monkeypatch.setattr("muster.cluster.nodes.container.logs.ends_line", walked.append)
     assert read_tail(tmp_path, 80, 2048) == ""
     assert len(walked) == 1000
 
@@ -412,7 +412,7 @@ def test_the_oldest_file_waits_for_its_reader(place):
     [block] = itertools.islice(reader.read(), 1)
     assert log.pause() > 0
     assert log.pause() > 0
-    following = filter(None, reader.read())
+    following = (part for part in reader.read() if part)
     assert [block, next(following)] == [block_of(directory, 0), block_of(directory, 1)]
     write_file_of(log, 3)
     assert log.pause() > 0

@@ -8,18 +8,22 @@ from pathlib import Path
 import pytest
 
 from muster.cluster.nodes.shim.mounting import Mounts, detach_mounts
-from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWUSER, RefusedError, system
+from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWUSER, RefusedError, call_libc
 
-UNSHARE = f"from {system.__module__} import system; system('unshare', {CLONE_NEWNS | CLONE_NEWUSER})"
-can_mount = subprocess.run([sys.executable, "-c", UNSHARE], check=False, capture_output=True).returncode == 0
+
+def can_mount():
+    """Return whether this user may make namespaces."""
+    unshare = f"from {call_libc.__module__} import call_libc; call_libc('unshare', {CLONE_NEWNS | CLONE_NEWUSER})"
+    return subprocess.run([sys.executable, "-c", unshare], check=False, capture_output=True).returncode == 0
 
 
 def enter_namespaces():
     """Enter a mount namespace that this user may change."""
-    maps = {"setgroups": "deny", "uid_map": f"{os.getuid()} {os.getuid()} 1", "gid_map": f"{os.getgid()} {os.getgid()} 1"}
-    system("unshare", CLONE_NEWNS | CLONE_NEWUSER)
-    for name, content in maps.items():
-        Path("/proc/self", name).write_text(content)
+    user, group = os.getuid(), os.getgid()
+    call_libc("unshare", CLONE_NEWNS | CLONE_NEWUSER)
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     detach_mounts()
 
 
@@ -41,7 +45,7 @@ def see_in_namespace(look):
         return pipe.read().decode()
 
 
-@pytest.mark.skipif(not can_mount, reason="needs user namespaces")
+@pytest.mark.skipif(not can_mount(), reason="needs user namespaces")
 def test_entries_that_disappear_before_a_mirror_is_mounted_are_left_out(tmp_path):
     """In a directory such as /tmp, other users make and delete files all the time."""
     for name in ("file", "other-file"):
