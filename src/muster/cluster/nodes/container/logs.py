@@ -78,6 +78,7 @@ class Logs:
                 over = not options.follow or not shims.is_alive(directory)
                 for block in chain(reader.read(), _loss_notice(directory) if over else ()):
                     data = form.feed(block)
+                    del block  # a thousand clients may be slow to take their data
                     if left is not None:
                         data = data[:left]
                         left -= len(data)
@@ -160,17 +161,21 @@ class Reader:
         """
         at_end = False
         while self._file is not None or (yield from self._open_next()):
-            data = os.read(self._descriptor, _BLOCK) if self._read_bytes < _MOST_BYTES_OF_A_FILE else b""
-            if data:
-                self._read_bytes += len(data)
-                whole, newline, rest = (self._rest + data).rpartition(b"\n")
-                self._rest = rest if len(rest) <= _BLOCK else b""  # no line of a log is that long
-                yield whole + newline
-            elif not self._newer_files() or (at_end and not (yield from self._open_next())):
+            yield from iter(self._read_lines, None)
+            if not self._newer_files() or (at_end and not (yield from self._open_next())):
                 return
-            else:
-                at_end = not at_end  # read again: the last lines may precede the next file's creation only just
-                yield b""
+            at_end = not at_end  # read again: the last lines may precede the next file's creation only just
+            yield b""
+
+    def _read_lines(self) -> bytes | None:
+        """Return the whole lines of the next part of the open file; None at its end."""
+        data = os.read(self._descriptor, _BLOCK) if self._read_bytes < _MOST_BYTES_OF_A_FILE else b""
+        if not data:
+            return None
+        self._read_bytes += len(data)
+        whole, newline, rest = (self._rest + data).rpartition(b"\n")
+        self._rest = rest if len(rest) <= _BLOCK else b""  # no line of a log is that long
+        return whole + newline
 
     def close(self) -> None:
         """Close the file."""
