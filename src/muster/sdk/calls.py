@@ -15,14 +15,14 @@ from muster.sdk.worker import OUTCOME, PYTHON, RAISED, RETURNED, pack_message, u
 
 # The first line of a traceback, which the caller's own traceback has.
 _HEADER = "Traceback (most recent call last):\n"
+# The name of the main module in a process that `multiprocessing` has spawned.
+_SPAWNED_MAIN = "__mp_main__"
 
 
 def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
     """Return the pickled call. Raises `Error` if the call cannot be pickled, or the working directory is gone."""
-    import cloudpickle
-
     try:
-        body = cloudpickle.dumps((function, tuple(args), dict(kwargs)))
+        body = _pickle((function, tuple(args), dict(kwargs)))
     except Exception as error:
         raise Error(
             f"{_find_culprit(function, args, kwargs)} cannot be pickled: {type(error).__name__}: {error}"
@@ -34,16 +34,24 @@ def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
     return pack_message({"python": PYTHON, "path": path}, body)
 
 
-def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return which part of a call cannot be pickled."""
+def _pickle(value: object) -> bytes:
+    """Pickle a value, with the code of all that it uses of the main program, which no worker can import."""
     import cloudpickle
 
+    if spawned_main := sys.modules.get(_SPAWNED_MAIN):
+        cloudpickle.register_pickle_by_value(spawned_main)  # as it does with `__main__` itself
+    data: bytes = cloudpickle.dumps(value)
+    return data
+
+
+def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Return which part of a call cannot be pickled."""
     parts = {f"the function {name_function(function)}": function}
     parts |= {f"argument {number}": value for number, value in enumerate(args)}
     parts |= {f"argument {name}": value for name, value in kwargs.items()}
     for what, value in parts.items():
         try:
-            cloudpickle.dumps(value)
+            _pickle(value)
         except Exception:  # noqa: BLE001 - that is the question
             return what
     return "the call"

@@ -13,6 +13,10 @@ class JobFailedError(Error):
     """
 
     def __init__(self, name: str, text: str, code: int = 1) -> None:
-        super().__init__(f"{name}: {text}")
+        super().__init__(name, text, code)  # what pickle passes on: the error may come from another process
         self.name = name
         self.code = code
+
+    def __str__(self) -> str:
+        name, text, _ = self.args
+        return f"{name}: {text}"

@@ -1,8 +1,11 @@
 """Where outcomes are read from."""
 
+import sys
+import types
+
 import pytest
 
-from muster.sdk.calls import list_returned_ranks, outcome_of, packed_call, read_outcomes
+from muster.sdk.calls import Outcome, list_returned_ranks, outcome_of, packed_call, read_outcomes
 from muster.sdk.errors import Error
 from muster.sdk.worker import OUTCOME, perform
 
@@ -38,6 +41,16 @@ def test_a_caller_whose_working_directory_is_gone_is_told(tmp_path, monkeypatch)
     (tmp_path / "gone").rmdir()
     with pytest.raises(Error, match="the working directory is no longer there"):
         packed_call(abs, (1,), {})
+
+
+def test_a_function_of_the_main_program_of_a_spawned_process_is_sent_with_its_code(monkeypatch):
+    """A process of `multiprocessing` has the main program under a name that no other process can import."""
+    main = types.ModuleType("__mp_main__")
+    exec("def double(x): return 2 * x\ndef run(x): return double(x)", main.__dict__)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "__mp_main__", main)
+        call = packed_call(main.run, (4,), {})
+    assert Outcome.of(perform(call, lambda: 1.0)).value("train", 0) == 8
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o755])

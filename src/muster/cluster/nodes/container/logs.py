@@ -12,7 +12,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from muster.api.core import ContainerStatus, Pod
@@ -35,9 +35,12 @@ from muster.runtime.containerlogs import (
 )
 
 _BLOCK = 1 << 18
-# The maximum size of a log file. The user of a container may write anything into its log; this keeps other users from
-# waiting.
-_MOST_BYTES_OF_A_FILE = 64 << 20
+# The user of a container may put anything into the directory of its log. These bounds, which no log that a shim writes
+# exceeds, keep other users from waiting: entries of the directory, files of the log, bytes of a file, and its lines.
+_MOST_ENTRIES = 1000
+_MOST_FILES = 10
+_MOST_BYTES_OF_A_FILE = 32 << 20
+_MOST_LINES_OF_A_FILE = _MOST_BYTES_OF_A_FILE // HEAD_BYTES
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
 # The interval at which a follower checks for new lines: while lines arrive, and after a while without any.
 POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.05
@@ -75,6 +78,7 @@ class Logs:
                 over = not options.follow or not shims.is_alive(directory)
                 for block in chain(reader.read(), _loss_notice(directory) if over else ()):
                     data = form.feed(block)
+                    del block  # a thousand clients may be slow to take their data
                     if left is not None:
                         data = data[:left]
                         left -= len(data)
@@ -133,6 +137,7 @@ class Reader:
         self._directory = directory
         self._file: _File | None = None
         self._descriptor = -1
+        self._read_bytes = 0  # of the open file
         self._rest = b""
         self._refused: set[Path] = set()  # files of other users
 
@@ -150,19 +155,27 @@ class Reader:
             self.dropped = self._file.text_bytes
 
     def read(self) -> Iterator[bytes | Missing]:
-        """Yield all whole lines from here to the present end, in blocks, with notices of missing bytes in between."""
+        """Yield all whole lines from here to the present end, in blocks, with notices of missing bytes in between.
+
+        Yield an empty block after a read without a whole line, so that the caller can let other clients take turns.
+        """
         at_end = False
         while self._file is not None or (yield from self._open_next()):
-            data = os.read(self._descriptor, _BLOCK)
-            if data:
-                whole, newline, rest = (self._rest + data).rpartition(b"\n")
-                self._rest = rest if len(rest) <= _BLOCK else b""  # no line of a log is that long
-                if newline:
-                    yield whole + newline
-            elif not self._newer_files() or (at_end and not (yield from self._open_next())):
+            yield from iter(self._read_lines, None)
+            if not self._newer_files() or (at_end and not (yield from self._open_next())):
                 return
-            else:
-                at_end = not at_end  # read again: the last lines may precede the next file's creation only just
+            at_end = not at_end  # read again: the last lines may precede the next file's creation only just
+            yield b""
+
+    def _read_lines(self) -> bytes | None:
+        """Return the whole lines of the next part of the open file; None at its end."""
+        data = os.read(self._descriptor, _BLOCK) if self._read_bytes < _MOST_BYTES_OF_A_FILE else b""
+        if not data:
+            return None
+        self._read_bytes += len(data)
+        whole, newline, rest = (self._rest + data).rpartition(b"\n")
+        self._rest = rest if len(rest) <= _BLOCK else b""  # no line of a log is that long
+        return whole + newline
 
     def close(self) -> None:
         """Close the file."""
@@ -214,7 +227,7 @@ class Reader:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self.close()
-        self._file, self._descriptor = file, descriptor
+        self._file, self._descriptor, self._read_bytes = file, descriptor, 0
         return True
 
 
@@ -267,22 +280,25 @@ def read_tail(directory: Path, lines: int, limit_bytes: int) -> str:
     reader, rendering = Reader(directory), Rendering()
     try:
         reader.seek(lines)
-        data = b"".join(rendering.feed(block) for block in reader.read())
+        data = b""
+        for block in reader.read():
+            data = (data + rendering.feed(block))[-limit_bytes:]
     finally:
         reader.close()
-    return data[-limit_bytes:].decode(errors="replace")
+    return data.decode(errors="replace")
 
 
 def _list_files(directory: Path) -> list[_File]:
-    """Return the files of a log, oldest first; none if its pod is deleted."""
+    """Return the newest files of a log, oldest first; none if its pod is deleted."""
     try:
         with os.scandir(directory) as entries:  # a follower calls this often, and a glob takes longer
-            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+            first = islice(entries, _MOST_ENTRIES)
+            names = [entry.name for entry in first if entry.is_file(follow_symlinks=False)]
     except FileNotFoundError:
         return []
     matches = filter(None, map(_FILE.fullmatch, names))
     files = [_File(int(match[1]), int(match[2]), directory / match[0]) for match in matches]
-    return sorted(files, key=lambda file: file.number)
+    return sorted(files, key=lambda file: file.number)[-_MOST_FILES:]
 
 
 def _count_text_bytes(descriptor: int) -> int:
@@ -302,7 +318,7 @@ def _seek_back(descriptor: int, lines: int, *, is_newest: bool) -> int:
     is_newest: whether the log ends with this file, so that its last line may have no end.
     """
     position = count = size = 0
-    for start, line in _walk_back(descriptor):
+    for start, line in islice(_walk_back(descriptor), _MOST_LINES_OF_A_FILE):
         size += len(line) - HEAD_BYTES
         if ends_line(line) or size > LINE_BYTES or (is_newest and count == 0):
             if count == lines:
@@ -315,7 +331,7 @@ def _seek_back(descriptor: int, lines: int, *, is_newest: bool) -> int:
 
 def _walk_back(descriptor: int) -> Iterator[tuple[int, bytes]]:
     """Yield the whole lines of a file, the last one first, each with its position."""
-    end = os.lseek(descriptor, 0, os.SEEK_END)
+    end = min(os.lseek(descriptor, 0, os.SEEK_END), _MOST_BYTES_OF_A_FILE)
     rest = b""  # the end of a line that begins in an earlier block
     while end > 0:
         if len(rest) > _BLOCK:  # no line of a log is so long

@@ -119,16 +119,26 @@ def _mirror(target: str, source: str, children: list[tuple[str, int]]) -> None:
     try_to(os.chown, target, status.st_uid, status.st_gid)
     for name, descriptor in children:
         path = os.path.join(target, name)
-        kind = os.fstat(descriptor).st_mode & _TYPE
-        if kind == _LINK:
-            os.symlink(os.readlink("", dir_fd=descriptor), path)
-        else:
-            if kind == _DIRECTORY:
-                os.mkdir(path, 0o755)
-            else:
-                _touch(path)
-            _bind(descriptor, path)
+        _show_entry(descriptor, path)
         os.close(descriptor)
+
+
+def _show_entry(entry: int, path: str) -> None:
+    """Show an entry of a mirrored directory, unless it was deleted meanwhile: anyone may delete files of one's own."""
+    kind = os.fstat(entry).st_mode & _TYPE
+    if kind == _LINK:
+        os.symlink(os.readlink("", dir_fd=entry), path)
+        return
+    if kind == _DIRECTORY:
+        os.mkdir(path, 0o755)
+    else:
+        _touch(path)
+    try:
+        _bind(entry, path)
+    except OSError:
+        if os.fstat(entry).st_nlink:
+            raise
+        (os.rmdir if kind == _DIRECTORY else os.unlink)(path)
 
 
 def _bind(source: int, target: str) -> None:

@@ -215,6 +215,38 @@ def test_the_tail_of_a_long_file(tmp_path):
     assert len(read_tail(tmp_path, 80, 2048)) == 2048
 
 
+def test_a_file_without_lines_is_read_in_steps_and_not_beyond_what_a_log_can_have(tmp_path):
+    """Between two blocks, the server serves its other clients."""
+    with (tmp_path / "log.0.0").open("wb") as file:
+        file.truncate(20 << 30)
+    for lines in (None, 3):
+        reader = Reader(tmp_path)
+        reader.seek(lines)
+        assert list(reader.read()) == [b""] * 128  # of 256 KiB each
+        reader.close()
+    assert read_tail(tmp_path, 80, 2048) == ""
+
+
+def test_the_tail_of_a_file_of_empty_lines_ends_somewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr("muster.cluster.nodes.container.logs._MOST_LINES_OF_A_FILE", 1000)
+    (tmp_path / "log.0.0").write_bytes(b"\n" * (1 << 20))
+    walked: list[bytes] = []
+    monkeypatch.setattr("muster.cluster.nodes.container.logs.ends_line", walked.append)
+    assert read_tail(tmp_path, 80, 2048) == ""
+    assert len(walked) == 1000
+
+
+def test_of_very_many_files_a_reader_opens_few_and_pauses_between_them(tmp_path):
+    for number in range(1500):
+        (tmp_path / f"log.{number}.0").write_bytes(line(0, str(number)))
+    reader = Reader(tmp_path)
+    reader.seek(None)
+    blocks = [block for block in reader.read() if not isinstance(block, Missing)]
+    reader.close()
+    assert [len(blocks), blocks.count(b"")] == [10 + 18, 18]
+    assert len([text for text in read_tail(tmp_path, 80, 2048).splitlines() if text.isdigit()]) == 10
+
+
 def test_a_reader_loses_nothing_over_rotations(tmp_path):
     """Write, rotate and read in every order that a slow or a fast reader may meet."""
     for pattern in ("wrwrwr", "wwrrww", "wRwR", "wRRw", "wrRwRrw", "wRrwRr", "RwRwr"):
@@ -380,7 +412,7 @@ def test_the_oldest_file_waits_for_its_reader(place):
     [block] = itertools.islice(reader.read(), 1)
     assert log.pause() > 0
     assert log.pause() > 0
-    following = reader.read()
+    following = (part for part in reader.read() if part)
     assert [block, next(following)] == [block_of(directory, 0), block_of(directory, 1)]
     write_file_of(log, 3)
     assert log.pause() > 0
