@@ -32,7 +32,8 @@ def install_stand_in(state: Path, unit: str = "home/.config/systemd/user/muster.
     """Write the programs of the stand-in into a directory, which goes first in PATH.
 
     unit: the file of the unit below that directory, as a pattern of sh; by default, that of the user with the home
-    `home` there. The directory gets the files `enabled`, while the unit is enabled, and `main`, the process of a running unit.
+    `home` there. The directory gets the files `enabled`, while the unit is enabled, and `main`, the process of a
+    running unit.
     """
     for name, text in (("systemctl", _SYSTEMCTL), ("supervise", _SUPERVISE)):
         (state / name).write_text(text.format(state=state, unit=unit))

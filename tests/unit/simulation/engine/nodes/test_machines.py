@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_node, make_pod
 
-from muster.gang.order.ends import End
+from muster.gang.order.ends import EndTime
 from muster.gang.placement import Refusal
 from muster.gang.shapes import shape_of
 from muster.simulation.engine.nodes.gangask import GangAsk, make_criteria
@@ -33,7 +33,7 @@ def test_at_rest_the_first_gang_has_no_room(steps):
                 if machines.runs(str(number)):
                     machines.free(str(number))
             case tenant, pods, lasts:
-                end = None if lasts is None else End(lasts, is_enforced=True)
+                end = None if lasts is None else EndTime(lasts, is_enforced=True)
                 machines.ask(GangAsk.of(str(came), make_criteria(0, tenant, now), {ONE: pods}, end), now)
                 came += 1
         list(machines.sweep(now))
