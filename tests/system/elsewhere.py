@@ -45,7 +45,7 @@ async def tell(q: Queued, mirror: Mirror[Any], name: str, status: Any, *, suspen
 async def lose(q: Queued, mirror: Mirror[Any], name: str) -> None:
     """Its worker is given up for lost."""
     local = await q.client.get(mirror.kind, name, "default")
-    await _written(q, mirror, name, mirror.stopped(local, q.world.clock.now()))
+    await _written(q, mirror, name, mirror.make_stop_patch(local, q.world.clock.now()))
 
 
 async def _written(q: Queued, mirror: Mirror[Any], name: str, patch: Any) -> bool:

@@ -126,7 +126,7 @@ async def test_a_claim_is_bound_so_that_its_pods_can_be_placed(world):
     known = Volumes()
     known.set_claim("default/c", bound)
     known.set_volume(volume.metadata.name, volume)
-    assert known.missing("default/c") == ""
+    assert known.explain_missing("default/c") == ""
 
 
 @played

@@ -66,7 +66,7 @@ async def host(home, configuration=EMBEDDED):
         adopt=True,
         beside=lambda plane: _keep_records(plane, home),
     ) as running:
-        await running.started(default_queue=True)
+        await running.wait_until_started(default_queue=True)
         yield Host(running)
 
 

@@ -206,7 +206,7 @@ def test_a_server_is_ready_once_it_is_there(tmp_path):
         async with start_control_plane(MemoryJournal(), tmp_path, nodes, adopt=False) as running:
             api, client = Api(running.plane), running.plane.client()
             assert b"[-]start failed: it goes on" in (await api.get("/readyz", accept="*/*")).body
-            starting = asyncio.create_task(running.started(default_queue=True))
+            starting = asyncio.create_task(running.wait_until_started(default_queue=True))
             while (await api.get("/readyz", accept="*/*")).status != 200:
                 await asyncio.sleep(0.001)
             assert await client.find(LOCAL_QUEUE, "default", "default") is not None

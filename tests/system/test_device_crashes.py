@@ -82,7 +82,7 @@ class Scheduling:
     def misremembered(self) -> list[Difference]:
         """What its arrays say of nodes and pods that is not so."""
         roster, pods = self.scheduler._state.roster, self.manager.informer(POD).all()
-        nodes = map(roster.equipped, self.manager.informer(NODE).all())
+        nodes = map(roster.add_devices, self.manager.informer(NODE).all())
         return differences(roster.capacity, nodes, {pod.metadata.uid: roster.seat(pod) for pod in pods})
 
     async def kill(self) -> None:

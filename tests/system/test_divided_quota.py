@@ -21,7 +21,7 @@ from tests.system.quota_audit import reserved
 from tests.system.test_queue_commands import cluster
 
 from muster.actions.errors import UserError
-from muster.actions.quota.editedqueue import QueueEdit, patch
+from muster.actions.quota.editedqueue import QueueEdit, make_spec_patch
 from muster.actions.quota.queues import create_all, edit
 from muster.actions.quota.teams import find_division, open_cohort
 from muster.actions.server.session import Session
@@ -267,7 +267,7 @@ async def test_parts_shrink_with_the_nodes_and_grow_back(world: World) -> None:
 async def test_quota_that_is_divided_is_not_edited_beside_its_parts(world: World) -> None:
     session = await cluster(world)
     await _team(session, "2", cohort="")
-    wanted = partial(patch, edit=QueueEdit(quotas={"cpu": "100"}))
+    wanted = partial(make_spec_patch, edit=QueueEdit(quotas={"cpu": "100"}))
     with pytest.raises(UserError, match=r"has what the nodes have, less the parts of teams \(vision\)"):
         await edit(session, QUEUE, wanted, lambda _: {}, dry_run=False)
     await session.client.delete(CLUSTER_QUEUE, "vision")

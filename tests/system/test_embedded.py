@@ -120,7 +120,7 @@ def test_a_webhook_that_refuses_everything_can_be_removed_after_a_restart(tmp_pa
             async with asyncio.timeout(20):
                 await running.plane.manager.ready.wait()
                 await running.plane.client().delete(kind, "all")
-                await running.started(default_queue=True)
+                await running.wait_until_started(default_queue=True)
 
     asyncio.run(body())
 

@@ -80,7 +80,7 @@ async def host(home, configuration=EMBEDDED):
     async with start_control_plane(
         journal, home / "nodes", (NodeSpec(),), configuration, adopt=True, beside=partial(record_history, home=home)
     ) as running:
-        await running.started(default_queue=True)
+        await running.wait_until_started(default_queue=True)
         yield Host(running)
 
 
@@ -317,7 +317,7 @@ def test_a_cluster_without_a_history_tells_of_what_is_still_there(tmp_path, caps
         async with start_control_plane(
             SqliteJournal(tmp_path / "h"), tmp_path / "n", (NodeSpec(),), adopt=False
         ) as running:
-            await running.started(default_queue=True)
+            await running.wait_until_started(default_queue=True)
             h = Host(running)
             for name in ("stays", "goes"):
                 await h.submit(name, "true")

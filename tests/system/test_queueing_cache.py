@@ -51,7 +51,7 @@ def room(cache: QueueingCache) -> list[int]:
 def waiting(cache: QueueingCache, others: set[str]) -> dict[str, list[str]]:
     """Who waits where, in order, but for these."""
     names = {queue.metadata.name for queue in cache.cluster_queues.all()}
-    lines = {name: [one.workload.key for one in cache.queues.pending(name)] for name in sorted(names)}
+    lines = {name: [one.workload.key for one in cache.queues.yield_pending(name)] for name in sorted(names)}
     return {name: [key for key in keys if key not in others] for name, keys in lines.items()}
 
 

@@ -42,7 +42,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.jobset.upstream import LEASE_NAME as JOBSET_LEASE
 from muster.insight.reader.job import investigate
-from muster.insight.takeover import report
+from muster.insight.takeover import make_report
 from muster.insight.why import describe_levels
 from muster.install.deployment import make_deployment
 from muster.install.engines import SeveralError, configuration_text
@@ -414,7 +414,7 @@ async def test_what_muster_does_not_act_on_is_read_from_the_cluster(s: Site) -> 
         await s.client.create(VALIDATING_WEBHOOK_CONFIGURATION.seen_as(dict), document)
     said: list[str] = []
     async with renewed(s.client, s.world.clock, "kueue-1_x"):
-        found = report(await survey_cluster(s.client, DEFAULT, s.world.clock, said.append), *sort_kinds(DEFAULT))
+        found = make_report(await survey_cluster(s.client, DEFAULT, s.world.clock, said.append), *sort_kinds(DEFAULT))
     assert said == [
         "kueue-1_x holds the Lease kueue-system/c1f6bfd2.kueue.x-k8s.io: whether it still works is seen within 15 s"
     ]
@@ -426,7 +426,7 @@ async def test_what_muster_does_not_act_on_is_read_from_the_cluster(s: Site) -> 
         ),
         "workloads of RayCluster.ray.io, which the settings do not name": ("default/raycluster-r-12345",),
     }
-    named = report(await survey_cluster(s.client, SETTINGS, s.world.clock, said.append), *sort_kinds(SETTINGS))
+    named = make_report(await survey_cluster(s.client, SETTINGS, s.world.clock, said.append), *sort_kinds(SETTINGS))
     assert {row.kind: row.handled for row in named.rows} == {
         "Job.batch": True, "JobSet.jobset.x-k8s.io": True, "RayCluster.ray.io": False,
     }  # fmt: skip
@@ -435,7 +435,9 @@ async def test_what_muster_does_not_act_on_is_read_from_the_cluster(s: Site) -> 
 @takeover
 async def test_pods_behind_kueues_gates_are_counted_and_why_names_the_gates(s: Site) -> None:
     await left_by(s, half_open_group)
-    found = report(await survey_cluster(s.client, SETTINGS, s.world.clock, list[str]().append), *sort_kinds(SETTINGS))
+    found = make_report(
+        await survey_cluster(s.client, SETTINGS, s.world.clock, list[str]().append), *sort_kinds(SETTINGS)
+    )
     assert [(gate.name, gate.pods) for gate in found.gates] == [(GATES[1], 2)]
     facts = await investigate(s.client, "default", "w", s.world.clock.now())
     assert facts is not None

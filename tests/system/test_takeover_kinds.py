@@ -19,7 +19,7 @@ from muster.api.meta import ObjectMeta
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.integrations.external.kinds import PYTORCH_JOB, RAY_CLUSTER
 from muster.controllers.integrations.serving.kinds import DEPLOYMENT, LEADER_WORKER_SET, STATEFUL_SET
-from muster.insight.takeover import report
+from muster.insight.takeover import make_report
 from muster.operator.takeover import sort_kinds, survey_cluster
 from muster.queueing.jobframework.names import workload_name
 
@@ -157,7 +157,7 @@ def test_what_kueue_left_of_these_kinds_is_left_as_it_is(scene: Scene) -> None:
             await s.world.settle()
             await k.bind("n")
             await s.world.settle()
-            told = report(await survey_cluster(s.client, SETTINGS, s.world.clock, print), *sort_kinds(SETTINGS))
+            told = make_report(await survey_cluster(s.client, SETTINGS, s.world.clock, print), *sort_kinds(SETTINGS))
             assert [one for one in told.findings if "do not name" in one.what] == []
             assert all(row.handled for row in told.rows)
             left = {kind.plural: await k.documents(kind) for kind in (*FOLLOWED, POD, WORKLOAD)}

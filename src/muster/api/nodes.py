@@ -1,4 +1,4 @@
-"""Reads the state of nodes."""
+"""Read the state of nodes: whether one is ready, is lost, or has a full disk."""
 
 from muster.api.conditions import find, is_true
 from muster.api.core import Node, Taint

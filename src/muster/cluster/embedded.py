@@ -80,7 +80,7 @@ class Running:
             node.leave_pods_running = self.abandoned.is_set()
         await self.plane.manager.stop()
 
-    async def started(self, *, default_queue: bool) -> None:
+    async def wait_until_started(self, *, default_queue: bool) -> None:
         """Wait until the controllers and the nodes are ready. Raises the error of a failed part.
 
         default_queue: whether a fresh cluster gets one.
@@ -157,7 +157,7 @@ async def run_cluster(
 ) -> AsyncIterator[Running]:
     """Run a control plane as `start_control_plane` does, once its controllers and nodes have started."""
     async with start_control_plane(journal, state, nodes, configuration, adopt=adopt, entrance=entrance) as running:
-        await running.started(default_queue=default_queue)
+        await running.wait_until_started(default_queue=default_queue)
         yield running
 
 

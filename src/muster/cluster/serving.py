@@ -115,7 +115,7 @@ async def _keep_records(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
 
 async def _wait_until_started(running: Running, stopping: asyncio.Event) -> None:
     """Wait until everything has started, or until the user stops the server."""
-    starting = asyncio.create_task(running.started(default_queue=True))
+    starting = asyncio.create_task(running.wait_until_started(default_queue=True))
     ending = asyncio.create_task(stopping.wait())
     try:
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)

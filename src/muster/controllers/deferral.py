@@ -1,8 +1,7 @@
 """Start jobs that are deferred until a time or until other jobs end, as `muster.jobs.deferral.decide` decides.
 
 A waiting job is reconciled when it changes, when a job that it waits for is created, ends or is deleted, and at its
-begin
-time. All memory is a cache: annotations of the job contain its conditions and those that were met.
+begin time. All memory is a cache: annotations of the job contain its conditions and those that were met.
 
 Jobs that wait for each other in a circle never start. The newest job of a circle closes it, so the search for circles
 starts there and follows older jobs only. If a job's dependencies existed before it, as usual, there is nothing to

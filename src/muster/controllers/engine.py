@@ -113,7 +113,7 @@ def assemble(
     if Part.SCHEDULING in chosen:
         runs_jobs = Part.JOBS in chosen
         _add_scheduling(manager, events, configuration, integrations, matches, decisions, runs_jobs=runs_jobs)
-    if Part.MULTICLUSTER in chosen and configuration.features.enabled("MultiKueue"):
+    if Part.MULTICLUSTER in chosen and configuration.features.is_enabled("MultiKueue"):
         fleet = _add_multicluster(manager, events, configuration, reach, decisions)
     return Engine(visibility, fleet)
 
@@ -131,7 +131,7 @@ def _add_multicluster(
     clusters = ClusterController(manager, events.recorder("multikueue"), configuration, around)
     manager.add(clusters)
     manager.add(CheckController(manager))
-    if configuration.features.enabled("MultiKueueManagerQuotaAutomation"):
+    if configuration.features.is_enabled("MultiKueueManagerQuotaAutomation"):
         manager.add(ManagerQuotaController(manager, clusters.fleet))
     if settings.gc_interval:
         manager.add(GarbageCollector(manager, clusters.fleet, settings.gc_interval / SECOND))
@@ -201,7 +201,7 @@ def _add_queueing(
     manager.add(ProvisioningCheckController(manager))
     recorder = events.recorder("kueue-provisioning-request-controller")
     manager.add(ProvisioningController(manager, recorder, configuration))
-    if configuration.features.enabled("ConcurrentAdmission"):
+    if configuration.features.is_enabled("ConcurrentAdmission"):
         manager.add(VariantController(manager, events.recorder("concurrent-admission-controller")))
     recorder = events.recorder("kueue-workload-controller")
     manager.add(WorkloadController(manager, recorder, configuration, decisions))

@@ -198,7 +198,7 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         """The one kind."""
         return (self.kind,)
 
-    def wanted(self, carrier: T) -> int:
+    def count_wanted(self, carrier: T) -> int:
         """Return how many unfinished pods there should be now."""
         ...
 
@@ -207,7 +207,7 @@ class OwnedGangs(GangSource[T], Protocol[T]):
 
         bound: its running pods. gated: its pods with scheduling gates.
         """
-        wanted, recorded = self.wanted(carrier), read_recorded_size(meta_of(carrier))
+        wanted, recorded = self.count_wanted(carrier), read_recorded_size(meta_of(carrier))
         return Size(wanted, len(bound), max(len(bound), wanted if recorded is None else recorded))
 
     def place(self, carrier: T) -> Callable[[Pod], int] | None:  # noqa: ARG002  (some have none)

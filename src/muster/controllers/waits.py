@@ -38,7 +38,7 @@ class GateWaits:
         self._grown: dict[str, datetime] = {}  # when running Workloads were granted more, by their UIDs
         manager.informer(WORKLOAD).on_change(self._changed)
 
-    def removed(self, gate: str, pod: Pod, workload: Workload) -> None:
+    def observe_removal(self, gate: str, pod: Pod, workload: Workload) -> None:
         """Observe how long a pod of an admitted Workload waited for the removal of this gate."""
         admitted, admission = find_true(workload.status.conditions, ADMITTED), workload.status.admission
         if admitted is None or admitted.last_transition_time is None or admission is None:
@@ -72,11 +72,11 @@ class CreationWaits:
                 ("job_kind", *ROLE_LABEL, *custom.names("LocalQueue")),
                 _CREATION_BUCKETS,
             )
-            if features.enabled("MetricForWorkloadCreationLatency")
+            if features.is_enabled("MetricForWorkloadCreationLatency")
             else None
         )
 
-    def created(self, job: ObjectMeta, workload: Workload) -> None:
+    def observe_creation(self, job: ObjectMeta, workload: Workload) -> None:
         """Observe how long a job waited for its Workload. A job that was changed since its creation does not count."""
         began, workload_created = job.creation_timestamp, workload.metadata.creation_timestamp
         if self._seconds is not None and job.generation <= 1 and began is not None and workload_created is not None:

@@ -71,18 +71,18 @@ class ElasticGang(Struct, frozen=True):
     bound: Mapping[int, str]
     done: int = 0
 
-    def missing(self, size: int) -> dict[Shape, int]:
+    def count_missing(self, size: int) -> dict[Shape, int]:
         """Return the pods still to be placed for the gang to run at that size."""
         count = size - self.done - sum(index < size for index in self.bound)
         return {self.shape: count} if count > 0 else {}
 
-    def between(self, low: int, high: int) -> list[str]:
+    def list_pods_between(self, low: int, high: int) -> list[str]:
         """Return the bound pods whose index is at least `low` and below `high`."""
         return [uid for index, uid in self.bound.items() if low <= index < high]
 
     def above(self, size: int) -> list[str]:
         """Return the bound pods whose index is outside a gang of that size."""
-        return self.between(size, _LARGEST)
+        return self.list_pods_between(size, _LARGEST)
 
 
 class Resize(Struct, frozen=True):
@@ -223,11 +223,11 @@ class _Shrinking:
     def _find_least_pods(self, waiting: WaitingGang) -> Mapping[Shape, int]:
         """Return the pods that a waiting gang needs to start at all."""
         own = self._gangs.get(waiting.key)
-        return waiting.pods if own is None else own.missing(min(own.least, self._sizes[own.key]))
+        return waiting.pods if own is None else own.count_missing(min(own.least, self._sizes[own.key]))
 
     def _list_spare_pods(self, gang: ElasticGang) -> list[str]:
         """Return the pods that a gang can still lose."""
-        return gang.between(gang.least, self._sizes[gang.key])
+        return gang.list_pods_between(gang.least, self._sizes[gang.key])
 
     def help(self, waiting: WaitingGang) -> bool:
         """Find room for a waiting gang, and reserve it.
@@ -241,7 +241,7 @@ class _Shrinking:
 
     def complete(self, gang: ElasticGang) -> bool:
         """Find room for a gang's missing pods, or shrink it to a size that fits; return whether it is then whole."""
-        return self._start(gang.missing(self._sizes[gang.key])) or self._start_smaller(gang)
+        return self._start(gang.count_missing(self._sizes[gang.key])) or self._start_smaller(gang)
 
     def _start(self, pods: Mapping[Shape, int]) -> bool:
         if not self._trial.fits(pods):
@@ -257,19 +257,19 @@ class _Shrinking:
         old = self._sizes[gang.key]
 
         def fits(size: int) -> bool:
-            freed = gang.between(size, old)
+            freed = gang.list_pods_between(size, old)
             self._trial.vacate(freed)
-            answer = self._trial.fits(gang.missing(size))
+            answer = self._trial.fits(gang.count_missing(size))
             self._trial.restore(freed)
             return answer
 
         size = _find_largest(gang.least, old - 1, fits)
         if size is None:
             return False
-        self._trial.vacate(gang.between(size, old))
+        self._trial.vacate(gang.list_pods_between(size, old))
         self._sizes[gang.key] = size
         self._whys[gang.key] = f": {_find_scarcest(self._trial.capacity, gang.shape)} for {size} is free"
-        self._trial.seat(gang.missing(size))
+        self._trial.seat(gang.count_missing(size))
         return True
 
     def _start_least(self, waiting: WaitingGang, gang: ElasticGang) -> bool:
@@ -316,14 +316,14 @@ class _Shrinking:
         old = self._sizes[gang.key]
 
         def fit(size: int) -> bool:
-            returned = gang.between(gang.least, size)
+            returned = gang.list_pods_between(gang.least, size)
             self._trial.restore(returned)
             answer = self._trial.fits(pods)
             self._trial.vacate(returned)
             return answer
 
         size = _find_largest(gang.least + 1, old, fit) or gang.least
-        self._trial.restore(gang.between(gang.least, size))
+        self._trial.restore(gang.list_pods_between(gang.least, size))
         if size < old:
             self._sizes[gang.key] = size
             self._helps[gang.key] = (*self._helps.get(gang.key, ()), name)
@@ -360,7 +360,7 @@ class _Growth:
         self._capacity = capacity
         self._taken: Counter[Shape] = Counter()
         for gang in running:
-            self._taken.update(gang.missing(gang.size))
+            self._taken.update(gang.count_missing(gang.size))
         self._open = self._fits([], 0)
 
     def share(self, equals: Sequence[ElasticGang]) -> None:
@@ -396,7 +396,7 @@ class _Growth:
 
 def _is_settled(gang: ElasticGang) -> bool:
     """Return whether a gang runs whole and none of its pods is being deleted."""
-    return not gang.missing(gang.size) and not gang.above(gang.size)
+    return not gang.count_missing(gang.size) and not gang.above(gang.size)
 
 
 def _rank_gang(gang: ElasticGang) -> tuple[int, datetime, str]:

@@ -64,7 +64,7 @@ def _describe_attempts(capacity: Capacity, refusal: Refusal, gang_size: int) -> 
 
 def _count_reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
     """Count the nodes that are closed to the gang's next pod, by the first reason that the scheduler meets."""
-    reasons = Counter(capacity.closed(shape))
+    reasons = Counter(capacity.count_closed(shape))
     open_nodes = capacity.eligible(shape).copy()
     held, others = _find_closed_by_pods(capacity, shape)
     _count(reasons, open_nodes, held)
@@ -85,7 +85,7 @@ def _find_closed_by_pods(capacity: Capacity, shape: Shape) -> tuple[list[tuple[s
     kube-scheduler checks ports before room.
     """
     limits = limits_of(Around(capacity), shape)
-    closed = [*limits.closed, *((rule.reason, rule.closed()) for rule in limits.rules)]
+    closed = [*limits.closed, *((rule.reason, rule.find_closed()) for rule in limits.rules)]
     return [one for one in closed if one[0] == PORTS], [one for one in closed if one[0] != PORTS]
 
 

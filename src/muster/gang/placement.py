@@ -163,7 +163,7 @@ def taken_by(capacity: Capacity, placement: Placement) -> Ints:
     """Return the room that a gang uses at a placement, in the form of `place`'s `taken`."""
     taken = np.zeros_like(capacity.free())
     for shape, nodes in placement.nodes.items():
-        taken += capacity.taking(shape, capacity.counts(dict(nodes)))
+        taken += capacity.sum_use(shape, capacity.counts(dict(nodes)))
     return taken
 
 
@@ -210,7 +210,7 @@ def _place_in_order(
             return Refusal(shape, gang[shape], fits, proven)
         nodes[shape] = _list_nodes(capacity, filled)
         if len(order) > 1:
-            used = capacity.taking(shape, filled.counts)
+            used = capacity.sum_use(shape, filled.counts)
             taken = used if taken is None else taken + used
             around = around.with_placed(shape, filled.counts)
     return Placement(nodes)
@@ -231,7 +231,7 @@ def _fill(around: Around, shape: Shape, wanted: int, within: Mask | None, taken:
 
 def _find_room(around: Around, shape: Shape, limits: ShapeLimits, within: Mask | None, taken: Ints | None) -> Ints:
     """Return for each node how many pods of a shape it can take, by all limits except rules between those pods."""
-    fits = around.capacity.fitting(shape, taken)
+    fits = around.capacity.count_fitting(shape, taken)
     if within is not None:
         fits[~within] = 0
     limits.apply(fits)

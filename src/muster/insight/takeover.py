@@ -1,7 +1,7 @@
 """Report on a takeover from Kueue: what Muster would manage, and what it would leave as it is.
 
-`report` takes the objects of a cluster on which Kueue's manager runs, and returns counts and findings. The caller reads
-the cluster.
+`make_report` takes the objects of a cluster on which Kueue's manager runs, and returns counts and findings. The caller
+reads the cluster.
 """
 
 from collections import Counter
@@ -95,7 +95,7 @@ class TakeoverReport(Struct, frozen=True):
     gates: tuple[Gate, ...] = ()
 
 
-def report(
+def make_report(
     seen: Survey,
     handled: Collection[GroupKind],
     known: Collection[GroupKind] = (),

@@ -103,7 +103,7 @@ def make_deployment(options: Options) -> Json:
     }
 
 
-def budget(options: Options) -> Json:
+def make_disruption_budget(options: Options) -> Json:
     """Return the disruption budget: one replica at a time may be drained, also if there is only one."""
     return {
         "apiVersion": "policy/v1",

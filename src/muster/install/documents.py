@@ -57,7 +57,7 @@ def _yield_documents(options: Options) -> Iterator[Json]:
     yield deployment.config_map(options)
     yield from deployment.make_services(options)
     yield deployment.make_deployment(options)
-    yield deployment.budget(options)
+    yield deployment.make_disruption_budget(options)
     if options.webhooks:
         yield from map(_with_label, webhook_configurations(options.settings, service_account=NAME))
     if options.visibility:

@@ -53,7 +53,7 @@ class Options(Struct, frozen=True):
     @property
     def visibility(self) -> bool:
         """Whether the API server passes requests for pending workloads on to the engine."""
-        return self.settings.features.enabled("VisibilityOnDemand")
+        return self.settings.features.is_enabled("VisibilityOnDemand")
 
     @property
     def lease_namespace(self) -> str:

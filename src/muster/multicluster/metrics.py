@@ -21,10 +21,10 @@ class DispatchMetrics:
             _LABELS,
         )
 
-    def dispatched(self, cluster_queue: str, cluster: str) -> None:
+    def count_dispatch(self, cluster_queue: str, cluster: str) -> None:
         """Count a created clone."""
         self._dispatched.labels(cluster_queue, cluster, _ROLE).inc()
 
-    def admitted(self, cluster_queue: str, cluster: str) -> None:
+    def count_admission(self, cluster_queue: str, cluster: str) -> None:
         """Count a workload whose status was given the cluster in which its job runs."""
         self._admitted.labels(cluster_queue, cluster, _ROLE).inc()

@@ -173,7 +173,7 @@ class Prospects:
         except QuantityError:
             return
         where = (cluster, queue.metadata.name)
-        self._loads[where] = self._loads.get(where, _EMPTY).joined(ahead)
+        self._loads[where] = self._loads.get(where, _EMPTY).add_workload(ahead)
 
     def _remaining_seconds(self, workload: Workload, ran: timedelta) -> float:
         """Return how much longer a workload is estimated to run, from its limit and earlier runs."""

@@ -1,8 +1,7 @@
 """The steps of a plan in one worker cluster for one workload, and the facts remembered between the steps.
 
 A step may be repeated, and may be cancelled at any await. Most remembered facts only save requests or time. One is
-needed
-for safety: until when a creation request that the worker did not answer may still create a job.
+needed for safety: until when a creation request that the worker did not answer may still create a job.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -82,7 +81,7 @@ class Steps:
         """Forget a deleted workload."""
         self._memories.pop(key, None)
 
-    def barred(self, key: str) -> Collection[str]:
+    def list_barred(self, key: str) -> Collection[str]:
         """Return the clusters where a foreign object has the name that a copy of the workload's objects needs."""
         memory = self._memories.get(key)
         return memory.barred if memory is not None else ()
@@ -144,7 +143,7 @@ class Steps:
         async def make() -> bool:
             created = await worker.create(one)
             if created:
-                self._metrics.dispatched(one.cluster_queue, worker.there.name)
+                self._metrics.count_dispatch(one.cluster_queue, worker.there.name)
             return created
 
         return await self._make_once(worker, one, what, make)
@@ -163,7 +162,11 @@ class Steps:
         copies, podsets = worker.list_copies(one).own, list_granted_podsets(one.workload)
         for job in one.jobs:
             copy = copies.get(meta_of(job).name)
-            if one.mirror is not None and copy is not None and (edits := one.mirror.resized(job, copy, podsets)):
+            if (
+                one.mirror is not None
+                and copy is not None
+                and (edits := one.mirror.make_resize_patch(job, copy, podsets))
+            ):
                 await worker.there.client.edit_object(one.mirror.kind, copy, edits)
         await worker.resize(one.workload, clone)
         return None
@@ -177,7 +180,7 @@ class Steps:
             await worker.resize(workload, clone, dry_run=True)
         except ApiError as error:
             if is_for_good(error) or error.code == 403:  # the status with which webhooks refuse, such as Kueue's
-                noted = {"metadata": {"annotations": Refusal.of(workload, one_line(str(error))).written()}}
+                noted = {"metadata": {"annotations": Refusal.of(workload, one_line(str(error))).make_annotation()}}
                 await self._client.patch_object(WORKLOAD, workload, noted, lock=False)
             raise
 

@@ -234,7 +234,7 @@ class DispatchController(Reconciler):
         self._unknown.pop(cluster, None)
         chosen_for = chosen_for and (one.mirror is None or there.serves(one.mirror.kind))
         copies = self._steps.worker(there).list_copies(one)
-        barred = len(copies.own) < len(one.job_names) and cluster in self._steps.barred(one.key)
+        barred = len(copies.own) < len(one.job_names) and cluster in self._steps.list_barred(one.key)
         clone, job, is_tried = there.workload(one.key), one.summarize(copies), there.activity is not None
         return Remote(cluster, chosen_for, there.lost_since, clone, job, is_barred=barred, is_tried=is_tried)
 
@@ -319,13 +319,13 @@ class DispatchController(Reconciler):
             workload = await self._client.patch_object(WORKLOAD, workload, {"status": status}, subresource="status")
             self._known.wrote(workload)
             if plan.status.cluster_name and one.workload.status.cluster_name is None:
-                self._metrics.admitted(one.cluster_queue, plan.status.cluster_name)
+                self._metrics.count_admission(one.cluster_queue, plan.status.cluster_name)
         for note in plan.notes:
             self._record_event(workload, note)
         self._errands.want(one.key, self._list_errands(one, plan))
         if plan.stopped and one.mirror is not None:  # last, because the manager's server may refuse it for good
             for job in one.jobs:
-                await self._steps.write_status(one, job, one.mirror.stopped(job, self._clock.now()))
+                await self._steps.write_status(one, job, one.mirror.make_stop_patch(job, self._clock.now()))
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
     def _list_errands(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
@@ -338,7 +338,7 @@ class DispatchController(Reconciler):
             (plan.mirror, self._steps.mirror),
         ]
         if not plan.home:
-            asked += ((cluster, self._steps.is_barred) for cluster in self._steps.barred(one.key))
+            asked += ((cluster, self._steps.is_barred) for cluster in self._steps.list_barred(one.key))
         steps: dict[str, tuple[Step, ...]] = {}
         for cluster, step in asked:
             there = self._fleet.get(cluster)

@@ -2,8 +2,7 @@
 
 Kueue writes a Workload's status by server-side apply, as `kueue-admission`, and removes a field by no longer applying
 it. That works only for fields that Kueue alone owns, so Muster's fields become Kueue's. Values stay as they are, except
-the
-pod counts of an elastic Workload: Kueue reads them as the granted size, Muster as the desired size.
+the pod counts of an elastic Workload: Kueue reads them as the granted size, Muster as the desired size.
 """
 
 import asyncio

@@ -62,7 +62,7 @@ async def operate(options: Options, signals: Iterable[signal.Signals], report: C
     clock, random, ids, settings = RealClock(), Random(), Ids(), options.configuration
     transport = HttpsTransport(options.connection, clock, random)
     name = make_identity(options.host, ids.uid())
-    pod = options.host if settings.features.enabled("VisibilityOnDemand") else ""
+    pod = options.host if settings.features.is_enabled("VisibilityOnDemand") else ""
     replica = Replica(transport, ExternalInputs(clock, ids, random), settings, name, options.parts, pod=pod)
 
     def manager() -> Manager:
@@ -70,7 +70,7 @@ async def operate(options: Options, signals: Iterable[signal.Signals], report: C
         return Manager(Client(transport, field_manager=FIELD_MANAGER), clock, random)
 
     # Each part has its own manager, so that no part waits for kinds that another part may not read.
-    keeping, shows = manager(), settings.features.enabled("VisibilityOnDemand")
+    keeping, shows = manager(), settings.features.is_enabled("VisibilityOnDemand")
     kept = make_certificates(keeping, settings)
     webhooks = Webhooks(keeping, manager(), kept, settings, replica, report) if options.webhooks else None
     shown = serve_visibility(manager(), kept, settings, replica, report) if shows else nullcontext()

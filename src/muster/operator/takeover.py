@@ -68,7 +68,7 @@ async def survey_cluster(
         webhooks=sorted({one.metadata.name for one in configurations if is_kueues(one)}),
         manager=await other_manager(client, clock, configuration, report),
         idle=frameworks_without_effect(configuration),
-        variants=configuration.features.enabled("ConcurrentAdmission"),
+        variants=configuration.features.is_enabled("ConcurrentAdmission"),
     )
 
 

@@ -20,7 +20,7 @@ from muster.api.server.authorization import (
     SubjectAccessReviewSpec,
 )
 from muster.api.status import ApiError, internal_error, method_not_allowed, path_not_found
-from muster.cluster.apiserver.answers import refusal
+from muster.cluster.apiserver.answers import make_refusal
 from muster.cluster.apiserver.endpoints import Endpoints
 from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.cluster.apiserver.identity import users
@@ -63,7 +63,7 @@ def make_authorizer(client: Client) -> Authorizer:
             SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=_make_access_review(access, version))
         )
         if not review.status.allowed:
-            raise users.refusal(access, review.status.reason)
+            raise users.make_refusal(access, review.status.reason)
 
     return authorize
 
@@ -129,10 +129,10 @@ def make_handler(server: VisibilityServer, proxy: FrontProxy) -> Handler:
         try:
             return await server.answer(request, frontproxy.find_user(proxy, inbound.user, inbound.headers))
         except ApiError as error:
-            return refusal(error)
+            return make_refusal(error)
         except TransportError as error:
             log.warning("visibility API: whether a user may ask could not be asked: %s", error)
-            return refusal(internal_error("whether it is allowed cannot be found out now"))
+            return make_refusal(internal_error("whether it is allowed cannot be found out now"))
 
     return handle
 

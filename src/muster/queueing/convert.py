@@ -87,11 +87,11 @@ class ConversionSettings(Struct, frozen=True):
         return cls(
             rules=ResourceRules.of(configuration.resources),
             by_eviction=strategy == "Eviction",
-            boost=features.enabled("PriorityBoost"),
-            topology=features.enabled("TopologyAwareScheduling"),
-            partial=features.enabled("PartialAdmission"),
-            reclaims=features.enabled("ReclaimablePods"),
-            variants=features.enabled("ConcurrentAdmission"),
+            boost=features.is_enabled("PriorityBoost"),
+            topology=features.is_enabled("TopologyAwareScheduling"),
+            partial=features.is_enabled("PartialAdmission"),
+            reclaims=features.is_enabled("ReclaimablePods"),
+            variants=features.is_enabled("ConcurrentAdmission"),
         )
 
 

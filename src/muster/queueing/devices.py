@@ -48,7 +48,7 @@ class DeviceRules(Struct, frozen=True):
         """Return the rules of a Configuration; of several mappings of one class the first counts."""
         names: dict[str, str] = {}
         sources: dict[str, tuple[Source, ...]] = {}
-        mappings, enabled = configuration.resources.device_class_mappings, configuration.features.enabled
+        mappings, enabled = configuration.resources.device_class_mappings, configuration.features.is_enabled
         for mapping in mappings:
             for name in mapping.device_class_names:
                 names.setdefault(name, mapping.name)

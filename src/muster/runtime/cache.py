@@ -111,7 +111,7 @@ class Reflector(Generic[T]):
         self._transform = transform
         self.version = ""  # everything up to here has been seen; "" requests a list
 
-    def listed(self, items: Iterable[T], version: str) -> list[Change[T]]:
+    def replace_all(self, items: Iterable[T], version: str) -> list[Change[T]]:
         """Replace the content of the cache by a full list of objects.
 
         items: the objects in the form that the cache stores.
@@ -126,7 +126,7 @@ class Reflector(Generic[T]):
         self.version = version
         return changes
 
-    def observed(self, event: WatchEvent[T]) -> list[Change[T]]:
+    def apply_event(self, event: WatchEvent[T]) -> list[Change[T]]:
         """Apply one watch event and return the differences."""
         version = event.resource_version
         if NO_REVISION < parse_revision(version) < parse_revision(self.version):

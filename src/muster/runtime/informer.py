@@ -148,13 +148,13 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         page = await self._client.list(self.kind, **self._where, transform=self._transform)
-        changes = self._reflector.listed(page.items, page.metadata.resource_version)
+        changes = self._reflector.replace_all(page.items, page.metadata.resource_version)
         await self._call_handlers(changes)
         self.synced.set()
 
     async def _is_not_served(self) -> None:
         log.debug("%s: not served, asked for again", self.kind.resource)
-        await self._call_handlers(self._reflector.listed((), ""))
+        await self._call_handlers(self._reflector.replace_all((), ""))
         self.synced.set()
         self._begun()
 
@@ -178,7 +178,7 @@ class Informer(Generic[T]):
                     if now >= rearm_at:  # moving the timeout for every event would cost more than the event
                         silence.reschedule(now + SILENCE_SECONDS)
                         rearm_at = now + SILENCE_SECONDS / 10
-                    for old, new in self._reflector.observed(event):
+                    for old, new in self._reflector.apply_event(event):
                         for handler in tuple(self._handlers):
                             handler(old, new)
                     seen += 1

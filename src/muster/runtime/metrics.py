@@ -75,7 +75,7 @@ class Registry:
         """Return the gauge with this name: a number that goes up and down."""
         return self._register(self._gauges, "gauge", name, lambda: Gauge(name, text, labels, registry=self._registry))
 
-    def scraped(self, ask: Callable[[], Iterable[Gauges]]) -> None:
+    def add_computed(self, ask: Callable[[], Iterable[Gauges]]) -> None:
         """Add gauges that `ask` computes at every scrape."""
         self._registry.register(_Scraped(ask))
 

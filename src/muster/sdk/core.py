@@ -212,7 +212,7 @@ async def count_cpus(connections: Connections, options: Options) -> Sequence[int
     lists = Lists((await _open_session(connections, options)).client)
     nodes = await lists.of(NODE)
     if nodes is None:
-        raise UserError(lists.lacking(NODE))
+        raise UserError(lists.describe_lacking(NODE))
     return [parse_thousandths(node.status.allocatable.get("cpu", "0")) for node in nodes if not node.spec.unschedulable]
 
 

@@ -100,7 +100,7 @@ def test_the_ledger_is_right(steps):
             def check() -> None:
                 for namespace in "ab":
                     for scope in SCOPES:
-                        used = +ledger.used("pods", namespace, scope)
+                        used = +ledger.sum_usage("pods", namespace, scope)
                         used.pop(f"count/{GROUPS}", None)
                         assert dict(used) == counted(store, namespace, scope)
 

@@ -327,7 +327,7 @@ class World:
     def try_start(self, key):
         """Place what an elastic gang misses."""
         gang = self.elastic[key]
-        uids = self.put(gang.missing(gang.size))
+        uids = self.put(gang.count_missing(gang.size))
         if uids:
             missing = [index for index in range(gang.size) if index not in gang.bound]
             self.elastic[key] = replace(gang, bound=dict(gang.bound) | dict(zip(missing, uids, strict=True)))
@@ -430,7 +430,7 @@ def test_others_shrink_only_if_it_suffices_and_no_more_than_is_needed(world):
 def fitting(capacity, gang):
     """How many times over a waiting gang fits, up to its count."""
     [(one, pods)] = gang.pods.items()
-    return int(np.minimum(capacity.fitting(one), gang.count * pods).sum() // pods)
+    return int(np.minimum(capacity.count_fitting(one), gang.count * pods).sum() // pods)
 
 
 @settings(max_examples=200, deadline=None)

@@ -218,7 +218,7 @@ def test_what_is_taken_besides_counts(node, pod, cluster, counts, fits):
     before = capacity.free()
     numbers = np.zeros(len(capacity.names), np.int64)
     numbers[:2] = counts
-    taken = capacity.taking(shape, numbers)
+    taken = capacity.sum_use(shape, numbers)
     if fits:
         assert isinstance(place(capacity, {shape: fits}, taken=taken), Placement)
     refusal = place(capacity, {shape: fits + 1}, taken=taken)
@@ -234,7 +234,7 @@ def test_several_shapes_share_what_is_left_of_the_nodes_that_they_may_use(node, 
     within[:2] = True
     counts = np.zeros(len(capacity.names), np.int64)
     counts[0] = 1
-    taken = capacity.taking(small, counts)
+    taken = capacity.sum_use(small, counts)
     outcome = place(capacity, {small: 1, large: 2}, within=within, taken=taken)
     assert isinstance(outcome, Placement)
     assert outcome.nodes == {large: (("n0", 1), ("n1", 1)), small: (("n1", 1),)}
@@ -351,7 +351,7 @@ def test_a_placement_never_overcommits_and_places_everybody(problem):
     if isinstance(outcome, Refusal):
         # One shape alone is exact: a refusal that claims a proof is one.
         assert outcome.proven == (
-            int(capacity.fitting(outcome.shape).clip(max=wanted[outcome.shape]).sum()) < outcome.wanted
+            int(capacity.count_fitting(outcome.shape).clip(max=wanted[outcome.shape]).sum()) < outcome.wanted
         )
         return
     for shape, count in wanted.items():

@@ -52,7 +52,7 @@ class Cluster:
         self.started: dict[str, float] = {}
         self.pods: dict[str, list[Pod]] = {}
         self.roster = Roster([], {"default-scheduler"}, Strategy.TIGHT)
-        self.pending = PendingGangs(self.roster, partial(self.roster.running, carried=self.carried))
+        self.pending = PendingGangs(self.roster, partial(self.roster.make_ledger, carried=self.carried))
 
     def play(self, jobs):
         for number in range(NODES):

@@ -157,7 +157,7 @@ def test_nodes_that_may_not_be_used_or_are_taken_do_not_count():
     gang = {shape_of(make_pod(cpu="1")): 4}
     within = np.array([name is not None and not name.startswith("b1-r1") for name in capacity.names])
     assert {node[:5] for node in nodes_of(place_near(capacity, gang, required("rack"), within=within))} == {"b1-r2"}
-    taken = capacity.taking(next(iter(gang)), capacity.counts({"b1-r1-h2": 1}))
+    taken = capacity.sum_use(next(iter(gang)), capacity.counts({"b1-r1-h2": 1}))
     assert {node[:5] for node in nodes_of(place_near(capacity, gang, required("rack"), taken=taken))} == {"b1-r2"}
 
 
@@ -213,7 +213,7 @@ def room(capacity, shape, level):
         if traits is not None:
             labels = dict(traits.labels)
             domain = tuple(labels[label] for label in LEVELS[: LEVELS.index(level) + 1])
-            rooms[domain] = rooms.get(domain, 0) + int(capacity.fitting(shape)[index])
+            rooms[domain] = rooms.get(domain, 0) + int(capacity.count_fitting(shape)[index])
     return rooms
 
 

@@ -9,7 +9,7 @@ from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.kueue import ClusterQueue, Workload
 from muster.api.kueue.names import TOPOLOGY_GATE
-from muster.insight.takeover import Row, Survey, format_finding, make_document, report
+from muster.insight.takeover import Row, Survey, format_finding, make_document, make_report
 
 HANDLED = {("batch", "Job")}
 KNOWN = HANDLED | {("jobset.x-k8s.io", "JobSet")}
@@ -70,7 +70,7 @@ def gated() -> Workload:
     ],
 )  # fmt: skip
 def test_what_is_named(seen: Survey, what: str, objects: tuple[str, ...]) -> None:
-    (found,) = report(seen, HANDLED | {("ray.io", "RayCluster")}, KNOWN).findings
+    (found,) = make_report(seen, HANDLED | {("ray.io", "RayCluster")}, KNOWN).findings
     assert found.what.startswith(what)
     assert found.objects == objects
     assert format_finding(found) == f"{found.what}: {objects[0]}\n  {found.advice}"
@@ -89,17 +89,17 @@ def test_what_is_named(seen: Survey, what: str, objects: tuple[str, ...]) -> Non
     ],
 )
 def test_nothing_is_in_the_way(seen: Survey) -> None:
-    assert report(seen, HANDLED, KNOWN).findings == ()
+    assert make_report(seen, HANDLED, KNOWN).findings == ()
 
 
 def test_a_kind_that_could_be_named_is_to_be_named() -> None:
-    (found,) = report(Survey([workload("s", "JobSet", "jobset.x-k8s.io/v1alpha2")]), HANDLED, KNOWN).findings
+    (found,) = make_report(Survey([workload("s", "JobSet", "jobset.x-k8s.io/v1alpha2")]), HANDLED, KNOWN).findings
     assert "integrations.frameworks" in found.advice
 
 
 def test_a_kind_that_the_settings_name_and_nothing_here_acts_on_is_not_to_be_named() -> None:
     owned = Survey([workload("s", "StatefulSet", "apps/v1")])
-    (found,) = report(owned, HANDLED, KNOWN, {("apps", "StatefulSet")}).findings
+    (found,) = make_report(owned, HANDLED, KNOWN, {("apps", "StatefulSet")}).findings
     assert found.what == "workloads of StatefulSet.apps, which the settings name and Muster does not act on"
     assert "only Kueue starts, stops or ends them" in found.advice
 
@@ -112,7 +112,7 @@ def test_workloads_are_counted_by_kind_and_state() -> None:
             workload("r", "RayJob", "ray.io/v1"),
         ]
     )  # fmt: skip
-    found = report(seen, HANDLED)
+    found = make_report(seen, HANDLED)
     each = {"admitted": 1, "reserved": 1, "pending": 1, "inactive": 1, "finished": 1}
     alone = dict.fromkeys(each, 0) | {"pending": 1}
     assert found.rows == (Row("Job.batch", True, each), Row("RayJob.ray.io", False, alone))
@@ -123,7 +123,7 @@ def test_pods_are_counted_by_the_gates_that_hold_them() -> None:
     """Kueue's webhook sets two on every pod that queues; the second is no reason not to begin."""
     both = [{"name": "kueue.x-k8s.io/admission"}, {"name": "kueue.x-k8s.io/topology"}]
     pods = [msgspec.convert({"spec": {"schedulingGates": gates}}, Pod) for gates in (both, both[:1])]
-    found = report(Survey(pods=pods), HANDLED)
+    found = make_report(Survey(pods=pods), HANDLED)
     assert found.findings == ()
     assert [str(gate) for gate in found.gates] == [
         "gate kueue.x-k8s.io/admission holds 2 pods: Muster takes it off once the workload is admitted",
@@ -133,5 +133,5 @@ def test_pods_are_counted_by_the_gates_that_hold_them() -> None:
 
 
 def test_of_many_objects_some_are_named() -> None:
-    (found,) = report(Survey(webhooks=[str(each) for each in range(7)]), HANDLED).findings
+    (found,) = make_report(Survey(webhooks=[str(each) for each in range(7)]), HANDLED).findings
     assert "0, 1, 2, 3, 4 and 2 more" in format_finding(found)

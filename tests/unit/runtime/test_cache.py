@@ -74,7 +74,7 @@ def test_order_does_not_depend_on_hashes() -> None:
 
 def reflector(*objects: Thing, version: str = "10") -> Reflector[Thing]:
     made: Reflector[Thing] = Reflector(Cache({}), remove_managed_fields)
-    made.listed(objects, version)
+    made.replace_all(objects, version)
     return made
 
 
@@ -101,27 +101,27 @@ REBORN = thing("a", 13, uid="other")
 )
 def test_event_is_one_difference(found: WatchEvent[Thing], expected: list[Change[Thing]], version: str) -> None:
     known = reflector(A)
-    assert known.observed(found) == expected
+    assert known.apply_event(found) == expected
     assert known.version == version
-    assert known.observed(found) == [], "a repetition changes nothing"
+    assert known.apply_event(found) == [], "a repetition changes nothing"
 
 
 def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
     known = reflector(thing("a"), version="x9")
     other = Thing(metadata=ObjectMeta(name="a", uid="u", resource_version="b1"), value=4)
-    assert known.observed(WatchEvent("MODIFIED", other, "b1")) == [(thing("a"), other)]
+    assert known.apply_event(WatchEvent("MODIFIED", other, "b1")) == [(thing("a"), other)]
     assert known.version == "b1"
 
 
 def test_versions_of_any_length_are_compared() -> None:
     known = reflector(A, version="9" * 5000)
-    assert known.observed(event("DELETED", A)) == []
-    assert known.observed(WatchEvent("DELETED", A, "1" + "0" * 5000)) == [(A, None)]
+    assert known.apply_event(event("DELETED", A)) == []
+    assert known.apply_event(WatchEvent("DELETED", A, "1" + "0" * 5000)) == [(A, None)]
 
 
 def test_list_tells_the_difference_with_tombstones() -> None:
     known = reflector(thing("a", 1), thing("b", 2), thing("c", 3), thing("d", 4, uid="old"))
-    changes = known.listed([thing("b", 2), thing("c", 9, value=7), thing("d", 8, uid="new"), thing("e", 7)], "10")
+    changes = known.replace_all([thing("b", 2), thing("c", 9, value=7), thing("d", 8, uid="new"), thing("e", 7)], "10")
     assert changes == [
         (thing("a", 1), None),
         (thing("c", 3), thing("c", 9, value=7)),
@@ -135,7 +135,7 @@ def test_list_tells_the_difference_with_tombstones() -> None:
 def test_list_may_go_back_in_time() -> None:
     """A server restored from a backup: its list is the truth."""
     known = reflector(thing("a", 50, value=5), version="60")
-    assert known.listed([thing("a", 7, value=1)], "20") == [(thing("a", 50, value=5), thing("a", 7, value=1))]
+    assert known.replace_all([thing("a", 7, value=1)], "20") == [(thing("a", 50, value=5), thing("a", 7, value=1))]
     assert known.version == "20"
 
 
@@ -145,7 +145,7 @@ def test_managed_fields_are_dropped(plain: bool) -> None:
     if plain:
         obj = {"metadata": {"name": "a", "managedFields": [{"manager": "kubectl"}], "labels": {"x": "y"}}}
     known: Reflector[Any] = Reflector(Cache({}), remove_managed_fields)
-    ((_, stored),) = known.observed(WatchEvent("ADDED", obj, "5"))
+    ((_, stored),) = known.apply_event(WatchEvent("ADDED", obj, "5"))
     expected = {"metadata": {"name": "a", "labels": {"x": "y"}}} if plain else thing("a", labels={"x": "y"})
     assert stored == expected == known.cache.get("a")
 
@@ -224,7 +224,7 @@ class Faults(RuleBasedStateMachine):
     @precondition(lambda self: not self.reflector.version)
     @rule()
     def list_all(self) -> None:
-        self.hear(self.reflector.listed(list(self.server.values()), str(self.revision)))
+        self.hear(self.reflector.replace_all(list(self.server.values()), str(self.revision)))
 
     @precondition(lambda self: self.reflector.version)
     @rule(most=st.integers(0, 5), repeat=st.integers(0, 3), bookmark=st.booleans())
@@ -237,9 +237,9 @@ class Faults(RuleBasedStateMachine):
         old = [found for found in self.history if int(found.resource_version) <= since]
         new = [found for found in self.history if int(found.resource_version) > since]
         for found in old[len(old) - repeat :] + new[:most] + new[:most][-1:]:
-            self.hear(self.reflector.observed(found))
+            self.hear(self.reflector.apply_event(found))
         if bookmark and len(new) <= most:
-            self.hear(self.reflector.observed(event("BOOKMARK", thing("", self.revision))))
+            self.hear(self.reflector.apply_event(event("BOOKMARK", thing("", self.revision))))
 
     @rule()
     def compact(self) -> None:

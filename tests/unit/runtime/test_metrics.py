@@ -107,7 +107,7 @@ def test_controller_has_upstream_numbers() -> None:
 def test_what_is_scraped_is_asked_for_each_time() -> None:
     registry, depth = Registry(), {"red": 1.0}
     registry.counter("muster_things_total", "Things", ("color",)).labels("red").inc(3)
-    registry.scraped(lambda: [Gauges("muster_things", "Now", ("color",), (((c,), n) for c, n in depth.items()))])
+    registry.add_computed(lambda: [Gauges("muster_things", "Now", ("color",), (((c,), n) for c, n in depth.items()))])
     assert samples(registry)["muster_things", "color=red"] == 1
     depth.update(red=5, blue=2)
     assert samples(registry)["muster_things", "color=red"] == 5

@@ -191,7 +191,7 @@ class ContainerLog:
                     continue
                 if isinstance(part, AttemptRecord) and part.number != self._shown_bytes.attempt:
                     await self._end_lines()
-                if missing := self._shown_bytes.missing(part):
+                if missing := self._shown_bytes.count_missing(part):
                     await self._show(STDERR, b"[muster: %d bytes are missing here]\n" % missing)
 
     async def _show_run(self, run: LineRun) -> None:
@@ -200,7 +200,7 @@ class ContainerLog:
             text = text.split(b"\n", shown)[shown] if shown < run.lines else b""
         if text:
             self._failing_since = None
-            self._shown_bytes.shown(len(text))
+            self._shown_bytes.count_shown(len(text))
             (self._unended.add if run.goes_on else self._unended.discard)(run.stream)
             await self._lines.add(run.stream, run.stamp, text)
 
@@ -268,12 +268,12 @@ class _ShownBytes:
     bytes: int = 0
     at_start: bool = True  # whether the reader is at the start of the log, perhaps again
 
-    def shown(self, size: int) -> None:
+    def count_shown(self, size: int) -> None:
         """Count this many more bytes as shown."""
         self.bytes += size
         self.at_start = False
 
-    def missing(self, part: AttemptRecord | Missing) -> int:
+    def count_missing(self, part: AttemptRecord | Missing) -> int:
         """Return how many of the bytes that this part reports as missing were neither shown nor reported before."""
         if isinstance(part, AttemptRecord):
             self.at_start = True

@@ -21,10 +21,10 @@ from muster.actions.moving.steps import (
     RefusedError,
     ReleaseStep,
     await_event,
-    delete,
+    make_delete_step,
     title_object,
 )
-from muster.actions.moving.takeover import scale
+from muster.actions.moving.takeover import make_scale_step
 from muster.api.core import CONFIG_MAP, NAMESPACE, SERVICE
 from muster.api.groups.apps import DEPLOYMENT
 from muster.api.server.apiregistration import API_SERVICE
@@ -69,11 +69,13 @@ def plan_handback(seen: MoveState, options: Options, documents: Sequence[Json], 
     if muster is not None and runs:
         raise RefusedError("Kueue's manager and Muster are both to run: scale one of their Deployments to 0 first")
     steps: list[MoveStep] = []
-    steps += [delete(kind_of(each), "", each["metadata"]["name"]) for each in seen.own_webhooks]
-    steps += [delete(API_SERVICE, "", each["metadata"]["name"]) for each in seen.api_services if is_musters(each)]
+    steps += [make_delete_step(kind_of(each), "", each["metadata"]["name"]) for each in seen.own_webhooks]
+    steps += [
+        make_delete_step(API_SERVICE, "", each["metadata"]["name"]) for each in seen.api_services if is_musters(each)
+    ]
     if muster is not None:
         if not muster.deleting:
-            steps.append(delete(DEPLOYMENT, muster.namespace, NAME))
+            steps.append(make_delete_step(DEPLOYMENT, muster.namespace, NAME))
         steps.append(await_event(AwaitedEvent.MUSTER_STOPPED))
     if not runs and not seen.learned.given_back:
         steps.append(GiveBack("give back to Kueue what Muster has admitted"))
@@ -83,11 +85,11 @@ def plan_handback(seen: MoveState, options: Options, documents: Sequence[Json], 
     steps += _plan_releases(seen, documents)
     if seen.kueue_state is not None:
         if manager is not None and not runs:
-            steps.append(scale(manager, seen.kueue_state.replicas, "start Kueue's manager"))
+            steps.append(make_scale_step(manager, seen.kueue_state.replicas, "start Kueue's manager"))
         if manager is not None and not seen.learned.kueue_leads:
             steps.append(await_event(AwaitedEvent.KUEUE_LEADS))
         # Without Kueue's manager the kept objects are useless: Kueue's own manifest brings all of them.
-        steps.append(delete(CONFIG_MAP, options.namespace, kueuestate.NAME))
+        steps.append(make_delete_step(CONFIG_MAP, options.namespace, kueuestate.NAME))
     return steps
 
 
@@ -105,7 +107,7 @@ def _plan_removals(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveS
     for document in reversed(documents):
         _, namespace, name = identify_object(document)
         if _is_own(document) and identify_object(document) in seen.live:
-            yield delete(kind_of(document), namespace, name)
+            yield make_delete_step(kind_of(document), namespace, name)
 
 
 def _plan_returns(

@@ -97,7 +97,7 @@ def await_event(event: AwaitedEvent) -> Await:
     return Await(event.value, event)
 
 
-def delete(kind: Kind[Any], namespace: str, name: str) -> DeleteStep:
+def make_delete_step(kind: Kind[Any], namespace: str, name: str) -> DeleteStep:
     """Return the step that deletes an object."""
     return DeleteStep(f"delete {title_object(kind, namespace, name)}", kind, namespace, name)
 

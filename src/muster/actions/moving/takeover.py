@@ -20,7 +20,7 @@ from muster.actions.moving.steps import (
     RefusedError,
     Try,
     await_event,
-    delete,
+    make_delete_step,
     title_object,
 )
 from muster.api.core import CONFIG_MAP
@@ -51,14 +51,14 @@ def plan_takeover(
         words = title_object(CONFIG_MAP, options.namespace, stored_state["metadata"]["name"])
         steps.append(Install(f"keep in {words} what the way back needs", [stored_state]))
     if manager is not None and manager.replicas:
-        steps.append(scale(manager, 0, "stop Kueue's manager"))
+        steps.append(make_scale_step(manager, 0, "stop Kueue's manager"))
     if manager is not None and (manager.replicas or manager.pods):
         steps.append(await_event(AwaitedEvent.KUEUE_STOPPED))
     if not seen.learned.lease_free:
         steps.append(await_event(AwaitedEvent.LEASE_FREE))
-    steps += [delete(kind_of(each), "", each["metadata"]["name"]) for each in seen.webhooks]
+    steps += [make_delete_step(kind_of(each), "", each["metadata"]["name"]) for each in seen.webhooks]
     kueues = [each for each in seen.api_services if not is_musters(each)]
-    steps += [delete(API_SERVICE, "", each["metadata"]["name"]) for each in kueues]
+    steps += [make_delete_step(API_SERVICE, "", each["metadata"]["name"]) for each in kueues]
     removed_keys = {identify_object(each) for each in kueues}
     missing = [
         each
@@ -72,7 +72,7 @@ def plan_takeover(
     return steps
 
 
-def scale(engine: Engine, replicas: int, words: str) -> Patch:
+def make_scale_step(engine: Engine, replicas: int, words: str) -> Patch:
     """Return the step that changes the number of replicas of an engine."""
     title = title_object(DEPLOYMENT, engine.namespace, engine.name)
     text = f"{words}: {title} from {engine.replicas} to {replicas} replicas"

@@ -43,7 +43,7 @@ class QueueEdit:
     without_team: bool | None = None
 
 
-def patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
+def make_spec_patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
     """Return the merge patch of the spec. Raises `ValueError` with a sentence for the user."""
     cohort = spec.get("cohortName", "") if edit.cohort is None else edit.cohort
     if (edit.borrowing or edit.lending) and not cohort:
@@ -95,7 +95,7 @@ def _change_rules(edit: QueueEdit) -> dict[str, Any]:
     return changed
 
 
-def annotate(annotations: Mapping[str, str], edit: QueueEdit) -> dict[str, str | None]:
+def make_annotations(annotations: Mapping[str, str], edit: QueueEdit) -> dict[str, str | None]:
     """Return the annotations that change; None removes one. Raises `ValueError` with a sentence for the user."""
     changed: dict[str, str | None] = {}
     users = edit.users if edit.users is not None else read_users(annotations)

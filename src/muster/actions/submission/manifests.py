@@ -156,9 +156,8 @@ def _count_allowed_failures(gang: Gang) -> int:
     """Return the backoffLimit of a Job: how many of its workers may fail.
 
     A gang that lost a worker fails, or restarts as a whole. An elastic program survives the loss of workers, so they
-    are
-    replaced: as often as the user says, or until as many have failed as the job began with. So a program that fails on
-    every worker fails at once. The only worker of a gang with a schedule restarts as often as the user says.
+    are replaced: as often as the user says, or until as many have failed as the job began with. So a program that fails
+    on every worker fails at once. The only worker of a gang with a schedule restarts as often as the user says.
     """
     if gang.schedule:
         return gang.retries or 0

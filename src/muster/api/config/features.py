@@ -106,7 +106,7 @@ class FeatureGates:
 
     settings: Mapping[str, bool] = field(default_factory=dict)
 
-    def enabled(self, gate: str) -> bool:
+    def is_enabled(self, gate: str) -> bool:
         """Return whether a feature is on. The gate must exist."""
         default = _DEFAULTS[gate]
         if gate in self.settings:
@@ -126,8 +126,8 @@ class FeatureGates:
             elif gate in _REFUSED and on:
                 yield gate, f"cannot set feature gate {gate} to true, this engine does not have the feature"
         for gate, needs in sorted(_NEEDS.items()):
-            missing = [need for need in needs if not self.enabled(need)]
-            if missing and self.enabled(gate):
+            missing = [need for need in needs if not self.is_enabled(need)]
+            if missing and self.is_enabled(gate):
                 yield gate, f"{gate} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
 
     def without_effect(self) -> Iterator[tuple[str, bool]]:
@@ -138,6 +138,6 @@ class FeatureGates:
         stages = [gates for stage, gates in _STAGES.items() if stage in self.settings]
         for gate in sorted(ALWAYS_ON | ALWAYS_OFF):
             is_set = gate in self.settings or any(gate in gates for gates in stages)
-            is_moot = not all(map(self.enabled, _NEEDS.get(gate, ())))
-            if is_set and not is_moot and self.enabled(gate) != (gate in ALWAYS_ON):
-                yield gate, self.enabled(gate)
+            is_moot = not all(map(self.is_enabled, _NEEDS.get(gate, ())))
+            if is_set and not is_moot and self.is_enabled(gate) != (gate in ALWAYS_ON):
+                yield gate, self.is_enabled(gate)

@@ -110,7 +110,7 @@ def complete_settings(written: ConfigurationFile, version: str) -> Configuration
 
 def _wait_for_pods_ready(written: ConfigurationFile, version: str) -> WaitForPodsReady | None:
     wait = written.wait_for_pods_ready or WrittenWait()
-    if (version == V1BETA1 and not wait.enable) or written.features.enabled("DisableWaitForPodsReady"):
+    if (version == V1BETA1 and not wait.enable) or written.features.is_enabled("DisableWaitForPodsReady"):
         return None
     kep = wait.timeout_seconds is not None
     if wait.timeout_seconds is not None:

@@ -132,7 +132,7 @@ def _validate_sources(path: str, sources: tuple[DeviceClassSources, ...], featur
 
 def _validate_counter(path: str, source: DeviceClassSource, features: FeatureGates) -> Errors:
     gate = "KueueDRAIntegrationPartitionableDevices"
-    if not features.enabled(gate):
+    if not features.is_enabled(gate):
         yield invalid(path, value=True, detail=f"counter sources require {gate} to be enabled")
         return
     if not source.name:
@@ -144,7 +144,7 @@ def _validate_counter(path: str, source: DeviceClassSource, features: FeatureGat
 
 def _validate_capacity(path: str, source: DeviceClassSource, features: FeatureGates) -> Errors:
     gate = "KueueDRAIntegrationConsumableCapacity"
-    if not features.enabled(gate):
+    if not features.is_enabled(gate):
         yield invalid(path, value=True, detail=f"capacity sources require {gate} to be enabled")
         return
     yield from _validate_qualified_name(f"{path}.name", source.name)

@@ -667,7 +667,7 @@ class Configuration(CommonSettings):
     @property
     def custom_labels(self) -> tuple[CustomLabel, ...]:
         """The additional labels of metrics, if the feature is on."""
-        return self.metrics.custom_labels if self.features.enabled("CustomMetricLabels") else ()
+        return self.metrics.custom_labels if self.features.is_enabled("CustomMetricLabels") else ()
 
     @property
     def labels_to_copy(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class Refusal(msgspec.Struct, frozen=True):
         """Build the refusal of the size that the workload requests."""
         return cls(tuple(podset.count for podset in workload.spec.pod_sets), said)
 
-    def written(self) -> dict[str, str]:
+    def make_annotation(self) -> dict[str, str]:
         """Return the annotation with the refusal."""
         return {REFUSED_ANNOTATION: msgspec.json.encode(self).decode()}
 

@@ -9,12 +9,12 @@ import zlib
 _MARK = b"# As muster up wrote it, checksum %08x: after a change, commands follow what the file says.\n"
 
 
-def mark(text: bytes) -> bytes:
+def add_mark(text: bytes) -> bytes:
     """Return the text of a kubeconfig with the mark before it."""
     return _MARK % zlib.crc32(text) + text
 
 
 def is_unchanged(content: bytes) -> bool:
-    """Return whether the content of a file is what `mark` returned."""
+    """Return whether the content of a file is what `add_mark` returned."""
     first, newline, text = content.partition(b"\n")
     return first + newline == _MARK % zlib.crc32(text)

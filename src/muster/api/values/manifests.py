@@ -88,7 +88,7 @@ def _unpack_objects(document: Any, where: str, above: int, file: str) -> Iterato
 
 
 def _find_problem(document: Any) -> str:
-    """Return why a document is no object; "" if it is one."""
+    """Return what a document lacks to be the manifest of an object, such as a kind; "" if it lacks nothing."""
     if not isinstance(document, dict):
         return "expected an object with apiVersion and kind"
     metadata = document.get("metadata")

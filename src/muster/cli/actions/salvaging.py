@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 SHOWN = 20  # the most names in a message; a file beside the damaged ones has all
 
 
-def report(salvaged: "Salvaged") -> list[str]:
+def describe_damage(salvaged: "Salvaged") -> list[str]:
     """Return the lines that describe the damage to a store, one fact each."""
     findings = salvaged.findings
     lines = [f"the store was damaged: {salvaged.damage}", f"{_count_objects(len(findings.living))} whole"]

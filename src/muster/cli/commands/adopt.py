@@ -65,7 +65,7 @@ def command(
 
 async def _report(target: Target, config: str | None, form: str) -> int:
     from muster.cli.terminal.output import dump, say, terminal_width
-    from muster.insight.takeover import STATES, format_finding, make_document, report
+    from muster.insight.takeover import STATES, format_finding, make_document, make_report
     from muster.insight.text import format_table
     from muster.operator.holders import read_holder
     from muster.operator.takeover import sort_kinds, survey_cluster
@@ -74,7 +74,7 @@ async def _report(target: Target, config: str | None, form: str) -> int:
     async with connect(target) as session:
         await _require_no_embedded(session.client)
         settings = await _read_settings(session.client, config, target.namespace, say)
-        findings = report(await survey_cluster(session.client, settings, RealClock(), say), *sort_kinds(settings))
+        findings = make_report(await survey_cluster(session.client, settings, RealClock(), say), *sort_kinds(settings))
         holder = await read_holder(session.client, settings)
     if form:
         click.echo(dump(make_document(findings), form))

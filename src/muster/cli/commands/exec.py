@@ -64,7 +64,7 @@ async def _enter(client: Any, tunnels: Any, job: Any, rank: str, container: str,
     import asyncio
 
     from muster.api.status import ApiError
-    from muster.cli.actions.running.entering import find_entry, request
+    from muster.cli.actions.running.entering import find_entry, make_exec_request
     from muster.cli.terminal.output import say
     from muster.cli.terminal.printing import Printer
     from muster.cli.terminal.remote import Ends, hold, is_terminal, raw_terminal, terminal_size
@@ -79,7 +79,9 @@ async def _enter(client: Any, tunnels: Any, job: Any, rank: str, container: str,
         lambda stream, data: printer.show("", stream, data),
         terminal_size if tty else None,
     )
-    async with tunnels.converse(request(pod, container, command, stdin=stdin, tty=tty), PROTOCOL) as conversation:
+    async with tunnels.converse(
+        make_exec_request(pod, container, command, stdin=stdin, tty=tty), PROTOCOL
+    ) as conversation:
         try:
             with raw_terminal(descriptor, resized.set) if tty else nullcontext():
                 return await hold(conversation, ends, resized)

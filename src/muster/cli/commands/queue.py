@@ -229,14 +229,14 @@ async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool
     from functools import partial
 
     from muster.actions.quota import queues
-    from muster.actions.quota.editedqueue import annotate, describe_excess, patch
+    from muster.actions.quota.editedqueue import describe_excess, make_annotations, make_spec_patch
     from muster.api.ours.teams import FOLLOWS_NODES
     from muster.cli.actions.people.newteam import check_edit
     from muster.cli.terminal.output import dump, say
 
     async with connect(target) as session:
         followed = await check_edit(session, name, wanted)
-        changes = partial(patch, edit=wanted), partial(annotate, edit=wanted)
+        changes = partial(make_spec_patch, edit=wanted), partial(make_annotations, edit=wanted)
         try:
             after = await queues.edit(session, name, *changes, dry_run=dry_run)
         except ValueError as error:

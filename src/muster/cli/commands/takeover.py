@@ -90,11 +90,11 @@ def _print_gaps(cluster: Any, settings: "Configuration", say: Any) -> None:
     """Print the settings and objects that Muster would ignore, except those that the takeover itself replaces."""
     from msgspec.structs import replace
 
-    from muster.insight.takeover import format_finding, report
+    from muster.insight.takeover import format_finding, make_report
     from muster.operator.takeover import sort_kinds
 
     rest = replace(cluster, manager="", webhooks=(), old=())
-    for finding in report(rest, *sort_kinds(settings)).findings:
+    for finding in make_report(rest, *sort_kinds(settings)).findings:
         say(format_finding(finding))
 
 

@@ -94,7 +94,7 @@ def _describe_local(path: str) -> str:
 
 def _salvage(home: Home) -> None:
     """Repair a damaged store, and print which objects are lost."""
-    from muster.cli.actions.salvaging import report
+    from muster.cli.actions.salvaging import describe_damage
     from muster.cluster.backups import salvage_home
     from muster.cluster.store import DataDirectoryError
     from muster.runtime.realclock import RealClock
@@ -103,7 +103,7 @@ def _salvage(home: Home) -> None:
         salvaged = salvage_home(home.path, RealClock().now())
     except (DataDirectoryError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    for line in ["nothing is damaged: there is nothing to salvage"] if salvaged is None else report(salvaged):
+    for line in ["nothing is damaged: there is nothing to salvage"] if salvaged is None else describe_damage(salvaged):
         click.echo(line, err=True)
 
 

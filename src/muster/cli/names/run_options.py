@@ -7,7 +7,7 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.names.roles import parse_role
-from muster.cli.names.types import parse_gpus, schedule, time_limit, worker_cpus, worker_memory
+from muster.cli.names.types import parse_gpus, parse_schedule, time_limit, worker_cpus, worker_memory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -76,7 +76,7 @@ _OPTIONS = (
         "schedule",
         metavar="SCHEDULE",
         default="",
-        type=schedule,
+        type=parse_schedule,
         help="Start the job again and again, as '0 3 * * *' or @daily, and return. A start waits for the job before.",
     ),
     click.option(

@@ -123,7 +123,7 @@ def time_limit(text: str) -> int:
     return _read(limits.time_limit, text)
 
 
-def schedule(text: str) -> str:
+def parse_schedule(text: str) -> str:
     """Return a cron schedule that has a start. Raises `click.BadParameter`."""
     from muster.api.values.schedules import ScheduleError, parse
     from muster.runtime.realclock import RealClock

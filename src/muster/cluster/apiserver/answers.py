@@ -70,7 +70,7 @@ def encode_status(status: Status) -> bytes:
     return msgspec.json.encode(members | msgspec.to_builtins(status))
 
 
-def refusal(error: ApiError, warnings: Sequence[str] = ()) -> Response:
+def make_refusal(error: ApiError, warnings: Sequence[str] = ()) -> Response:
     """Return the answer to a request that was refused."""
     headers = warning_headers(warnings)
     details = error.status.details
@@ -79,7 +79,7 @@ def refusal(error: ApiError, warnings: Sequence[str] = ()) -> Response:
     return Response(error.status.code, encode_status(error.status), JSON, headers)
 
 
-def success(details: StatusDetails | None = None, code: int = 200, warnings: Sequence[str] = ()) -> Response:
+def make_success(details: StatusDetails | None = None, code: int = 200, warnings: Sequence[str] = ()) -> Response:
     """Return the answer to a request that succeeded and has no object to return."""
     status = Status(status="Success", details=details, code=0 if code == 200 else code)
     return Response(code, encode_status(status), JSON, warning_headers(warnings))

@@ -159,7 +159,7 @@ def metrics_actions(
             )
             for node in known
         ]
-        return _answer(call, metrics)
+        return _make_answer(call, metrics)
 
     async def of_pods(call: Call) -> Response:
         entries = _find_requested(store, call, POD.resource)
@@ -174,7 +174,7 @@ def metrics_actions(
                 metrics.append(
                     PodMetrics(metadata=meta, timestamp=moment, window=_format_window(rates_now), containers=containers)
                 )
-        return _answer(call, metrics)
+        return _make_answer(call, metrics)
 
     return {NODE_METRICS.resource: of_nodes, POD_METRICS.resource: of_pods}
 
@@ -210,7 +210,7 @@ def _format_window(measured: Rates) -> str:
     return f"{measured.seconds:.3f}s"
 
 
-def _answer(call: Call, metrics: Sequence[Any]) -> Response:
+def _make_answer(call: Call, metrics: Sequence[Any]) -> Response:
     """Return the answer: the metrics of the named object, or a list. Raises `ApiError` (404) if there are none."""
     kind = call.view.kind
     if call.name:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from muster.api.status import ApiError, bad_request, internal_error
 from muster.cluster.apiserver.access.audit import AuditRecord
-from muster.cluster.apiserver.answers import Answer, refusal
+from muster.cluster.apiserver.answers import Answer, make_refusal
 from muster.cluster.apiserver.identity.users import Access
 from muster.cluster.apiserver.registry.resources import Resource
 from muster.cluster.apiserver.request.requestinfo import Target
@@ -50,12 +50,12 @@ class Exchange:
         self.request = replace(self.request, body=body)
         self.waited = True
 
-    def answered(self, answer: Answer) -> Answer:
+    def record_answer(self, answer: Answer) -> Answer:
         """Count and log the answer, and return the answer to send."""
-        self.traffic.answered(self.verb, self.target, self.resource, answer.status, self.began)
-        return answer if self.record is None else self.record.answered(answer, self.request, self.annotations)
+        self.traffic.count_answer(self.verb, self.target, self.resource, answer.status, self.began)
+        return answer if self.record is None else self.record.log_answer(answer, self.request, self.annotations)
 
-    def failed(self, error: Exception) -> Answer:
+    def make_error_answer(self, error: Exception) -> Answer:
         """Return the answer that reports an error."""
         if isinstance(error, RecursionError):
             error = bad_request("the request nests too deep")
@@ -63,7 +63,7 @@ class Exchange:
             extra = {"method": self.request.method, "path": self.request.path[:500]}
             log.error("request failed", exc_info=error, extra=extra)
             error = internal_error(f"{type(error).__name__} (see the server's log)")
-        return self.answered(refusal(error, self.warnings))
+        return self.record_answer(make_refusal(error, self.warnings))
 
     def given_up(self) -> None:
         """Log that the client did not wait for the answer; the request may have taken effect."""

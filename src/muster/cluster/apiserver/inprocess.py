@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from muster.api.kinds import Kind
 from muster.api.status import bad_request
-from muster.cluster.apiserver.answers import Stream, Tunnel, refusal
+from muster.cluster.apiserver.answers import Stream, Tunnel, make_refusal
 from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
@@ -97,7 +97,7 @@ class InProcessTransport:
         except TimeoutError:
             message = f"{request.method} {request.path}: no answer within {seconds:g} s"
             raise SilentError(message) from None
-        return refusal(bad_request(UPGRADE_REQUIRED)) if isinstance(answer, Tunnel) else answer
+        return make_refusal(bad_request(UPGRADE_REQUIRED)) if isinstance(answer, Tunnel) else answer
 
 
 async def _hold(tunnel: Tunnel, protocol: str, end: Wire) -> None:

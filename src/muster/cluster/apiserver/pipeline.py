@@ -24,7 +24,7 @@ from muster.api.status import (
 from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.impersonation import find_impersonated_user
 from muster.cluster.apiserver.admission.chain import AdmissionChain
-from muster.cluster.apiserver.answers import Answer, Stream, success, warning_headers
+from muster.cluster.apiserver.answers import Answer, Stream, make_success, warning_headers
 from muster.cluster.apiserver.consumption import metrics_actions
 from muster.cluster.apiserver.deadlines import Deadlines
 from muster.cluster.apiserver.decode import Document, decode, media_type
@@ -154,7 +154,7 @@ class ApiServer:
                 exchange.resource = self.registry.find(target.group, target.version, target.plural)
             access = self.endpoints.access(request, user) or access_of(request, user, target, verb)
             if self.audit is not None:
-                exchange.record = self.audit.received(request, access, target.version if target else "")
+                exchange.record = self.audit.open_record(request, access, target.version if target else "")
             if request.headers:
                 access = replace(access, user=find_impersonated_user(request.headers, user, self._authorize))
                 if exchange.record is not None:
@@ -162,7 +162,7 @@ class ApiServer:
             self._authorize(access)
             exchange.access = access
         except Exception as error:  # noqa: BLE001  (`failed` logs the error)
-            exchange.refused = exchange.failed(error)
+            exchange.refused = exchange.make_error_answer(error)
         return exchange
 
     async def answer(self, exchange: Exchange) -> Answer:
@@ -173,12 +173,12 @@ class ApiServer:
             part = _namespace_of_own(exchange)
             async with self._throttle.of(part) if part and exchange.request.method != "GET" else nullcontext():
                 await self._fair_queue.take(Flow(exchange.user, part=part))
-                return exchange.answered(await self._answer(exchange))
+                return exchange.record_answer(await self._answer(exchange))
         except asyncio.CancelledError:
             exchange.given_up()
             raise
         except Exception as error:  # noqa: BLE001  (`failed` logs the error)
-            return exchange.failed(error)
+            return exchange.make_error_answer(error)
 
     async def _answer(self, exchange: Exchange) -> Answer:
         request, access, target = exchange.request, exchange.access, exchange.target
@@ -227,7 +227,7 @@ class ApiServer:
                 _check_form(call)
                 removed = await self._remover.delete(call)
                 if isinstance(removed, StatusDetails):
-                    return success(removed, warnings=call.warnings)
+                    return make_success(removed, warnings=call.warnings)
                 return self._object(call, removed)
             case "deletecollection":
                 _check_form(call)
@@ -251,11 +251,11 @@ class ApiServer:
 
     async def _bind(self, call: Call) -> Response:
         await self._pod_actions.bind(call)
-        return success(code=201, warnings=call.warnings)
+        return make_success(code=201, warnings=call.warnings)
 
     async def _evict(self, call: Call) -> Response:
         await self._pod_actions.evict(call)
-        return success(code=201, warnings=call.warnings)
+        return make_success(code=201, warnings=call.warnings)
 
     async def _log(self, call: Call) -> Stream:
         return await read_log(self._pod(call), call.request.query, self._nodes)

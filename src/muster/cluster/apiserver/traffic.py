@@ -31,7 +31,9 @@ class Traffic:
         # Finding a series by its labels costs more than counting.
         self._series: dict[_Key, tuple[Tally, Spread]] = {}
 
-    def answered(self, verb: str, target: Target | None, resource: Resource | None, code: int, start: float) -> None:
+    def count_answer(
+        self, verb: str, target: Target | None, resource: Resource | None, code: int, start: float
+    ) -> None:
         """Count an answer. `resource`: None if it is not served. `start`: the monotonic time when the request began."""
         key = _make_key(verb, target, resource, code)
         series = self._series.get(key)

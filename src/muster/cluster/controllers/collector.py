@@ -90,7 +90,7 @@ class GarbageCollector(Reconciler):
         )
         owners = (self._graph.items.get(owner.uid) for owner in item.owners)
         waiting = frozenset(owner.uid for owner in owners if owner is not None and owner.waits_for_dependents)
-        for action in decide(item, self._graph.blocking(item), absent, waiting):
+        for action in decide(item, self._graph.yield_blocking(item), absent, waiting):
             await self._run_action(action)
         return None
 

@@ -119,7 +119,7 @@ class Graph:
         named = (self.items[dependent] for dependent in self._dependents.get(uid, ()))
         return (item for item in named if not namespace or item.namespace == namespace)
 
-    def blocking(self, item: Item) -> Iterator[Item]:
+    def yield_blocking(self, item: Item) -> Iterator[Item]:
         """Yield the dependents of an item, except those that wait for the item themselves.
 
         In a circle none could go first.

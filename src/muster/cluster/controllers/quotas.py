@@ -73,7 +73,7 @@ class QuotaController(Reconciler):
     def _make_status(self, quota: ResourceQuota) -> dict[str, dict[str, Any]]:
         namespace, scope = _get_namespace(quota), Scope.of(quota.spec)
         names = quota.spec.hard
-        used = {name: self._ledger.used(resource_of(name), namespace, scope)[name] for name in names}
+        used = {name: self._ledger.sum_usage(resource_of(name), namespace, scope)[name] for name in names}
         return {"hard": dict(names), "used": dict(to_quantities(used))}
 
     async def _write(self, quota: ResourceQuota, status: dict[str, dict[str, Any]]) -> None:

@@ -74,7 +74,7 @@ class Recorder:
             self._runs.was_there(gone, self._list_deleted(POD))
             self._runs.follow()
             try:
-                self._runs.known(await self._history.known(self._runs.due))
+                self._runs.mark_known(await self._history.find_known(self._runs.due))
             except HistoryError as error:  # nothing depends on the history
                 log.warning("%s", error)
         await self._loop.run()

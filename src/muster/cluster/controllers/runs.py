@@ -19,7 +19,7 @@ from muster.api.managed.variants import is_variant
 from muster.api.meta import controller_of
 from muster.api.ours.usage import USAGE_ANNOTATION
 from muster.api.pods import job_of
-from muster.insight.history.build import NO_TRACE, Trace, amend_run, run_of, run_of_workload, trace
+from muster.insight.history.build import NO_TRACE, Trace, amend_run, run_of, run_of_workload, sum_traces
 from muster.insight.history.runs import Run
 from muster.insight.quota.state import owner_uids
 from muster.insight.record import JobRecord, record_of
@@ -85,7 +85,7 @@ class Runs:
         """The UIDs of the runs to examine."""
         return tuple(self._due)
 
-    def known(self, uids: Iterable[str]) -> None:
+    def mark_known(self, uids: Iterable[str]) -> None:
         """Mark runs that are recorded already and stay as they are."""
         for uid in uids:
             if uid not in self._gone:
@@ -150,7 +150,7 @@ class Runs:
         assert pod is not None, "one of them is there"
         for uid in self._find_runs(pod):
             if new is None:
-                self._traces[uid] = self._traces.get(uid, NO_TRACE) + trace([pod])
+                self._traces[uid] = self._traces.get(uid, NO_TRACE) + sum_traces([pod])
                 self._keep_failed(uid, pod)
                 is_news = not self._pods.by(BY_JOB, *job_key(pod))  # the last one
             else:

@@ -96,7 +96,7 @@ class Connection:
     async def usage(self) -> Mapping[tuple[str, str], Reading]:
         """Return the usage of the node's containers, by the pod's UID and the container's name."""
         runners = {one.uid: one for one in self._runners.values()}
-        running = {(uid, name): metered for uid, one in runners.items() for name, metered in one.metered()}
+        running = {(uid, name): metered for uid, one in runners.items() for name, metered in one.list_metered()}
         readings = await asyncio.to_thread(read_usage, running) if running else {}
         return {
             (uid, name): structs.replace(reading, gpus=runners[uid].gpu_use(name))

@@ -25,7 +25,7 @@ class GpuKeeper:
         self._clock = clock
 
     async def run(self) -> None:
-        """Sample until cancelled, as long as a pod has a GPU."""
+        """Sample the use of the GPUs that pods have, at an interval, until cancelled."""
         while True:
             await self._clock.sleep(SAMPLE_SECONDS)
             try:
@@ -39,7 +39,7 @@ class GpuKeeper:
         if not gpus_by_container:
             return
         states = await self._usage.read()
-        running = {(uid, name): metered for uid, runner in runners.items() for name, metered in runner.metered()}
+        running = {(uid, name): metered for uid, runner in runners.items() for name, metered in runner.list_metered()}
         trees = await asyncio.to_thread(list_trees, running)
         for (uid, name), use in attribute_use(states, gpus_by_container, trees).items():
             if (uid, name) in running:

@@ -309,7 +309,7 @@ class Heartbeat:
             self._make_info(),
             self._make_conditions(),
             port=self._port,
-            lacking=self._gpus.lacking(),
+            lacking=self._gpus.count_unhealthy(),
             annotations={**self._gpus.annotations(), **self._annotations},
         )
         return node_object.of_guest(node, self._identity) if self._identity else node

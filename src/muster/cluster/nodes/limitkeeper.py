@@ -21,7 +21,7 @@ class LimitKeeper:
         self._clock = clock
 
     async def run(self) -> None:
-        """Sample until cancelled."""
+        """Sample at an interval until cancelled."""
         for number in itertools.count():
             try:
                 await self._sample(exact=number % EXACT_EVERY == 0)
@@ -32,9 +32,9 @@ class LimitKeeper:
     async def _sample(self, *, exact: bool) -> None:
         runners = {runner.uid: runner for runner in self._runners.values()}
         containers: dict[Key, Metered] = {
-            (uid, name): metered for uid, runner in runners.items() for name, metered in runner.metered()
+            (uid, name): metered for uid, runner in runners.items() for name, metered in runner.list_metered()
         }
-        peaks = {(uid, name): runner.peak(name) for uid, runner in runners.items() for name, _ in runner.metered()}
+        peaks = {(uid, name): runner.peak(name) for uid, runner in runners.items() for name, _ in runner.list_metered()}
         thresholds = find_thresholds(containers, peaks, exact=exact)
         if not thresholds:
             return

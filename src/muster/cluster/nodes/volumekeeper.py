@@ -19,7 +19,7 @@ class VolumeKeeper:
         self._clock = clock
 
     async def run(self) -> None:
-        """Measure until cancelled."""
+        """Measure the volumes at an interval until cancelled."""
         while True:
             await self._clock.sleep(_LOOK_SECONDS)
             for runner in list(self._runners.values()):

@@ -119,7 +119,7 @@ class HistoryFile:
             self._count = int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
         return self._count
 
-    def known(self, uids: Iterable[str]) -> set[str]:
+    def find_known(self, uids: Iterable[str]) -> set[str]:
         """Return which of these runs are in the history."""
         try:
             return self._find_known(uids)

@@ -30,9 +30,9 @@ class History:
         """Write these rows, and delete those that are too old or too many. Returns once that is on disk."""
         await self._thread.do(lambda: self._file.put(rows, oldest=oldest, most=most))
 
-    async def known(self, uids: Iterable[str]) -> set[str]:
+    async def find_known(self, uids: Iterable[str]) -> set[str]:
         """Return which of these runs are in the history."""
-        return await self._thread.do(lambda: self._file.known(uids))
+        return await self._thread.do(lambda: self._file.find_known(uids))
 
     async def ask(self, question: HistoryQuery) -> FoundRuns:
         """Return the runs that match, the newest end first."""

@@ -3,8 +3,8 @@
 A Job with the annotation `muster.dev/elastic: "MIN:MAX"` is shrunk, never below MIN, when the cluster is short, and
 grown, never above MAX, when room is free. A resize patches `completions` and `parallelism` together, in the version of
 the Job that the decision read; the Job controller then creates and deletes pods. MIN and MAX bound only this
-controller. A
-user may choose any size: above MAX the Job is not grown, below MIN it is not resized, and in between it is.
+controller. A user may choose any size: above MAX the Job is not grown, below MIN it is not resized, and in between it
+is.
 
 No finished work is lost: a Job is never shrunk below an index that has ended for good, and a Job with such an index is
 not grown any more. Jobs that are suspended, ended or being deleted are not resized.

@@ -118,11 +118,11 @@ class JobReconciler(Reconciler, Generic[T]):
                 ties.add(f"class/{name}")
         return ties
 
-    def _tied(self, tie: str) -> list[str]:
+    def _list_tied(self, tie: str) -> list[str]:
         return [key_of(job) for job in self._jobs.by(_BY_TIE, tie)]
 
     def _jobs_of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> list[str]:
-        return self._tied(f"class/{priority_class.metadata.name}")
+        return self._list_tied(f"class/{priority_class.metadata.name}")
 
     def _jobs_of(self, workload: Workload) -> Iterable[str]:
         """Return the keys of the jobs to reconcile after a change of a Workload.
@@ -130,9 +130,9 @@ class JobReconciler(Reconciler, Generic[T]):
         These are its owner, a job of which the owner is a part, and a job that names the Workload as prebuilt.
         """
         meta, owner = workload.metadata, controller_of(workload.metadata)
-        keys = self._tied(f"workload/{meta.namespace}/{meta.name}")
+        keys = self._list_tied(f"workload/{meta.namespace}/{meta.name}")
         if owner is not None:
-            keys += self._tied(f"owner/{owner.uid}")
+            keys += self._list_tied(f"owner/{owner.uid}")
             if self._kind.is_of(owner):
                 keys.append(f"{meta.namespace}/{owner.name}")
         return keys
@@ -274,7 +274,7 @@ class JobReconciler(Reconciler, Generic[T]):
         admission = workload.status.admission
         assert admission is not None, "only admitted workloads start"
         podsets = workload.spec.pod_sets if has_injected(facts, workload) else facts.podsets
-        labels = self._configuration.features.enabled("AssignQueueLabelsForPods")
+        labels = self._configuration.features.is_enabled("AssignQueueLabelsForPods")
         try:
             podset_infos = list_injected_values(workload, podsets, self._flavors.get, queue_labels=labels)
         except InjectionError as error:

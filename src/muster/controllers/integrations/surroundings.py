@@ -38,8 +38,8 @@ def settings_of(configuration: Configuration) -> Settings:
     return Settings(
         without_queue=configuration.manage_jobs_without_queue_name,
         selects=label_matcher(selector) if selector is not None else EVERYTHING,
-        default_priority=configuration.features.enabled("WorkloadPriorityClassDefaulting"),
-        places=configuration.features.enabled("TopologyAwareScheduling"),
+        default_priority=configuration.features.is_enabled("WorkloadPriorityClassDefaulting"),
+        places=configuration.features.is_enabled("TopologyAwareScheduling"),
     )
 
 

@@ -13,7 +13,7 @@ from muster.queueing.jobframework.observedjob import PodSetInfo
 def make_injecting_patch(template: PodTemplateSpec, info: PodSetInfo) -> dict[str, Any]:
     """Return a merge patch of a template that injects values into its pods."""
     borne = merge_tolerations(template.spec.tolerations, info.tolerations)
-    patch = _patch(info.labels, info.annotations, info.node_selector, list(borne))
+    patch = _make_template_patch(info.labels, info.annotations, info.node_selector, list(borne))
     if info.gates:
         patch["spec"]["schedulingGates"] = _join_gates(template, info.gates)
     return patch
@@ -22,7 +22,7 @@ def make_injecting_patch(template: PodTemplateSpec, info: PodSetInfo) -> dict[st
 def make_restoring_patch(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[str] = ()) -> dict[str, Any]:
     """Return a merge patch of a template that removes what was injected; the labels in `keep` stay."""
     kept = {key: value for key, value in now.metadata.labels.items() if key in keep}
-    patch = _patch(
+    patch = _make_template_patch(
         _make_map_patch(now.metadata.labels, before.metadata.labels | kept),
         _make_map_patch(now.metadata.annotations, before.metadata.annotations),
         _make_map_patch(now.spec.node_selector, before.spec.node_selector),
@@ -66,7 +66,7 @@ def _join_gates(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodSch
     return [PodSchedulingGate(name=name) for name in names]
 
 
-def _patch(
+def _make_template_patch(
     labels: Mapping[str, Any], annotations: Mapping[str, Any], node_selector: Mapping[str, Any], borne: Any
 ) -> dict[str, Any]:
     """Return the patch of a template with these changes. borne: the tolerations.
@@ -80,6 +80,6 @@ def _patch(
 
 
 def _make_map_patch(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str | None]:
-    """Return a merge patch that turns one map into the other."""
+    """Return the merge patch that turns the map `now` back into the map `before`."""
     removals: dict[str, str | None] = {key: None for key in now if key not in before}
     return removals | {key: value for key, value in before.items() if now.get(key) != value}

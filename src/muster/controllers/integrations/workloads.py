@@ -115,7 +115,7 @@ class Workloads:
         try:
             with ignoring("AlreadyExists"), _refuse_invalid():
                 workload = await self._client.create(WORKLOAD, workload)
-                self._waits.created(meta, workload)
+                self._waits.observe_creation(meta, workload)
                 self.tell(job, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
         except ApiError as error:
             self.tell_of_refusal(job, error)

@@ -257,7 +257,7 @@ class JobController(Reconciler):
         if plan.status != job.status:
             await self._store(job, plan.status, memory)
             self._metrics.count_stored_status(job, plan.status)
-        self._metrics.judged(plan.judged)
+        self._metrics.count_policy_actions(plan.judged)
         memory.backoff = plan.backoff
         for note in plan.notes:
             self._writer.note(job, note.type, note.reason, note.message)

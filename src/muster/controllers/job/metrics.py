@@ -83,7 +83,7 @@ class JobMetrics:
             if (end := find_true(status.conditions, type)) is not None:
                 self._jobs.labels(mode, result, end.reason).inc()
 
-    def judged(self, actions: Iterable[str]) -> None:
+    def count_policy_actions(self, actions: Iterable[str]) -> None:
         """Count the actions of podFailurePolicies on failed pods. The controller reports each failed pod once."""
         for action, count in Counter(actions).items():
             self._judged.labels(action).inc(count)

@@ -154,7 +154,7 @@ class Writer:
 
 
 def make_status_patch(old: JobStatus, new: JobStatus) -> dict[str, Any]:
-    """Return the merge patch that turns one status into the other."""
+    """Return the merge patch that turns the status `old` into `new`."""
     return _merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
 
 

@@ -2,8 +2,7 @@
 
 A JobSet is reconciled when it or the counted fields of its Jobs change, but not before the caches show this
 controller's own writes. Events of a big JobSet are gathered for a moment, so that many of them share one pass over all
-its Jobs. All
-memory here is a cache: a new controller continues where the last one was killed, between any writes.
+its Jobs. All memory here is a cache: a new controller continues where the last one was killed, between any writes.
 """
 
 import asyncio

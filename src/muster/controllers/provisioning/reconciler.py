@@ -58,7 +58,7 @@ class ProvisioningController(Reconciler):
     def __init__(self, manager: Manager, recorder: Recorder, configuration: Configuration) -> None:
         super().__init__(manager)
         self._recorder = recorder
-        self._cleanup = configuration.features.enabled("CleanupProvisioningRequestsOnEviction")
+        self._cleanup = configuration.features.is_enabled("CleanupProvisioningRequestsOnEviction")
         self._unseen: dict[str, Revision] = {}  # the newest created request of a workload
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_CHECK: _names_of_checks})
         self._checks, self._configs = follow_checks(manager)

@@ -113,7 +113,7 @@ class QueueingCache:
     @property
     def settings(self) -> AdmissionSettings:
         """The present settings of admission."""
-        blocking = self._definitions.blocking(by_workload=self._by_workload)
+        blocking = self._definitions.find_blocking(by_workload=self._by_workload)
         fair = self._fair or (self._fair_by_weight if self._definitions.has_weights else None)
         return AdmissionSettings(
             fair=fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared, past=self.queues.usage

@@ -68,8 +68,8 @@ class Definitions:
         self._place_holders = place_holders
         self._place_waiting = place_waiting
         self._base = configuration.wait_for_pods_ready
-        self._has_topology = configuration.features.enabled("TopologyAwareScheduling")
-        self._has_variants = configuration.features.enabled("ConcurrentAdmission")
+        self._has_topology = configuration.features.is_enabled("TopologyAwareScheduling")
+        self._has_variants = configuration.features.is_enabled("ConcurrentAdmission")
         self._by_queue: dict[str, bool] = {}  # ClusterQueues with a blocking setting of their own
         self._by_flavor: dict[str, bool] = {}
         self._active: dict[str, Activity] = {}
@@ -91,7 +91,7 @@ class Definitions:
         """Return whether a ClusterQueue admits; None if there is no such queue."""
         return self._active.get(cluster_queue)
 
-    def blocking(self, *, by_workload: bool) -> Blocking | None:
+    def find_blocking(self, *, by_workload: bool) -> Blocking | None:
         """Return the settings for blocking; None if nothing blocks.
 
         by_workload: whether any workload has a setting of its own.

@@ -45,7 +45,7 @@ def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configurat
 
 def find_sharing(configuration: Configuration) -> AdmissionFairSharing | None:
     """Return the settings of admission fair sharing; None if past usage orders nothing."""
-    if not configuration.features.enabled("AdmissionFairSharing"):
+    if not configuration.features.is_enabled("AdmissionFairSharing"):
         return None
     on_demand = ON_DEMAND if configuration.muster.fair_sharing_on_demand else None
     return configuration.admission_fair_sharing or on_demand
@@ -82,7 +82,7 @@ class FairUsageController(Reconciler):
         """Register a listener that is called with each LocalQueue whose status must show another past usage."""
         self._listeners.append(listener)
 
-    def shown(self, local: LocalQueue) -> LocalQueueFairSharingStatus | None:
+    def make_status(self, local: LocalQueue) -> LocalQueueFairSharingStatus | None:
         """Return the past usage to write to the LocalQueue's status."""
         old, sharing_status = local.status.fair_sharing, self._shown.get(key_of(local))
         if sharing_status is None:

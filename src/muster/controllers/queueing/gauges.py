@@ -57,8 +57,8 @@ class QueueGauges:
         self._everywhere = configuration.admission_fair_sharing is not None
         self._resources = settings.enable_cluster_queue_resources
         local = settings.local_queue_metrics
-        self._local = local.enable and features.enabled("LocalQueueMetrics")
-        self._cohorts = features.enabled("MetricsForCohorts")
+        self._local = local.enable and features.is_enabled("LocalQueueMetrics")
+        self._cohorts = features.is_enabled("MetricsForCohorts")
         selector = local.local_queue_selector
         self._selects = label_matcher(selector).matches if selector is not None else lambda _labels: True
 

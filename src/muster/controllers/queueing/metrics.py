@@ -144,7 +144,7 @@ class QueueingMetrics:
         self._cache = cache
         self._custom = custom = CustomLabels(configuration.custom_labels, self._find_meta)
         self._gauges = QueueGauges(cache, configuration, custom, by_usage=by_usage)
-        self._counts_cohorts = configuration.features.enabled("MetricsForCohorts")
+        self._counts_cohorts = configuration.features.is_enabled("MetricsForCohorts")
         self._skips: dict[str, int] = {}
         self._finished: Counter[str] = Counter()  # by LocalQueue
         self._unadmitted: Counter[tuple[str, str, str]] = Counter()  # by LocalQueue, reason and cause
@@ -223,7 +223,7 @@ class QueueingMetrics:
         cache.cluster_queues.on_change(self._queue_changed)
         cache.cohorts.on_change(self._cohort_changed)
         cache.local_queues.on_change(self._local_queue_changed)
-        registry.scraped(lambda: map(custom.extend, self._scrape()))
+        registry.add_computed(lambda: map(custom.extend, self._scrape()))
 
     def on_cycle(self, outcome: CycleOutcome, seconds: float) -> None:
         """Count an admission cycle and its duration."""

@@ -49,7 +49,7 @@ class Notifier:
 
     def explain_queue(self, name: str) -> None:
         """Notify the listeners that the workloads of a ClusterQueue now wait for another reason."""
-        for key in self._queues.waiting(name):
+        for key in self._queues.list_waiting(name):
             self.explain(key)
 
     def flush(self, node: Node) -> None:

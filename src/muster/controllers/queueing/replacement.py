@@ -79,10 +79,10 @@ class NodeReplacement(Reconciler):
     def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder, features: FeatureGates) -> None:
         super().__init__(manager)
         self._cache = cache
-        self._is_on = features.enabled("TASFailedNodeReplacement")
-        self._fails_fast = features.enabled("TASFailedNodeReplacementFailFast")
-        self._waits_for_pods = features.enabled("TASReplaceNodeOnPodTermination")
-        self._heeds_taints = features.enabled("TASReplaceNodeOnNodeTaints")
+        self._is_on = features.is_enabled("TASFailedNodeReplacement")
+        self._fails_fast = features.is_enabled("TASFailedNodeReplacementFailFast")
+        self._waits_for_pods = features.is_enabled("TASReplaceNodeOnPodTermination")
+        self._heeds_taints = features.is_enabled("TASReplaceNodeOnNodeTaints")
         self._named_until: dict[str, float] = {}  # the earliest time to replace a workload's lost node
         self._recorder = recorder
         self._nodes = manager.informer(NODE, indexes={_BY_HOST: _host_of})

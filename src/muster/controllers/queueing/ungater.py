@@ -79,7 +79,7 @@ class TopologyUngater(Reconciler):
         async with limit:
             with ignoring("NotFound"):
                 self._latest.wrote(await self._client.patch_object(POD, pod, patch))
-                self._gates.removed(TOPOLOGY_GATE, pod, workload)
+                self._gates.observe_removal(TOPOLOGY_GATE, pod, workload)
 
 
 def waits(pod: Pod) -> bool:

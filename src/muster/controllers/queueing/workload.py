@@ -70,7 +70,7 @@ class WorkloadController(Reconciler):
         self._recorder = recorder
         self._waiting = configuration.wait_for_pods_ready
         self._kept = configuration.object_retention_policies.workloads.after_finished
-        self._has_variants = configuration.features.enabled("ConcurrentAdmission")
+        self._has_variants = configuration.features.is_enabled("ConcurrentAdmission")
         self._workloads = manager.informer(
             WORKLOAD, indexes={WORKLOADS_BY_LOCAL_QUEUE: by_local_queue, HOLDERS_BY_CLUSTER_QUEUE: by_holding}
         )

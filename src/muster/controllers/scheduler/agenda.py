@@ -42,7 +42,7 @@ class SchedulerAgenda:
         self._pending = pending
         self._resizes = resizes
 
-    def changed(self, key: str, gang: Gang) -> None:
+    def queue_changed_gang(self, key: str, gang: Gang) -> None:
         """Queue a gang after a delay that grows with its pods, because many pods may arrive one by one."""
         self._queue.add_after(key, GATHER_SECONDS * (len(gang.unbound) + len(gang.bound)), gang.priority)
 

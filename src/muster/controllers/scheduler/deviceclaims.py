@@ -32,7 +32,7 @@ class DeviceClaims:
     async def allocate(self, pod: Pod, node: str) -> None:
         """Write the picked devices to the claims of a pod. Raises `ApiError`, also if a claim is deleted."""
         devices = self._roster.devices
-        for key, picks in devices.picked(pod.metadata.uid).items():
+        for key, picks in devices.get_picks(pod.metadata.uid).items():
             claim = devices.claim(key)
             if claim is None:
                 raise not_found(RESOURCE_CLAIM.resource, key.partition("/")[2])
@@ -50,7 +50,7 @@ class DeviceClaims:
         """
         status = {"allocation": None, "reservedFor": None}
         # A pod that was observed bound meanwhile is no longer in `pods`.
-        holding = [(pods[uid], claims) for uid, claims in self._roster.devices.allocated(pods).items()]
+        holding = [(pods[uid], claims) for uid, claims in self._roster.devices.list_allocated(pods).items()]
         for pod, claims in holding:
             if await self._has_node(pod):
                 continue

@@ -21,9 +21,9 @@ from muster.controllers.scheduler.pending import Head
 from muster.controllers.scheduler.recovery import decide_give_back
 from muster.controllers.scheduler.shortage import (
     add_waiter,
-    choose_victims,
     describe_expected_start,
     find_victims,
+    mark_victims,
     reserve_room,
 )
 from muster.controllers.scheduler.state import REST_SECONDS, SchedulerState
@@ -68,7 +68,7 @@ class Executor:
             await self.take_back_half(ask.key, ask.carrier, "the rest no longer fits")
         if plan is not None:
             self.records.preempts(ask, plan, state.roster.gangs)
-            self.metrics.preempted(choose_victims(state, ask, plan))
+            self.metrics.count_victims(mark_victims(state, ask, plan))
             await self.evictor.nominate(ask, plan.placement)
         await self._publish_wait(ask, sentence)
 
@@ -151,7 +151,7 @@ class Executor:
         await self._publish_wait(ask, sentence)
 
     def _add_waiter(self, ask: GangTurn) -> None:
-        self.metrics.attempted("unschedulable", len(ask.turn.pods))
+        self.metrics.count_attempts("unschedulable", len(ask.turn.pods))
         add_waiter(self.state, ask)
 
     async def _publish_wait(self, ask: GangTurn, sentence: str) -> None:

@@ -33,19 +33,19 @@ class SchedulerMetrics:
             "scheduler_preemption_victims", "Number of pods that were evicted together", (), _VICTIMS
         ).labels()
         self._waiting = waiting
-        registry.scraped(self._list_gauges)
+        registry.add_computed(self._list_gauges)
 
-    def attempted(self, result: Result, pods: int) -> None:
+    def count_attempts(self, result: Result, pods: int) -> None:
         """Count pods that were placed together, found no room, or were refused by the server."""
         self._pods.labels(result).inc(pods)
         if pods > 1:
             self._gangs.labels(result).inc()
 
-    def decided(self, seconds: float) -> None:
+    def record_decision(self, seconds: float) -> None:
         """Record the duration of a decision."""
         self._seconds.observe(seconds)
 
-    def preempted(self, victims: int) -> None:
+    def count_victims(self, victims: int) -> None:
         """Count the victims that are evicted for one gang."""
         self._preemptions.inc()
         self._victims.observe(victims)

@@ -221,7 +221,7 @@ class PendingGangs:
         return result[1] if result is not None and result[0] >= criteria.priority else None
 
     def record_failed_search(self, alike: Hashable, criteria: OrderCriteria, words: str) -> None:
-        """Record that gangs of a class find no victims, up to the priority of this gang, until `try_again`.
+        """Record that gangs of a class find no victims, up to the priority of this gang, until `drop_failed_searches`.
 
         words: the reason, for users.
         """
@@ -383,7 +383,7 @@ class PendingGangs:
             head = self._head
         if head is None or head.key == key or not self.precedes(head, key, criteria):
             return None
-        if key in self._nominated and head.criteria.broken and not criteria.broken:  # see `kept_for_others`
+        if key in self._nominated and head.criteria.broken and not criteria.broken:  # see `sum_nominated_room`
             return None
         passing = may_pass(head.reservation, head.placing, taken, end)
         if passing is None:

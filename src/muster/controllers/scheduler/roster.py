@@ -90,7 +90,7 @@ class Roster:
         """Update a node that was added, changed or deleted; return whether that could help a waiting pod."""
         if new is not None:
             self._nodes[new.metadata.name] = new
-            changed = self.capacity.set_node(self.equipped(new))
+            changed = self.capacity.set_node(self.add_devices(new))
             self._nodes_version += changed
             return changed
         assert old is not None
@@ -130,9 +130,9 @@ class Roster:
         self.capacity.retire(self.devices.take_forgotten())
         return changed or (old is None and new is not None and self.devices.is_awaited(new))
 
-    def equipped(self, node: Node) -> Node:
+    def add_devices(self, node: Node) -> Node:
         """Return the node with the devices that it offers to pods, as resources."""
-        devices = self.devices.equipment(node.metadata.name)
+        devices = self.devices.count_devices(node.metadata.name)
         if not devices:
             return node
         allocatable = node.status.allocatable | {resource: str(number) for resource, number in devices.items()}
@@ -145,7 +145,7 @@ class Roster:
             if self.capacity.assigned(pod.metadata.uid) is not None:
                 self.capacity.assign(pod.metadata.uid, name, self._make_guest(pod))
         for name in sorted(names & self._nodes.keys()):
-            changed |= self.capacity.set_node(self.equipped(self._nodes[name]))
+            changed |= self.capacity.set_node(self.add_devices(self._nodes[name]))
         return changed
 
     def _make_guest(self, pod: Pod) -> Guest:
@@ -255,7 +255,7 @@ class Roster:
             gang.version += 1
             self._sent[uid] = node
 
-    def running(self, now: float, carried: Carried) -> GangLedger:
+    def make_ledger(self, now: float, carried: Carried) -> GangLedger:
         """Return the running gangs, with their start and expected end. now: seconds since the epoch."""
         for key in self._stale:
             gang = self.gangs.get(key)
@@ -264,7 +264,7 @@ class Roster:
             else:
                 self._running.drop(key)
         self._stale.clear()
-        going = self.going(now)
+        going = self.list_leaving_pods(now)
         others = {
             "assumed": RunningGang(tuple(self._assumed), now),
             "going": RunningGang(tuple(going), 0.0, EndTime(now, is_enforced=True)),
@@ -274,7 +274,7 @@ class Roster:
             self._running.set(name, running, self.capacity)
         return self._running
 
-    def going(self, now: float) -> frozenset[str]:
+    def list_leaving_pods(self, now: float) -> frozenset[str]:
         """Return the pods that will soon be gone. Overdue pods are left out, because their end is unknown."""
         return frozenset(uid for uid, deadline in self.leaving.items() if now < deadline + LATE_SECONDS)
 

@@ -102,7 +102,7 @@ class Scheduler(Reconciler):
         roster = Roster(sources, names, Strategy(settings.scoring_strategy), matches)
         self._done = DoneJobs(manager, sources)
         carriers = Carriers(self._find_carrier, self._done.of)
-        pending = PendingGangs(roster, partial(roster.running, carried=carriers.end), settings.overtakings)
+        pending = PendingGangs(roster, partial(roster.make_ledger, carried=carriers.end), settings.overtakings)
         decisions = DecisionLog() if decisions is None else decisions
         self._sizes = Sizes(manager, recorder, names, ResizeRecorder(decisions, manager.clock).record)
         self._state = state = SchedulerState(
@@ -191,7 +191,7 @@ class Scheduler(Reconciler):
             if not state.is_waiting(key):
                 self._forget(key)
         if change.due and state.is_waiting(change.key):
-            state.agenda.changed(change.key, state.roster.gangs[change.key])
+            state.agenda.queue_changed_gang(change.key, state.roster.gangs[change.key])
 
     def _on_budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
         allowed = new.status.disruptions_allowed if new is not None else None
@@ -209,11 +209,11 @@ class Scheduler(Reconciler):
         if new is not None and shrunk_to(source, new) is not None:
             state.shrunk.add(key)
         if gang.unbound or key in state.shrunk:
-            state.agenda.changed(key, gang)
+            state.agenda.queue_changed_gang(key, gang)
 
     def _on_members_done(self, key: str) -> None:
         if self._state.is_waiting(key):
-            self._state.agenda.changed(key, self._state.roster.gangs[key])
+            self._state.agenda.queue_changed_gang(key, self._state.roster.gangs[key])
 
     def _forget(self, key: str) -> None:
         """Forget a gang that no longer waits."""
@@ -333,7 +333,7 @@ class Scheduler(Reconciler):
         """
         now, began = self._clock.now().timestamp(), self._clock.monotonic()
         outcome = decide_start(self._state.pending, ask, self._state.roster.capacity, now)
-        self._metrics.decided(self._clock.monotonic() - began)
+        self._metrics.record_decision(self._clock.monotonic() - began)
         if isinstance(outcome, Refusal):
             await self._executor.wait_for_room(ask, outcome, now)
             return False
@@ -394,11 +394,11 @@ class Scheduler(Reconciler):
         self._state.agenda.queue_size_decisions()
         self._queue_gang(self._state.pending.next_alike(ask.alike))
         if refusals:
-            self._metrics.attempted("error", len(refusals))
+            self._metrics.count_attempts("error", len(refusals))
             await self._executor.replan(ask, refusals)
             return False
-        self._metrics.attempted("scheduled", len(bindings))
-        self._teller.bound(bindings, ask.carrier)
+        self._metrics.count_attempts("scheduled", len(bindings))
+        self._teller.report_bindings(bindings, ask.carrier)
         self._records.record_placement(ask, bindings)
         if ask.carrier is not None and (under_way or (ask.turn.repairs and read_intent(ask.carrier.meta))):
             await self._binder.forget_intent(ask.carrier)

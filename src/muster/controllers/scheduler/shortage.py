@@ -60,7 +60,7 @@ def find_victims(
     if not broken and (words := pending.get_failed_search(ask.alike, ask.criteria)) is not None:
         return None, words
     roster = state.roster
-    leaving = Holdings.of(roster.capacity, [tuple(roster.going(now))]).freed()
+    leaving = Holdings.of(roster.capacity, [tuple(roster.list_leaving_pods(now))]).freed()
     nominated = pending.sum_nominated_room(ask.key, ask.criteria)
     taken = leaving if nominated is None else leaving + nominated
     plan = victims.decide(ask, state.list_budgets(), taken, now, broken)
@@ -86,8 +86,8 @@ def find_victims(
     return None, words
 
 
-def choose_victims(state: SchedulerState, ask: GangTurn, plan: GangPreemption) -> int:
-    """Choose the victims of a plan, which are evicted next; return how many there are."""
+def mark_victims(state: SchedulerState, ask: GangTurn, plan: GangPreemption) -> int:
+    """Mark the victims of a plan for eviction, which comes next; return how many there are."""
     state.displaced.spare_victims_of(ask.key)
     name = split_key(ask.key)[0] if ask.carrier is not None else key_of(ask.turn.pods[0])
     for key, uids in plan.victims.items():

@@ -55,7 +55,7 @@ class Teller:
             self._recorder.event(carrier.reference, "Warning", reason, sentence)
         self._recorder.event(make_reference(POD, pod), "Warning", reason, sentence)
 
-    def bound(self, bindings: Sequence[tuple[Pod, str]], carrier: Carrier | None) -> None:
+    def report_bindings(self, bindings: Sequence[tuple[Pod, str]], carrier: Carrier | None) -> None:
         """Record where pods were bound: one event for a gang."""
         if carrier is not None and len(bindings) > 1:
             nodes = sorted({node for _, node in bindings})

@@ -63,7 +63,7 @@ class Victims:
         running = {one.key: one for one in self._list_candidates(now)}
         rivalling = list_rivals(running.pop(key) for key in broken if key in running)
         weaker = [*(one for one in running.values() if one.resistance < strong), *rivalling]
-        going = self._roster.going(now)
+        going = self._roster.list_leaving_pods(now)
         if not weaker and not going:
             return None
         capacity, placing, effort = self._roster.capacity, ask.placing, Effort()
@@ -85,7 +85,7 @@ class Victims:
         uids = {uid for pods in plan.victims.values() for uid in pods}
         bound = (pod for key in plan.victims for pod in self._roster.gangs[key].bound.values())
         graces = [_find_grace(pod) for pod in bound if pod.metadata.uid in uids]
-        going = [self._roster.leaving[uid] for uid in self._roster.going(now)]
+        going = [self._roster.leaving[uid] for uid in self._roster.list_leaving_pods(now)]
         return max([*going, now + max(graces, default=0.0)]) + LATE_SECONDS
 
     def protected_until(self, ask: GangTurn, now: float) -> float | None:

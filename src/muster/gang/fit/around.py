@@ -35,7 +35,7 @@ class Around:
         placed = {**self._placed, shape: counts if before is None else before + counts}
         return type(self)(self.capacity, placed, self._known)
 
-    def known(self, key: object, find: Callable[[], Ints]) -> Ints:
+    def get_or_find(self, key: object, find: Callable[[], Ints]) -> Ints:
         """Return the result of `find`, from the cache after the first time.
 
         key: names the result, which must not depend on the placed pods of the gang.
@@ -50,11 +50,11 @@ class Around:
             counts = self._known[terms] = self.capacity.counts(self.capacity.guests.count_selected(terms))
         return self._add_placed(counts, (shape for shape in self._placed if self.means(terms, shape)))
 
-    def counted(self, spread: Spread, namespace: str) -> Ints:
+    def count_matching(self, spread: Spread, namespace: str) -> Ints:
         """Return for each node how many pods a spread constraint counts."""
         key = spread, namespace
         if (counts := self._known.get(key)) is None:
-            counts = self._known[key] = self.capacity.counts(self.capacity.guests.counted(spread, namespace))
+            counts = self._known[key] = self.capacity.counts(self.capacity.guests.count_matching(spread, namespace))
         counted = (one for one in self._placed if spread.counts(namespace, one.namespace, dict(one.labels)))
         return self._add_placed(counts, counted)
 
@@ -63,13 +63,13 @@ class Around:
         theirs = self.capacity.guests.namespaces.get(shape.namespace, {})
         return all(term.matches(shape.namespace, dict(shape.labels), theirs) for term in terms)
 
-    def repelling(self, shape: Shape) -> Mask:
+    def find_repelling(self, shape: Shape) -> Mask:
         """Return the nodes that the anti-affinity of other pods closes to pods of a shape."""
         capacity = self.capacity
         key = "repelling", shape.namespace, shape.labels
         if (repelled := self._known.get(key)) is None:
             repelled = np.zeros(len(capacity.names), np.int64)
-            for topology_key, names in capacity.guests.repelling(shape.namespace, dict(shape.labels)):
+            for topology_key, names in capacity.guests.yield_repelling(shape.namespace, dict(shape.labels)):
                 repelled += capacity.in_places(topology_key, capacity.counts(dict.fromkeys(names, 1)) > 0)
             self._known[key] = repelled
         closed = repelled > 0
@@ -79,7 +79,7 @@ class Around:
                     closed = closed | capacity.in_places(term.topology_key, counts > 0)
         return closed
 
-    def holding(self, hold: Hold) -> Mask:
+    def find_holding(self, hold: Hold) -> Mask:
         """Return the nodes with a pod whose port or disk conflicts with this one."""
         if (counts_of_holders := self._known.get(hold)) is None:
             names = dict.fromkeys(self.capacity.guests.holders(hold), 1)

@@ -75,7 +75,7 @@ def fill(
     liked = liked[order] if liked is not None else None
     rule = limits.rules[0] if limits.rules else None
     if rule is not None and not isinstance(rule, Even):
-        fits[rule.closed()] = 0
+        fits[rule.find_closed()] = 0
     counts, ordered = np.zeros_like(fits), fits[order]
     most = min(int(fits.max(initial=0)), wanted)  # computed after the rule has closed nodes
     tight = capacity.strategy is Strategy.TIGHT or most * len(fits) > _WORTHS
@@ -99,7 +99,7 @@ def _place_by_limiting_rule(limits: ShapeLimits, fits: Ints, wanted: int) -> Int
     for rule in limits.rules:
         room = np.minimum(fits, wanted)
         if not isinstance(rule, Even):
-            room[rule.closed()] = 0
+            room[rule.find_closed()] = 0
         places, quotas = _split_quotas(rule, rule.places, room, wanted)
         if int(quotas.sum()) < wanted:
             return _pack_by_place(room, places, quotas, None)
@@ -207,6 +207,6 @@ def _place_one_by_one(
 
 
 def _compute_worth(around: Around, shape: Shape, counts: Ints, taken: Ints | None) -> Floats:
-    used = around.capacity.taking(shape, counts)
+    used = around.capacity.sum_use(shape, counts)
     worth: Floats = compute_worths(around.capacity, shape, used if taken is None else taken + used, 1)[:, 0]
     return worth

@@ -46,7 +46,7 @@ class Rule(Protocol):
         """The reason why a node is closed, in kube-scheduler's words."""
         ...
 
-    def closed(self) -> Mask:
+    def find_closed(self) -> Mask:
         """Return the nodes that are closed to the very next pod."""
         ...
 
@@ -64,7 +64,7 @@ class Apart(Struct, frozen=True):
     places: Ints
     reason: str = ANTI_AFFINITY
 
-    def closed(self) -> Mask:
+    def find_closed(self) -> Mask:
         """Return no node: places with earlier pods are closed by `Limits.closed` already."""
         return np.zeros(len(self.places), np.bool_)
 
@@ -82,7 +82,7 @@ class Together(Struct, frozen=True):
     places: Ints
     reason: str = AFFINITY
 
-    def closed(self) -> Mask:
+    def find_closed(self) -> Mask:
         """Return the nodes that are in no place."""
         return self.places < 0
 
@@ -111,7 +111,7 @@ class Even(Struct, frozen=True):
     own: int = 1  # 1 if the next pod counts, else 0
     reason: str = SPREAD
 
-    def closed(self) -> Mask:
+    def find_closed(self) -> Mask:
         """Return the nodes of places that already have the allowed difference."""
         full = self.counts + self.own - self._find_fewest(self.counts) > self.max_skew
         closed = np.ones(len(self.places), np.bool_)
@@ -165,7 +165,7 @@ class ShapeLimits(Struct, frozen=True):
         """Reduce the number of pods that each node can take, for the very next pod."""
         self.apply(fits)
         for rule in self.rules:
-            fits[rule.closed()] = 0
+            fits[rule.find_closed()] = 0
             if isinstance(rule, Apart):
                 np.minimum(fits, 1, out=fits, where=rule.places >= 0)
 
@@ -207,7 +207,7 @@ def has_own_wishes(around: Around, shape: Shape) -> bool:
 
 def _list_held(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
     for hold in shape.holds:
-        yield PORTS if hold.is_port else DISKS, around.holding(hold)
+        yield PORTS if hold.is_port else DISKS, around.find_holding(hold)
     for claim in shape.claims:
         if around.capacity.volumes.is_for_one_pod(claim) and around.is_claimed(claim):
             yield CLAIM_IN_USE, np.ones(len(around.capacity.names), np.bool_)
@@ -226,7 +226,7 @@ def _list_apart_rules(around: Around, shape: Shape, *, wishes: bool) -> Iterator
 def _list_anti_affinity(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
     for term in shape.terms.anti_affinity:
         yield ANTI_AFFINITY, around.capacity.in_places(term.topology_key, around.count_selected((term,)) > 0)
-    yield EXISTING, around.repelling(shape)
+    yield EXISTING, around.find_repelling(shape)
 
 
 def _add_affinity(around: Around, shape: Shape, closed: list[tuple[str, Mask]], rules: list[Rule]) -> None:
@@ -271,16 +271,18 @@ def _add_even(
     rules: list[Rule],
 ) -> None:
     places = around.capacity.places(spread.topology_key)
-    counting = around.known(("counting", shape, spread), lambda: _find_counting_nodes(around, shape, spread, spreads))
+    counting = around.get_or_find(
+        ("counting", shape, spread), lambda: _find_counting_nodes(around, shape, spread, spreads)
+    )
     size, inside = int(places.max(initial=-1)) + 1, places[counting]
-    counts = np.bincount(inside, around.counted(spread, shape.namespace)[counting], size).astype(np.int64)
-    eligible = around.known(("eligible", shape, spread), lambda: np.bincount(inside, minlength=size)) > 0
+    counts = np.bincount(inside, around.count_matching(spread, shape.namespace)[counting], size).astype(np.int64)
+    eligible = around.get_or_find(("eligible", shape, spread), lambda: np.bincount(inside, minlength=size)) > 0
     own = int(spread.matcher.matches(dict(shape.labels)))
     rule = Even(places, counts, eligible, spread.max_skew, spread.least_places, own)
     if spread.counts(shape.namespace, shape.namespace, dict(shape.labels)):
         rules.append(rule)
     else:  # the shape's own pods do not count
-        closed.append((SPREAD, rule.closed()))
+        closed.append((SPREAD, rule.find_closed()))
 
 
 def _find_counting_nodes(around: Around, shape: Shape, spread: Spread, spreads: Sequence[Spread]) -> Ints:
@@ -288,7 +290,7 @@ def _find_counting_nodes(around: Around, shape: Shape, spread: Spread, spreads: 
     capacity = around.capacity
     counting = np.logical_and.reduce([capacity.places(one.topology_key) >= 0 for one in spreads])
     if spread.honours_affinity:
-        counting = counting & capacity.selected(shape)
+        counting = counting & capacity.find_selected(shape)
     if spread.honours_taints:
         counting = counting & capacity.tolerated(shape)
     return np.flatnonzero(counting)

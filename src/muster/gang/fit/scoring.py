@@ -62,7 +62,7 @@ def _scale(score: Ints) -> Ints:
 def _score_nodes(capacity: Capacity, shape: Shape) -> Ints:
     scores = np.zeros(len(capacity.names), np.int64)
     for wish in shape.node_wishes:
-        scores += wish.weight * capacity.matching(wish.preference)
+        scores += wish.weight * capacity.find_matching(wish.preference)
     return scores
 
 

@@ -166,7 +166,7 @@ class Capacity:
             if assignment is not None and (index := index_of(assignment[0])) is not None:
                 yield index, assignment[1].requests
 
-    def fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
+    def count_fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
         """Return for each node how many pods of a shape it can take, in addition to the use in `taken`."""
         if taken is not None:
             return self._count_fitting(shape, self._allocatable - self._used - taken, self.eligible(shape))
@@ -238,15 +238,15 @@ class Capacity:
         """Return the nodes that selectors, taints, cordons and volumes open to a shape, whatever pods run there."""
         return self._find_openness(shape)[0]
 
-    def closed(self, shape: Shape) -> Counter[str]:
+    def count_closed(self, shape: Shape) -> Counter[str]:
         """Return how many nodes are closed to a shape, by reason."""
         return self._find_openness(shape)[1]
 
     def unable(self, shape: Shape) -> str:
         """Return why no node at all fits a shape; "" if some may."""
-        return shape.unable or next(filter(None, map(self.volumes.missing, shape.claims)), "")
+        return shape.unable or next(filter(None, map(self.volumes.explain_missing, shape.claims)), "")
 
-    def selected(self, shape: Shape) -> Mask:
+    def find_selected(self, shape: Shape) -> Mask:
         """Return the nodes that match the shape's selector and node affinity."""
         key = "selected", shape.node_selector, shape.node_terms
         return self._compute_numbers(key, lambda traits: _is_selected(traits, shape)) > 0
@@ -264,7 +264,7 @@ class Capacity:
         key = "unwelcome", shape.tolerations
         return self._compute_numbers(key, lambda traits: count_unwelcome(traits.taints, shape.tolerations))
 
-    def matching(self, term: NodeSelectorTerm) -> Mask:
+    def find_matching(self, term: NodeSelectorTerm) -> Mask:
         """Return the nodes that match a node selector term."""
         return (
             self._compute_numbers(("term", term), lambda traits: matches_any((term,), traits.name, dict(traits.labels)))
@@ -388,7 +388,7 @@ class Capacity:
             self._known[key] = numbers
         return numbers
 
-    def taking(self, shape: Shape, counts: Ints) -> Ints:
+    def sum_use(self, shape: Shape, counts: Ints) -> Ints:
         """Return what `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""
         taken = np.zeros_like(self._used)
         for resource, requested in shape.requests:

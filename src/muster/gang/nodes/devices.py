@@ -159,7 +159,7 @@ class Devices:
 
     # Queries on devices and their use.
 
-    def equipment(self, node: str) -> dict[str, int]:
+    def count_devices(self, node: str) -> dict[str, int]:
         """Return how many devices of each selection a node offers to pods."""
         if node not in self._on_node:
             return {}
@@ -228,7 +228,7 @@ class Devices:
                 self._hold(key, (device for _, device in devices))
         return ""
 
-    def picked(self, uid: str) -> Picks:
+    def get_picks(self, uid: str) -> Picks:
         """Return the devices that were picked for a pod, by claim."""
         return self._picks.get(uid, {})
 
@@ -240,7 +240,7 @@ class Devices:
         """Return a device class by name."""
         return self._classes.get(name)
 
-    def allocated(self, pods: Mapping[str, Pod]) -> dict[str, list[ResourceClaim]]:
+    def list_allocated(self, pods: Mapping[str, Pod]) -> dict[str, list[ResourceClaim]]:
         """Return the claims that have devices already, by the UID of their pod.
 
         pods: by UID; most pods have no claims.

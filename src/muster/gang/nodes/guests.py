@@ -108,7 +108,7 @@ class Guests:
         """Return how many pods use a PersistentVolumeClaim (`namespace/name`)."""
         return self._claiming[claim]
 
-    def repelling(self, namespace: str, labels: Labels) -> Iterator[tuple[str, Collection[str]]]:
+    def yield_repelling(self, namespace: str, labels: Labels) -> Iterator[tuple[str, Collection[str]]]:
         """Yield the topology key and the nodes of each anti-affinity term that repels a pod with these labels."""
         theirs = self.namespaces.get(namespace, {})
         for term, nodes in self._repelling.items():
@@ -126,7 +126,7 @@ class Guests:
                 counts[node] += 1
         return counts
 
-    def counted(self, spread: Spread, namespace: str) -> Counter[str]:
+    def count_matching(self, spread: Spread, namespace: str) -> Counter[str]:
         """Return for each node how many pods a spread constraint counts; pods that are being deleted do not count."""
         counts: Counter[str] = Counter()
         for uid in self._list_candidates((namespace,), spread.matcher):

@@ -52,7 +52,7 @@ class Volumes:
         claim = self._claims.get(key)
         return claim is not None and _ONE_POD in claim.spec.access_modes
 
-    def missing(self, key: str) -> str:
+    def explain_missing(self, key: str) -> str:
         """Return why no node fits a pod with that claim; "" if some node may."""
         name, claim = key.partition("/")[2], self._claims.get(key)
         if claim is None:

@@ -114,7 +114,7 @@ def preempt(
     reprieve = _Reprieve(capacity, placing, everything, away, outcome, by_room=by_room)
     reprieve.run(bundles, _Room(capacity, pods, everything))
     victims = [bundle for bundle in bundles if bundle not in reprieve.kept]
-    if over := allowed.exceeded(victims):
+    if over := allowed.list_exceeded(victims):
         return Protected(over)
     pods_by_gang: dict[str, tuple[str, ...]] = {}
     for bundle in victims:
@@ -208,7 +208,7 @@ class _Budgets:
             for pod in budget.pods:
                 self._of[pod].append(number)
 
-    def protected(self, bundles: Iterable[_Bundle]) -> set[_Bundle]:
+    def find_protected(self, bundles: Iterable[_Bundle]) -> set[_Bundle]:
         """Return the bundles whose eviction budgets would forbid after the eviction of all earlier bundles."""
         used: Counter[int] = Counter()
         protected = set()
@@ -220,7 +220,7 @@ class _Budgets:
                 used.update(counts)
         return protected
 
-    def exceeded(self, victims: Iterable[_Bundle]) -> tuple[str, ...]:
+    def list_exceeded(self, victims: Iterable[_Bundle]) -> tuple[str, ...]:
         """Return the names of the budgets that do not allow these victims."""
         used: Counter[int] = Counter()
         for bundle in victims:
@@ -239,7 +239,7 @@ def _order_bundles(bundles: Iterable[_Bundle], budgets: _Budgets) -> list[_Bundl
     The least important bundles are the first to use what budgets allow.
     """
     ordered = sorted(bundles, key=lambda bundle: (bundle.surplus, bundle.importance))
-    protected = budgets.protected(reversed(ordered))
+    protected = budgets.find_protected(reversed(ordered))
     return sorted(ordered, key=lambda bundle: (bundle.surplus, bundle not in protected))
 
 
@@ -262,7 +262,7 @@ class _Room:
         free, rows = capacity.free() - taken, capacity.rows()
         wanted = {resource for shape in pods for resource, _ in shape.requests}
         self._free = {resource: free[rows[resource]].tolist() for resource in wanted}
-        self._fits = {shape: capacity.fitting(shape, taken).tolist() for shape in pods}
+        self._fits = {shape: capacity.count_fitting(shape, taken).tolist() for shape in pods}
         self._spare = {shape: sum(self._fits[shape]) - count for shape, count in pods.items()}
 
     def take(self, held: Sequence[tuple[int, Amounts]]) -> bool:

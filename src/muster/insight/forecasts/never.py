@@ -229,7 +229,7 @@ def _find_awaited_nodes(ask: LeastDemand, room: VisibleCapacity, suffices: Calla
     shapes = {_shape_of(podset) for podset, count in ask.podsets if count}
     resources = {resource for shape in shapes for resource, _ in shape.requests}
     best = room.best.capacity
-    fitting = [best.fitting(shape) for shape in shapes]
+    fitting = [best.count_fitting(shape) for shape in shapes]
     lacks = [lack for lack in room.find_unwell_nodes if any(fits[best.index_of(lack.node)] for fits in fitting)]
     states = [lack.states for lack in lacks if lack.states]
     devices = [text for lack in lacks for resource, text in lack.devices.items() if resource in resources]
@@ -286,11 +286,11 @@ def _find_lacks_of_pod(capacity: Capacity, shape: Shape, asked: Mapping[str, int
     """
     if shape.unable:
         return {"": shape.unable}
-    if capacity.fitting(shape).any():
+    if capacity.count_fitting(shape).any():
         return {}
     eligible = capacity.eligible(shape)
     if not eligible.any():
-        closed = sorted(capacity.closed(shape).items())
+        closed = sorted(capacity.count_closed(shape).items())
         return {"": f"no node is{ever} open to its pods: " + ", ".join(f"{count} {why}" for why, count in closed)}
     lacking = {}
     for resource, wanted in shape.requests:

@@ -140,7 +140,7 @@ class _Rehearsal:
         self._now = readings.now.timestamp()
         self._said = Carriers(lambda _, key: self._carriers.get(key), lambda key: self._jobs.get(key, ()))
         self._pending = PendingGangs(
-            self.roster, partial(self.roster.running, carried=self._said.end), settings.overtakings
+            self.roster, partial(self.roster.make_ledger, carried=self._said.end), settings.overtakings
         )
         self._victims = Victims(self.roster, self._said.needs, settings.minimum_run_time / SECOND)
         self._budgets = readings.budgets
@@ -267,7 +267,7 @@ class _Rehearsal:
         return key_of(gang.pods[0]) if gang.source is None else split_key(key)[0]
 
     def _leaving(self) -> Ints:
-        return Holdings.of(self.roster.capacity, [tuple(self.roster.going(self._now))]).freed()
+        return Holdings.of(self.roster.capacity, [tuple(self.roster.list_leaving_pods(self._now))]).freed()
 
 
 def _ask_no_devices(pod: Pod) -> DeviceAsk:  # noqa: ARG001  (it is the type's)

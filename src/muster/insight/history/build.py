@@ -66,7 +66,7 @@ class Trace(Struct, frozen=True):
 NO_TRACE = Trace()
 
 
-def trace(pods: Iterable[Pod]) -> Trace:
+def sum_traces(pods: Iterable[Pod]) -> Trace:
     """Return the summed trace of these pods."""
     return sum(map(_trace, pods), NO_TRACE)
 
@@ -96,7 +96,7 @@ def run_of(
     ended = ended_at(job) if end is not None else deleted
     if ended is None:
         return None
-    traces = before + trace(pods)
+    traces = before + sum_traces(pods)
     run = Run(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -167,7 +167,7 @@ def run_of_workload(
     ended = stands.since if stands.finished else deleted
     if ended is None:
         return None
-    owners, left = meta.owner_references, before + trace(pods)
+    owners, left = meta.owner_references, before + sum_traces(pods)
     failed = stands.word == "Failed"
     run = Run(
         uid=meta.uid,
@@ -222,7 +222,7 @@ def started_at(job: JobRecord, left: Trace) -> datetime | None:
 def read_times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:
     """Return the owner and the times of a job for its table row: submitted, started, ended, seconds of running."""
     ended = None if is_cancelling(job, pods) else ended_at(job)
-    started = job.past.started if job.past is not None else started_at(job, trace(pods))
+    started = job.past.started if job.past is not None else started_at(job, sum_traces(pods))
     meta = job.metadata
     return {
         "owner": owner_of(meta),

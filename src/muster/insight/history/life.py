@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from muster.api.core import Pod
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.ours.decisions import Amount, Decision, Other, What
-from muster.insight.history.build import ended_at, owner_of, started_at, trace
+from muster.insight.history.build import ended_at, owner_of, started_at, sum_traces
 from muster.insight.history.runs import Run
 from muster.insight.record import JobRecord
 from muster.insight.text import escape_controls, format_duration, format_owner, format_quantity
@@ -80,7 +80,7 @@ def facts_of_job(job: JobRecord, pods: Sequence[Pod] = ()) -> Facts:
         queue,
         ended_at(job) if end is not None else None,
         end.word if end is not None else "",
-        started_at(job, trace(pods)),
+        started_at(job, sum_traces(pods)),
     )
 
 
@@ -187,7 +187,7 @@ def _describe_waiting(decision: Decision) -> str:
 
 def _describe_reserved(decision: Decision) -> str:
     grows = "for its growth " if decision.rule == "Growth" else ""
-    amounts = _list([_describe_amount(one) for one in decision.amounts])
+    amounts = _list_names([_describe_amount(one) for one in decision.amounts])
     waited = f" after {format_duration(int(decision.waited))}" if decision.waited and decision.waited >= 1 else ""
     return f"got quota {grows}of ClusterQueue {decision.queue}{waited}{f': {amounts}' if amounts else ''}"
 
@@ -217,7 +217,7 @@ def _describe_placed(decision: Decision) -> str:
     kind = {"repair": "replacement ", "growth": "additional "}.get(decision.rule, "")
     nodes = [f"{node} ({count})" if len(decision.nodes) > 1 else node for node, count in decision.nodes.items()]
     waited = f" after {format_duration(int(decision.waited))}" if decision.waited and decision.waited >= 1 else ""
-    return f"placed {pods} {kind}pod{'' if pods == 1 else 's'}{waited} on {_list(nodes, decision.nodes_in_all)}"
+    return f"placed {pods} {kind}pod{'' if pods == 1 else 's'}{waited} on {_list_names(nodes, decision.nodes_in_all)}"
 
 
 def _describe_resized(decision: Decision) -> str:
@@ -229,7 +229,7 @@ def _describe_resized(decision: Decision) -> str:
 
 def _describe_recalled(decision: Decision) -> str:
     lost = ", which is lost" if decision.rule == "ClusterLost" else ""
-    return f"taken back from cluster {_list(decision.clusters)}{lost}"
+    return f"taken back from cluster {_list_names(decision.clusters)}{lost}"
 
 
 def _describe_restarted(decision: Decision) -> str:
@@ -249,8 +249,8 @@ _SENTENCES: Mapping[What, Callable[[Decision], str]] = {
     "Grown": _describe_resized,
     "Interrupted": lambda one: f"interrupted ({one.rule}): {one.because}",
     "GaveBack": lambda one: f"gave its nodes back ({one.rule}): {one.because}",
-    "Nominated": lambda one: f"offered to the clusters {_list(one.clusters)}",
-    "Dispatched": lambda one: f"sent to cluster {_list(one.clusters)}",
+    "Nominated": lambda one: f"offered to the clusters {_list_names(one.clusters)}",
+    "Dispatched": lambda one: f"sent to cluster {_list_names(one.clusters)}",
     "Recalled": _describe_recalled,
     "Restarted": _describe_restarted,
 }
@@ -261,7 +261,7 @@ def _describe_amount(amount: Amount) -> str:
 
 
 def _list_short(amounts: Sequence[Amount]) -> str:
-    return _list([
+    return _list_names([
         f"{one.resource} of flavor {one.flavor}: asks for {format_quantity(one.resource, one.asked)}, "
         f"{format_quantity(one.resource, max(one.available, 0))} available"
         for one in amounts
@@ -276,10 +276,10 @@ def _name_job(other: Other, namespace: str) -> str:
 
 
 def _list_others(decision: Decision) -> str:
-    return _list([_name_job(other, decision.namespace) for other in decision.others], decision.others_in_all)
+    return _list_names([_name_job(other, decision.namespace) for other in decision.others], decision.others_in_all)
 
 
-def _list(names: Sequence[str], in_all: int | None = None) -> str:
+def _list_names(names: Sequence[str], in_all: int | None = None) -> str:
     """Return the first few names, and how many more there are. in_all: the number of all names."""
     more = (in_all or len(names)) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

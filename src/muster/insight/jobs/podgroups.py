@@ -133,7 +133,7 @@ def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> 
 
 
 def _describe_demands(group: PodGroup) -> dict[str, str]:
-    """Return the requests of a group other than its minimum, as phrases."""
+    """Return what a group demands beside its minimum number of pods, as phrases: queue, quota, topology and others."""
     demands = {
         "tasks": ", ".join(f"{task}: {least}" for task, least in sorted(group.roles.items())),
         "queue": group.queue,

@@ -105,10 +105,9 @@ class Trials:
         return len(self._array)
 
     def make_rows(self, ranks: Iterable[int], now: datetime) -> list[dict[str, Any]]:
-        """Return the state of some trials.
+        """Return a row for each of these trials, with its state.
 
-        seconds: how long it has run.
-        values: its parameters in the grid.
+        `seconds` is how long the trial has run, `values` its parameters in the grid.
         """
         job, grid, rows = self._job, grid_of(self._job.metadata.annotations), []
         for rank in ranks:

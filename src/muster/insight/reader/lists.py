@@ -45,7 +45,7 @@ class Lists:
             self._refused[kind.path(namespace)] = error
             return None
 
-    def lacking(self, *kinds: Kind[Any]) -> str:
+    def describe_lacking(self, *kinds: Kind[Any]) -> str:
         """Return a sentence that says which of these kinds could not be read in all namespaces and why.
 
         Return "" if none was refused.

@@ -175,7 +175,7 @@ async def _survey(
     nodes, pods = await lists.of(NODE_LINES), await lists.of(POD)
     if nodes is None or pods is None:
         await snapshot_of(lists, Completion())
-        raise forbidden(f"nothing can be planned: {lists.lacking(NODE_LINES, POD, *ADMITTED_BY)}")
+        raise forbidden(f"nothing can be planned: {lists.describe_lacking(NODE_LINES, POD, *ADMITTED_BY)}")
     all_carriers = list(carriers)
     for source in sources:
         for kind in source.kinds:
@@ -225,7 +225,7 @@ async def _forecast_quotas(lists: Lists, subjects: Sequence[Subject], now: datet
         planned[one.meta.uid] = (await lists.completion(one.meta.namespace)).workload(one.workload)
     snapshot = await snapshot_of(lists, await lists.completion(subjects[0].meta.namespace))
     if snapshot is None:
-        reason = lists.lacking(*ADMITTED_BY)
+        reason = lists.describe_lacking(*ADMITTED_BY)
         return {one.meta.uid: QuotaPlan(one.queue, "", "waits", reason=reason) for one in subjects}
     behind = {key_of(queue): queue.spec.cluster_queue for queue in await lists.of(LOCAL_QUEUE) or ()}
     snapshot = replace(snapshot, workloads=[*snapshot.workloads, *planned.values()])

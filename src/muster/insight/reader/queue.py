@@ -179,7 +179,7 @@ async def forecast_starts(
     added = await lists.completion(namespace)
     snapshot = await snapshot_of(lists, added)
     if snapshot is None:
-        return dict.fromkeys(keys, StartEstimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
+        return dict.fromkeys(keys, StartEstimate(None, Certainty.NONE, lists.describe_lacking(*ADMITTED_BY)))
     if snapshot.topologies and not is_numpy_installed():
         return {}
 

@@ -92,7 +92,7 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
     added = await lists.completion(workload.metadata.namespace)
     snapshot = await snapshot_of(lists, added)
     if snapshot is None:
-        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
+        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, lists.describe_lacking(*ADMITTED_BY)))
     if snapshot.topologies and not is_numpy_installed():
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, _NO_NUMPY))
     outlook = Outlook(snapshot, queue, workload.metadata.namespace, facts.now)

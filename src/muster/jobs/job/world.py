@@ -1,10 +1,9 @@
 """Track the *world* of an elastic Job: the number of workers, and how often that number has changed (the epoch).
 
 The Job stores its world in an annotation. Its pods copy the annotation, and their processes read it from a file.
-Workers
-rely on two rules: the epoch that they read only grows, and each epoch has one size. So a world is never withdrawn, and
-every world that a pod may have read counts as much as the Job's. The Job's annotation may have been lost (`kubectl
-replace`), or may have been out of date when a pod was created.
+Workers rely on two rules: the epoch that they read only grows, and each epoch has one size. So a world is never
+withdrawn, and every world that a pod may have read counts as much as the Job's. The Job's annotation may have been lost
+(`kubectl replace`), or may have been out of date when a pod was created.
 """
 
 from collections.abc import Iterable, Sequence

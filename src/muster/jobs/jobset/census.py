@@ -11,7 +11,7 @@ from msgspec import Struct
 from muster.api.batch import Job
 from muster.api.jobset import JobSet, ReplicatedJobStatus, names
 from muster.jobs.job.conditions import COMPLETE, finish
-from muster.jobs.jobset.terms import place
+from muster.jobs.jobset.terms import find_place
 
 
 class Member(Struct, frozen=True):
@@ -52,7 +52,7 @@ class Census(Struct, frozen=True):
         previous: list[Member] = []
         surplus: list[Member] = []
         for job in jobs:
-            role_and_index = place(jobset, roles, job.metadata.name)
+            role_and_index = find_place(jobset, roles, job.metadata.name)
             if role_and_index is None:
                 continue
             role, index = role_and_index

@@ -55,23 +55,23 @@ class StatusRecord(Struct, frozen=True):
 
     # The conditions of a JobSet.
 
-    def completed(self) -> Self:
+    def mark_completed(self) -> Self:
         """Return the record of a JobSet that has succeeded."""
         message = "jobset completed successfully"
         record = self.set(names.COMPLETED, "AllJobsCompleted", message)
-        return record.not_restarting("JobSetCompleted", message).ended(names.COMPLETED)
+        return record.not_restarting("JobSetCompleted", message).set_end(names.COMPLETED)
 
-    def failed(self, reason: str, message: str) -> Self:
+    def mark_failed(self, reason: str, message: str) -> Self:
         """Return the record of a JobSet that has failed."""
         record = self.set(names.FAILED, reason, message, warns=True)
-        return record.not_restarting("JobSetFailed", "jobset failed").ended(names.FAILED)
+        return record.not_restarting("JobSetFailed", "jobset failed").set_end(names.FAILED)
 
-    def suspended(self) -> Self:
+    def mark_suspended(self) -> Self:
         """Return the record with the condition Suspended set to True, and Restarting set to False if it is there."""
         message = "jobset is suspended"
         return self.set(names.SUSPENDED, "SuspendedJobs", message).not_restarting("JobSetSuspended", message)
 
-    def resumed(self) -> Self:
+    def mark_resumed(self) -> Self:
         """Return the record with the condition Suspended set to False."""
         return self.set(names.SUSPENDED, "ResumeJobs", "jobset is resumed", true=False)
 
@@ -79,11 +79,11 @@ class StatusRecord(Struct, frozen=True):
         """Return the record with the condition Restarting set to False, because all Jobs are ready or succeeded."""
         return self.not_restarting("JobsReady", "all jobs are ready")
 
-    def restarting(self, reason: str, message: str) -> Self:
+    def mark_restarting(self, reason: str, message: str) -> Self:
         """Return the record with the condition that says that all child Jobs are being recreated."""
         return self.set(names.RESTARTING, reason, message, warns=True)
 
-    def interrupted(self, message: str, *, by_suspension: bool = False) -> Self:
+    def add_interruption(self, message: str, *, by_suspension: bool = False) -> Self:
         """Return the record with one more interruption, after the platform ended pods of the JobSet."""
         message = add_interruptions(self.status.conditions, 1, message, by_suspension=by_suspension)
         return replace(self.set(INTERRUPTIONS, INTERRUPTED, message), notes=self.notes)
@@ -102,7 +102,7 @@ class StatusRecord(Struct, frozen=True):
         message = "in order startup policy has completed"
         return self.set(names.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", message)
 
-    def starting(self, plan: StartPlan) -> Self:
+    def add_start_plan(self, plan: StartPlan) -> Self:
         """Return the record with the plan for the group's start: its condition, its status and its events.
 
         The condition is added even if it is False.
@@ -113,7 +113,7 @@ class StatusRecord(Struct, frozen=True):
             status = replace(status, conditions=conditions if new in conditions else (*conditions, new))
         return self.with_status(replace(status, group_scheduling=plan.status)).with_notes(*plan.notes)
 
-    def ended(self, state: str) -> Self:
+    def set_end(self, state: str) -> Self:
         """Return the record with this terminal state: completed or failed."""
         return self.with_status(replace(self.status, terminal_state=state))
 

@@ -113,7 +113,7 @@ class _Decision(Struct, frozen=True):
         if interruption is None and census.failed:
             return _apply_record(plan, failure.apply(jobset, record, census.failed))
         if succeeded:
-            return _apply_record(plan, record.completed())
+            return _apply_record(plan, record.mark_completed())
         return self._plan_running(plan, record)
 
     def _plan_after_end(self) -> JobSetPlan:
@@ -136,7 +136,7 @@ class _Decision(Struct, frozen=True):
             return replace(plan, status=replace(record.status, group_scheduling=begin_next_epoch(jobset)))
         present = [member.job for member in (*self.census.active, *self.census.successful)]
         group = decide_start(jobset, present, self.group, record.now)
-        record = record.starting(group)
+        record = record.add_start_plan(group)
         children = Children(jobset, self.start)
         start = find_startable_roles(jobset, record.status.replicated_jobs_status)
         may_run = [role for role in start.roles if self.group.kept or not is_target(jobset.spec, role.name)]
@@ -149,7 +149,7 @@ class _Decision(Struct, frozen=True):
             if is_in_order(jobset):
                 record = record.starting_in_order() if start.waits else record.started_in_order()
             # Also with startup in order: pods of the first role use quota before the last role starts.
-            record = record.resumed()
+            record = record.mark_resumed()
         record = in_place(jobset, record, self.pods)
         missing, unmade = take_slice(self._list_missing(may_run), attrgetter("name"), self.refused)
         return replace(
@@ -167,8 +167,8 @@ class _Decision(Struct, frozen=True):
         """Return the record with the suspension, which is an interruption if pods ran."""
         jobset = self.jobset
         if not is_true(jobset.status.conditions, names.SUSPENDED) and self._has_run():
-            record = record.interrupted(describe_suspension(jobset.metadata), by_suspension=True)
-        return record.suspended()
+            record = record.add_interruption(describe_suspension(jobset.metadata), by_suspension=True)
+        return record.mark_suspended()
 
     def _has_run(self) -> bool:
         """Return whether pods ran when the JobSet was suspended. Its Jobs may have stopped since the last decision."""

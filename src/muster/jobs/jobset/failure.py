@@ -36,7 +36,7 @@ def apply(jobset: JobSet, record: StatusRecord, failed: Sequence[Member]) -> Sta
     """Return the record after the failure policy has handled some failed Jobs."""
     policy = jobset.spec.failure_policy
     if policy is None:
-        return record.failed(
+        return record.mark_failed(
             "FailedJobs", _name_job("jobset failed due to one or more job failures", find_first(failed))
         )
     rule, job = find_matching_rule(policy.rules, failed)
@@ -44,15 +44,15 @@ def apply(jobset: JobSet, record: StatusRecord, failed: Sequence[Member]) -> Sta
     about = _name_job(f"applying {action} failure policy action", job)
     counts = action in (names.RESTART_JOBSET, names.RESTART_JOB)
     if action == names.FAIL_JOBSET:
-        return record.failed(f"{action}FailurePolicyAction", about)
+        return record.mark_failed(f"{action}FailurePolicyAction", about)
     if counts and restarts_so_far(jobset, record) >= policy.max_restarts:
         message = _name_job("jobset failed due to reaching max number of restarts", job)
-        return record.failed("ReachedMaxRestarts", message)
+        return record.mark_failed("ReachedMaxRestarts", message)
     if action in (names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX):
         record = _restart_job(jobset, record, job, counts=counts)
     else:
         reason = f"FailurePolicy_{rule.name}" if rule is not None else "DefaultFailurePolicy"
-        record = _restart_all(jobset, record, counts=counts).restarting(reason, about)
+        record = _restart_all(jobset, record, counts=counts).mark_restarting(reason, about)
     return record.with_notes(Note("Warning", f"{action}FailurePolicyAction", about))
 
 
@@ -112,11 +112,11 @@ def is_excused(jobset: JobSet) -> bool:
 
 def restart_interrupted(jobset: JobSet, record: StatusRecord, member: Member, message: str) -> StatusRecord:
     """Restart all Jobs uncounted, or the interrupted one alone if a rule restarts it alone."""
-    policy, record = jobset.spec.failure_policy, record.interrupted(message)
+    policy, record = jobset.spec.failure_policy, record.add_interruption(message)
     rule = next((rule for rule in policy.rules if _is_for_role(rule, member)), None) if policy is not None else None
     if rule is not None and rule.action in (names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX):
         return _restart_job(jobset, record, member, counts=False).with_notes(Note("Normal", INTERRUPTED, message))
-    return _restart_all(jobset, record, counts=False).restarting(INTERRUPTED, message)
+    return _restart_all(jobset, record, counts=False).mark_restarting(INTERRUPTED, message)
 
 
 def _is_for_role(rule: FailurePolicyRule, member: Member) -> bool:

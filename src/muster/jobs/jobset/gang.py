@@ -2,8 +2,7 @@
 
 A JobSet requests that by the annotation `muster.dev/gang: "true"`. Without it each of its Jobs is a gang of its own. If
 a group starts together (`groupSchedulingConfig`), the pods of the group are the gang. Roles that wait for other roles
-are
-not part of it yet: roles that wait for the same condition form a stage, and are placed together.
+are not part of it yet: roles that wait for the same condition form a stage, and are placed together.
 """
 
 from collections.abc import Mapping

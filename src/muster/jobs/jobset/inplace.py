@@ -79,7 +79,7 @@ def in_place(jobset: JobSet, record: StatusRecord, standing: RestartCounts) -> S
     """Return the record with these two attempts in the status, from which the agents read them."""
     attempts = next_attempts(jobset, standing)
     if attempts is None:
-        return record.failed("ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+        return record.mark_failed("ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
     over, going = attempts
     return record.with_status(
         replace(record.status, previous_in_place_restart_attempt=over, current_in_place_restart_attempt=going)

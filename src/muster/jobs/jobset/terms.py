@@ -53,7 +53,7 @@ def restart_strategy(jobset: JobSet) -> str:
     return policy.restart_strategy if policy is not None else names.RECREATE
 
 
-def place(jobset: JobSet, roles: Mapping[str, ReplicatedJob], name: str) -> tuple[ReplicatedJob, int] | None:
+def find_place(jobset: JobSet, roles: Mapping[str, ReplicatedJob], name: str) -> tuple[ReplicatedJob, int] | None:
     """Return the role and index of a Job by its name; None if the JobSet has no Job of that name."""
     prefix = f"{jobset.metadata.name}-"
     role, _, index = name.removeprefix(prefix).rpartition("-")

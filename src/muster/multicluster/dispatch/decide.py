@@ -119,8 +119,7 @@ def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
     """Return when the manager knows in which cluster a workload runs.
 
     A workload that is older than this manager's start may run in a cluster that is not connected yet, even if no home
-    is
-    stored: the manager's store may have been restored from a backup.
+    is stored: the manager's store may have been restored from a backup.
     """
     created = view.workload.metadata.creation_timestamp
     is_new = created is not None and created > settings.began

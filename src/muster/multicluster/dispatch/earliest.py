@@ -1,8 +1,7 @@
 """Estimate when a workload would start in a worker cluster, from the data that its manager has. Pure.
 
 A workload starts at once if there is quota for it and for all workloads that wait before it. Otherwise it starts once
-the
-work ahead is done: the remaining run time of workloads with quota, and the run time of waiting ones, divided by the
+the work ahead is done: the remaining run time of workloads with quota, and the run time of waiting ones, divided by the
 queue's whole quota. The estimate is not the worker's own plan. It serves to find out which of two clusters has less to
 do, and later rounds correct it.
 """
@@ -48,7 +47,7 @@ class Load(Struct, frozen=True):
     work: Mapping[str, float] = {}
     waits: int = 0
 
-    def joined(self, ahead: Ahead) -> "Load":
+    def add_workload(self, ahead: Ahead) -> "Load":
         """Return the load with one more workload."""
         return Load(
             _sum(self.held, ahead.size) if ahead.holds else self.held,

@@ -187,7 +187,7 @@ class ClusterController(Reconciler):
         self._manager = manager
         self._recorder = recorder
         self._namespace = configuration.namespace
-        within = directory if features.enabled("MultiKueueKubeConfigPathValidation") else None
+        within = directory if features.is_enabled("MultiKueueKubeConfigPathValidation") else None
         self._files = kubeconfigs.Files(partial(kubeconfigs.read, directory=within))
         cluster_profiles = configuration.multi_kueue.cluster_profile or ClusterProfiles()
         self._providers = cluster_profiles.access_providers or cluster_profiles.credentials_providers
@@ -197,7 +197,7 @@ class ClusterController(Reconciler):
         workloads = manager.informer(WORKLOAD)
         self.fleet = Fleet(around, Register(self._client), workloads, self._controller.queue.add)
         self._controller.watch(self._clusters)
-        if features.enabled("MultiKueueClusterProfile"):
+        if features.is_enabled("MultiKueueClusterProfile"):
             self._profiles = manager.informer(CLUSTER_PROFILE, namespace=self._namespace, optional=True)
             self._controller.watch(self._profiles, self._users_of_profile)
 

@@ -195,7 +195,7 @@ class RemoteCluster:
         seconds = self._around.ping_seconds
         pings = [] if seconds is None else [asyncio.create_task(self._ping(client, copies, seconds))]
         try:
-            await copies.broken()
+            await copies.raise_when_broken()
         finally:
             await cancel(pings)
 

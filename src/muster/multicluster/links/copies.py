@@ -113,7 +113,7 @@ class _Copy:
     def _on_change(self, old: Any | None, new: Any | None) -> None:
         self._count_size(old, new)
         for key in {key for obj in (old, new) if obj is not None and self._is_ours(obj) for key in self._keys(obj)}:
-            self._owner.changed(key)
+            self._owner.report_change(key)
 
     def _count_size(self, old: Any | None, new: Any | None) -> None:
         self.weights.follow(old, new)
@@ -212,7 +212,7 @@ class Copies:
         """The size of all cached objects as JSON, in bytes."""
         return sum(copy.weights.size for copy in self._all)
 
-    def changed(self, key: str) -> None:
+    def report_change(self, key: str) -> None:
         """Report a change of a workload's objects."""
         self._notify_change(self, key)
 
@@ -301,7 +301,7 @@ class Copies:
             problem = f"not all of it could be read within {limit_seconds:g} s"
             raise BrokenError(problem, self._around.clock.now())
 
-    async def broken(self) -> NoReturn:
+    async def raise_when_broken(self) -> NoReturn:
         """Wait until the cache ends, and raise the error that ended it, as `complete` does."""
         await self._end
 

@@ -91,7 +91,7 @@ class Mirror(ABC, Generic[T]):
         ...
 
     @abstractmethod
-    def stopped(self, local: T, now: datetime) -> dict[str, Any]:
+    def make_stop_patch(self, local: T, now: datetime) -> dict[str, Any]:
         """Return the merge patch of the local status that says that no pod of the job runs any more.
 
         The manager writes it once it has given up the job's worker as lost.
@@ -117,7 +117,7 @@ class Mirror(ABC, Generic[T]):
         """Return whether all pods of the copy have ended, so that it is only kept until its workload is deleted."""
         return False
 
-    def resized(
+    def make_resize_patch(
         self,
         local: T,  # noqa: ARG002  (most kinds have no size)
         remote: T,  # noqa: ARG002

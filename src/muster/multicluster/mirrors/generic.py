@@ -30,7 +30,7 @@ class GenericMirror(Mirror[Json]):
         """Return the patch with the whole status, even of a suspended job, because no rule forbids that."""
         return _make_merge_patch(_get_part(local, "status"), _get_part(remote, "status"))
 
-    def stopped(self, local: Json, now: datetime) -> Json:  # noqa: ARG002  (nothing is left that says when)
+    def make_stop_patch(self, local: Json, now: datetime) -> Json:  # noqa: ARG002  (nothing is left that says when)
         """Return the patch that clears the status, as if the job had never run."""
         return dict.fromkeys(_get_part(local, "status"))
 
@@ -74,7 +74,7 @@ def _get_part(job: Json, name: str) -> Json:
 
 
 def _make_merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
-    """Return the merge patch from one value to the other; null and absent are equal for it."""
+    """Return the merge patch that turns `old` into `new`. Null and absent are equal."""
     patch: Json = {key: None for key, value in old.items() if value is not None and new.get(key) is None}
     for key, value in new.items():
         before = old.get(key)

@@ -80,7 +80,7 @@ class JobMirror(Mirror[Job]):
             return None
         return merge_patch(mirror_status(local, remote), local.status)
 
-    def stopped(self, local: Job, now: datetime) -> dict[str, Any]:
+    def make_stop_patch(self, local: Job, now: datetime) -> dict[str, Any]:
         """Return the merge patch that gives the local Job the status of a suspended Job; {} if it has ended."""
         return {} if self.has_ended(local) else merge_patch(at_rest(local, now), local.status)
 
@@ -97,7 +97,7 @@ class JobMirror(Mirror[Job]):
         status = remote.status
         return bool(status.active or status.terminating or status.ready)
 
-    def resized(self, local: Job, remote: Job, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
+    def make_resize_patch(self, local: Job, remote: Job, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
         """Return the JSON patch that gives the copy the local Job's size, limited by quota; [] if it is not elastic.
 
         podsets: the podsets with the counts for which the workload has quota.

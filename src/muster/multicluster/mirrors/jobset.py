@@ -39,11 +39,11 @@ class JobSetMirror(Mirror[JobSet]):
             return None
         return merge_patch(_fit_status(local, remote.status), local.status)
 
-    def stopped(self, local: JobSet, now: datetime) -> dict[str, Any]:
+    def make_stop_patch(self, local: JobSet, now: datetime) -> dict[str, Any]:
         """Return the merge patch that gives the local JobSet the status of a suspended JobSet; {} if it has ended."""
         if self.has_ended(local):
             return {}
-        status = StatusRecord(local.status, now.replace(microsecond=0)).suspended().status
+        status = StatusRecord(local.status, now.replace(microsecond=0)).mark_suspended().status
         roles = tuple(replace(role, active=0, ready=0) for role in status.replicated_jobs_status)
         return merge_patch(replace(status, replicated_jobs_status=roles), local.status)
 
@@ -59,7 +59,7 @@ class JobSetMirror(Mirror[JobSet]):
         """Return whether the copy counts pods that have not ended."""
         return any(role.active for role in remote.status.replicated_jobs_status)
 
-    def resized(self, local: JobSet, remote: JobSet, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
+    def make_resize_patch(self, local: JobSet, remote: JobSet, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
         """Return the JSON patch that gives each role of the copy its local size, limited by quota.
 
         Return [] if the roles differ.

@@ -47,7 +47,7 @@ class PodMirror(Mirror[Pod]):
             return _as_made(local) if is_finished(remote) else {}
         return _patch(local, _mirror_shown(local, remote.status))
 
-    def stopped(self, local: Pod, now: datetime) -> dict[str, Any]:  # noqa: ARG002  (it is as if it had never run)
+    def make_stop_patch(self, local: Pod, now: datetime) -> dict[str, Any]:  # noqa: ARG002  (it is as if it had never run)
         """Return the patch to the status of a new pod."""
         return {} if is_finished(local) else _as_made(local)
 

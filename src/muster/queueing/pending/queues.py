@@ -390,7 +390,7 @@ class Queues:
         waiter = self._waiters.get(key)
         return waiter.workload if waiter is not None else None
 
-    def waiting(self, queue: str) -> list[str]:
+    def list_waiting(self, queue: str) -> list[str]:
         """Return the keys of all workloads that wait in a ClusterQueue, in no order."""
         return list(pending.waiters) if (pending := self._pending.get(queue)) is not None else []
 
@@ -401,7 +401,7 @@ class Queues:
             return None
         return Position(waiter.workload, *self._pending[waiter.workload.queue].position(waiter))
 
-    def pending(self, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
+    def yield_pending(self, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
         """Yield the workloads that wait in a ClusterQueue, in order, except those whose LocalQueue is stopped.
 
         Workloads that do not fit now are included.

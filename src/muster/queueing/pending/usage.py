@@ -47,7 +47,9 @@ class Decay(Struct, frozen=True):
         """Return the part of past usage that still counts after that time, from 1 to 0."""
         return math.pow(0.5, max(elapsed, timedelta()) / self.half_life) if self.half_life else 1.0
 
-    def decayed(self, old: Mapping[str, float], current: Mapping[str, float], elapsed: timedelta) -> dict[str, float]:
+    def decay_usage(
+        self, old: Mapping[str, float], current: Mapping[str, float], elapsed: timedelta
+    ) -> dict[str, float]:
         """Return the consumed amounts after a period `elapsed` in which `current` was in use."""
         rest = self.decay_factor(elapsed)
         return _add_amounts(_scale(old, rest), _scale(current, 1 - rest))
@@ -132,7 +134,7 @@ class Accounts:
         """Replace a workload's penalty by consumption, because the usage (`current`) now includes it."""
         account = self._accounts.get(local_queue)
         if account is not None and (penalty := account.penalties.get(workload)) is not None:
-            consumed = self._decay.decayed(account.consumed, current, now - account.updated)
+            consumed = self._decay.decay_usage(account.consumed, current, now - account.updated)
             self._accounts[local_queue] = RecentUsage(
                 max(account.updated, now), _add_amounts(consumed, penalty), _drop_penalty(account.penalties, workload)
             )
@@ -140,7 +142,7 @@ class Accounts:
     def sample(self, local_queue: str, current: Mapping[str, float], now: datetime) -> RecentUsage:
         """Add the usage (`current`) since the last sample. If the clock went back, add nothing."""
         old = self._accounts.get(local_queue, RecentUsage(now))
-        consumed = self._decay.decayed(old.consumed, current, now - old.updated)
+        consumed = self._decay.decay_usage(old.consumed, current, now - old.updated)
         account = RecentUsage(max(old.updated, now), consumed, old.penalties)
         self._accounts[local_queue] = account
         return account

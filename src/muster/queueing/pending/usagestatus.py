@@ -32,7 +32,7 @@ def score_status(local: LocalQueue, current: Mapping[str, float], decay: Decay, 
     current: what has been in use since the status was written. Raises `QuantityError`.
     """
     account = read_account(status_of(local), now)
-    consumed = decay.decayed(account.consumed, current, now - account.updated)
+    consumed = decay.decay_usage(account.consumed, current, now - account.updated)
     return decay.score(consumed, weight_of(local))
 
 

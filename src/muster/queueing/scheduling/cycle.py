@@ -320,7 +320,7 @@ class _Cycle:
         self._forest.setdefault(queue.root, CohortTree()).send_away(queue, victim)
         self._left += victim.places
         self._tree.release(victim)
-        self._heads.changed(queue)
+        self._heads.note_usage_change(queue)
 
     def _tree_of(self, node: Node) -> CohortTree:
         return self._forest[node.root]
@@ -484,7 +484,7 @@ class _Cycle:
         )
         cohorts.grow(assignment.usage)
         # Usage shrank as well, so a head may now get more than its nomination, even if that still holds.
-        self._renominate(cohorts.fitting())
+        self._renominate(cohorts.list_fitting())
 
     def _reserve(self, nomination: Nomination, cohorts: CohortTree) -> None:
         """Keep available quota for the head of a StrictFIFO queue that does not fit and cannot preempt."""

@@ -53,8 +53,8 @@ class FairSharing(Struct, frozen=True):
             return None
         return cls(
             strategies=cast("tuple[Strategy, ...]", fair.preemption_strategies),
-            within_nominal=features.enabled("FairSharingPreemptWithinNominal"),
-            prefer_nominal=features.enabled("FairSharingPrioritizeNonBorrowing"),
+            within_nominal=features.is_enabled("FairSharingPreemptWithinNominal"),
+            prefer_nominal=features.is_enabled("FairSharingPrioritizeNonBorrowing"),
         )
 
 
@@ -107,7 +107,7 @@ class Shares:
             cached = self._known[node] = self.now(node)
         return cached
 
-    def changed(self, queue: Node) -> None:
+    def forget_shares(self, queue: Node) -> None:
         """Forget the cached shares that depend on a ClusterQueue whose usage changed."""
         for node in (queue, *queue.ancestors()):
             self._known.pop(node, None)
@@ -178,12 +178,12 @@ class Tournament:
     def enter(self, contender: Contender) -> None:
         """Enter the head of a ClusterQueue, replacing its former head."""
         self._nominees[contender.queue] = contender
-        self.changed(contender.queue)
+        self.recompute_results(contender.queue)
 
     def leave(self, queue: Node) -> None:
         """Remove the head of a ClusterQueue from the competition."""
         if self._nominees.pop(queue, None) is not None:
-            self.changed(queue)
+            self.recompute_results(queue)
 
     def pop(self) -> Contender | None:
         """Remove and return the winner; None if no head is left.
@@ -192,7 +192,7 @@ class Tournament:
         `changed`.
         """
         if self._last is not None:
-            self.changed(self._last)
+            self.recompute_results(self._last)
         root = self._children.best(None)
         if root is None:
             self._last = None
@@ -200,10 +200,10 @@ class Tournament:
         winner = self._nominees[root]
         self._last = winner.queue
         del self._nominees[winner.queue]
-        self.changed(winner.queue)
+        self.recompute_results(winner.queue)
         return winner
 
-    def changed(self, queue: Node) -> None:
+    def recompute_results(self, queue: Node) -> None:
         """Recompute the results that depend on a ClusterQueue whose usage or head changed."""
         for node in (queue, *queue.ancestors()):
             if not node.is_queue:

@@ -74,7 +74,7 @@ class CohortTree:
                 self._collect(nomination, stale)
         return list(stale.values())
 
-    def fitting(self) -> list[Nomination]:
+    def list_fitting(self) -> list[Nomination]:
         """Return the nominations of all heads in this tree that fit without preemption."""
         return [nomination for nomination in self.heads.values() if nomination.found.fits]
 
@@ -119,10 +119,10 @@ class Heads:
                 return self._current.pop(nomination.node.name)
         return None
 
-    def changed(self, queue: Node) -> None:
+    def note_usage_change(self, queue: Node) -> None:
         """Call when the usage of a ClusterQueue changed for a reason other than the head popped last."""
         if self._tournament is not None:
-            self._tournament.changed(queue)
+            self._tournament.recompute_results(queue)
 
     @staticmethod
     def _key_of(nomination: Nomination) -> _Key:

@@ -195,11 +195,11 @@ class CapacityLedger:
     def _room_of_nodes(self, field: FlavorDomains, shape: Shape, beside: Shape | None) -> FlavorRoom:
         capacity, leaves = self.capacity, field.levels[-1]
         usage = self._count_taken()
-        free, fits = capacity.free() - usage, capacity.fitting(shape, usage)
+        free, fits = capacity.free() - usage, capacity.count_fitting(shape, usage)
         if beside is not None:
-            alone = capacity.fitting(beside, usage) > 0
-            one = capacity.taking(beside, alone.astype(np.int64)) if alone.any() else np.zeros_like(usage)
-            fits = np.where(alone, capacity.fitting(shape, usage + one), -1)
+            alone = capacity.count_fitting(beside, usage) > 0
+            one = capacity.sum_use(beside, alone.astype(np.int64)) if alone.any() else np.zeros_like(usage)
+            fits = np.where(alone, capacity.count_fitting(shape, usage + one), -1)
         pods = np.full(len(leaves.names), -1 if beside is not None else 0, np.int64)
         pods[leaves.of_node[field.inside]] = fits[field.inside]
         return FlavorRoom(pods, int(field.inside.sum()), partial(self._count_excluded, field, shape, free))
@@ -213,7 +213,7 @@ class CapacityLedger:
         """
         capacity, leaves = self.capacity, field.levels[-1]
         plain = Shape(shape.requests, (), shape.tolerations)
-        whole = leaves.totals(np.where(field.inside, capacity.fitting(plain), 0))
+        whole = leaves.totals(np.where(field.inside, capacity.count_fitting(plain), 0))
         free = {
             resource: leaves.totals(np.where(field.inside, amounts, 0))
             for resource, amounts in self._free_of(shape, beside)

@@ -120,11 +120,11 @@ class LifecyclePlan(Struct, frozen=True):
     notes: tuple[Note, ...] = ()
     wake_at: datetime | None = None
 
-    def woken(self, at: datetime) -> "LifecyclePlan":
+    def wake_no_later_than(self, at: datetime) -> "LifecyclePlan":
         """Return the plan with its next decision at this time at the latest."""
         return replace(self, wake_at=min(at, self.wake_at) if self.wake_at is not None else at)
 
-    def noted(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "LifecyclePlan":
+    def add_event(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "LifecyclePlan":
         """Return the plan with one more event to record."""
         return replace(self, notes=(*self.notes, Note(type, reason, message)))
 
@@ -189,11 +189,11 @@ def _expire(plan: LifecyclePlan, workload: Workload, retention: int | None, now:
         find_last_change(find_true(plan.status.conditions, FINISHED), now), timedelta(microseconds=retention // 1000)
     )
     if now < until:
-        return plan.woken(until)
+        return plan.wake_no_later_than(until)
     plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in workload.metadata.finalizers)
     if workload.metadata.deletion_timestamp is not None:
         return plan
-    noted = plan.noted("Normal", "Deleted", "Deleted finished workload due to elapsed retention")
+    noted = plan.add_event("Normal", "Deleted", "Deleted finished workload due to elapsed retention")
     return replace(noted, delete=True)
 
 
@@ -209,7 +209,7 @@ def _set_condition(
 def _evict(plan: LifecyclePlan, reason: str, message: str, now: datetime, cause: str = "") -> LifecyclePlan:
     had_quota = plan.status.admission is not None
     plan = replace(plan, status=evict(plan.status, reason, message, now, cause))
-    return plan.noted("Normal", EVICTED_DUE_TO + full_reason(reason, cause), message) if had_quota else plan
+    return plan.add_event("Normal", EVICTED_DUE_TO + full_reason(reason, cause), message) if had_quota else plan
 
 
 # Before the workload is queued.
@@ -248,7 +248,7 @@ def _end_backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
     if state is None or state.requeue_at is None:
         return plan
     if now < state.requeue_at:
-        return plan.woken(state.requeue_at)
+        return plan.wake_no_later_than(state.requeue_at)
     state = msgspec.structs.replace(state, requeue_at=None)
     return replace(plan, status=msgspec.structs.replace(plan.status, requeue_state=state))
 
@@ -285,7 +285,7 @@ def _explain_wait(plan: LifecyclePlan, workload: Workload, around: QueueingConte
     if saying.reason == ADMISSION_GATED and (condition is None or condition.reason != ADMISSION_GATED):
         return _note_gates(plan, workload)
     if saying == _UNGATED:
-        return plan.noted("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
+        return plan.add_event("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
     return plan
 
 
@@ -312,7 +312,7 @@ def _find_gates(workload: Workload) -> PendingReason | None:
 
 def _note_gates(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:
     names = workload.metadata.annotations[ADMISSION_GATED_BY]
-    return plan.noted("Normal", ADMISSION_GATED, f"Workload admission is gated by: {names}")
+    return plan.add_event("Normal", ADMISSION_GATED, f"Workload admission is gated by: {names}")
 
 
 def _sync_checks(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
@@ -349,7 +349,7 @@ def _continue_holding(plan: LifecyclePlan, workload: Workload, around: QueueingC
         plan = _admit(plan, now)
     if rejection is not None:
         plan = _set_condition(plan, DEACTIVATION_TARGET, True, ADMISSION_CHECK_EVICTION, rejection, now)
-        return plan.noted("Warning", "AdmissionCheckRejected", f"Deactivated due to {rejection}")
+        return plan.add_event("Warning", "AdmissionCheckRejected", f"Deactivated due to {rejection}")
     if retry is not None:
         return _evict(plan, ADMISSION_CHECK_EVICTION, retry, now)
     if is_true(plan.status.conditions, ADMITTED):
@@ -374,7 +374,7 @@ def _admit(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
     waited = (now - find_last_change(find(status.conditions, QUOTA_RESERVED), now)).total_seconds()
     queue = status.admission.cluster_queue if status.admission is not None else ""
     message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0f}s"
-    return _set_condition(plan, ADMITTED, True, ADMITTED, "The workload is admitted", now).noted(
+    return _set_condition(plan, ADMITTED, True, ADMITTED, "The workload is admitted", now).add_event(
         "Normal", ADMITTED, message
     )
 
@@ -400,7 +400,7 @@ def _enforce_readiness(
         return plan
     at, cause = limit
     if now < at:
-        return plan.woken(at)
+        return plan.wake_no_later_than(at)
     status = delay_requeue(plan.status, waiting, now)
     if status is None:
         why = "exceeding the maximum number of re-queuing retries"
@@ -419,7 +419,7 @@ def _enforce_time_limit(plan: LifecyclePlan, workload: Workload, now: datetime) 
     seconds_left = most - (plan.status.accumulated_past_execution_time_seconds or 0)
     end = shift_moment(find_last_change(admitted, now), timedelta(seconds=seconds_left))
     if now < end:
-        return plan.woken(end)
+        return plan.wake_no_later_than(end)
     why = "exceeding the maximum execution time"
     plan = _set_condition(plan, DEACTIVATION_TARGET, True, MAXIMUM_EXECUTION_TIME_EXCEEDED, why, now)
-    return plan.noted("Warning", MAXIMUM_EXECUTION_TIME_EXCEEDED, f"The maximum execution time ({most}s) exceeded")
+    return plan.add_event("Warning", MAXIMUM_EXECUTION_TIME_EXCEEDED, f"The maximum execution time ({most}s) exceeded")

@@ -83,7 +83,7 @@ class Forecaster:
         root = tree.queues[queue].root
         names = [node.name for node in root.queues()]
         keys = [key for node in root.queues() for key in node.workloads]
-        keys += [key for name in names for key in queues.waiting(name)]
+        keys += [key for name in names for key in queues.list_waiting(name)]
         self._paid += _PAID
         cost = len(keys) + _FIXED
         if cost > self._paid:

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from muster.actions.quota.editedqueue import UNLIMITED, QueueEdit, annotate, describe_excess, patch, patch_quotas
+from muster.actions.quota.editedqueue import (
+    UNLIMITED,
+    QueueEdit,
+    describe_excess,
+    make_annotations,
+    make_spec_patch,
+    patch_quotas,
+)
 from muster.api.ours.teams import QUEUE_USERS, USER_LIMITS, WITHOUT_TEAM
 
 
@@ -32,31 +39,34 @@ def quotas(spec):
 
 
 def test_what_is_given_is_changed_and_nothing_else():
-    assert quotas(patch(ONE, QueueEdit({"cpu": "12"}))) == [
+    assert quotas(make_spec_patch(ONE, QueueEdit({"cpu": "12"}))) == [
         ("default-flavor", "cpu", "12"), ("default-flavor", "memory", "32Gi")
     ]  # fmt: skip
-    limited = patch(ONE, QueueEdit(borrowing={"cpu": "4"}, lending={"cpu": "0"}))
+    limited = make_spec_patch(ONE, QueueEdit(borrowing={"cpu": "4"}, lending={"cpu": "0"}))
     assert quotas(limited)[0] == ("default-flavor", "cpu", "8", "4", "0")
-    borrows = patch({**ONE, **limited}, QueueEdit(lending={"cpu": UNLIMITED}))
+    borrows = make_spec_patch({**ONE, **limited}, QueueEdit(lending={"cpu": UNLIMITED}))
     assert quotas(borrows)[0] == ("default-flavor", "cpu", "8", "4")
-    assert patch(ONE, QueueEdit(strict=True, within="Never", weight="2")) == {
+    assert make_spec_patch(ONE, QueueEdit(strict=True, within="Never", weight="2")) == {
         "queueingStrategy": "StrictFIFO", "preemption": {"withinClusterQueue": "Never"}, "fairSharing": {"weight": "2"}
     }  # fmt: skip
 
 
 def test_what_is_so_already_is_no_change():
-    assert patch(ONE, QueueEdit({"cpu": "8"}, cohort="lab")) == {}
-    assert patch({}, QueueEdit(cohort="")) == {}
+    assert make_spec_patch(ONE, QueueEdit({"cpu": "8"}, cohort="lab")) == {}
+    assert make_spec_patch({}, QueueEdit(cohort="")) == {}
 
 
 def test_limits_go_with_the_cohort():
-    limited = {**ONE, **patch(ONE, QueueEdit(borrowing={"cpu": "4"}))}
-    assert patch(limited, QueueEdit(cohort="")) == {"resourceGroups": ONE["resourceGroups"], "cohortName": None}
+    limited = {**ONE, **make_spec_patch(ONE, QueueEdit(borrowing={"cpu": "4"}))}
+    assert make_spec_patch(limited, QueueEdit(cohort="")) == {
+        "resourceGroups": ONE["resourceGroups"],
+        "cohortName": None,
+    }
 
 
 def test_a_new_resource_joins_the_others_of_its_flavor():
-    assert quotas(patch(ONE, QueueEdit({"gpu": "2"})))[-1] == ("default-flavor", "gpu", "2")
-    assert quotas(patch(TWO, QueueEdit({"memory": "1Gi"}, flavor="own"))) == [
+    assert quotas(make_spec_patch(ONE, QueueEdit({"gpu": "2"})))[-1] == ("default-flavor", "gpu", "2")
+    assert quotas(make_spec_patch(TWO, QueueEdit({"memory": "1Gi"}, flavor="own"))) == [
         ("spot", "cpu", "8"), ("spot", "memory", "0"),
         ("own", "cpu", "8"), ("own", "memory", "1Gi"), ("a100", "gpu", "4"),
     ]  # fmt: skip
@@ -75,7 +85,7 @@ def test_a_new_resource_joins_the_others_of_its_flavor():
 )
 def test_what_cannot_be_is_said(spec, edit, words):
     with pytest.raises(ValueError, match=words):
-        patch(spec, edit)
+        make_spec_patch(spec, edit)
 
 
 def using(spec, **totals):
@@ -111,19 +121,19 @@ TEAM = {QUEUE_USERS: "ada,bob", USER_LIMITS: "jobs=4,gpus=2"}
     ],
 )
 def test_users_and_their_limits_change(edit, changed):
-    assert annotate(TEAM, edit) == changed
+    assert make_annotations(TEAM, edit) == changed
 
 
 def test_users_are_not_added_to_a_queue_for_everybody():
     with pytest.raises(ValueError, match="the queue is for everybody; say who alone may use it with --users"):
-        annotate({}, QueueEdit(added=frozenset({"ada"})))
+        make_annotations({}, QueueEdit(added=frozenset({"ada"})))
 
 
 def test_past_use_may_order_a_queue():
     by_usage = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
-    assert patch(ONE, QueueEdit(by_usage=True)) == by_usage
-    assert patch(ONE | by_usage, QueueEdit(by_usage=False)) == {"admissionScope": None}
-    assert patch(ONE, QueueEdit(by_usage=False)) == {}
+    assert make_spec_patch(ONE, QueueEdit(by_usage=True)) == by_usage
+    assert make_spec_patch(ONE | by_usage, QueueEdit(by_usage=False)) == {"admissionScope": None}
+    assert make_spec_patch(ONE, QueueEdit(by_usage=False)) == {}
 
 
 def test_quotas_of_flavors_are_set_and_nothing_else():

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from muster.actions.server.home import Home
-from muster.api.ours.writtenconfig import mark
+from muster.api.ours.writtenconfig import add_mark
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_the_newer_of_login_and_server_is_meant(tmp_path, stored, started, uses_
 def test_the_socket_counts_while_the_kubeconfig_is_as_it_was_written(tmp_path):
     home = Home(tmp_path)
     assert not home.is_reached_by_socket()
-    home.kubeconfig.write_bytes(mark(b"kind: Config\n"))
+    home.kubeconfig.write_bytes(add_mark(b"kind: Config\n"))
     assert not home.is_reached_by_socket()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(home.socket))
@@ -40,5 +40,5 @@ def test_the_socket_counts_while_the_kubeconfig_is_as_it_was_written(tmp_path):
         os.chown(home.socket, 12345, 12345)
         assert not home.is_reached_by_socket(), "another user has put it there"
         os.chown(home.socket, 0, 0)
-    home.kubeconfig.write_bytes(mark(b"kind: Config\n").replace(b"Config", b"Confih"))
+    home.kubeconfig.write_bytes(add_mark(b"kind: Config\n").replace(b"Config", b"Confih"))
     assert not home.is_reached_by_socket()

@@ -312,11 +312,11 @@ def test_limits_of_labels(said, lines):
 
 def test_gates():
     on = load(file({"featureGates": {"AllAlpha": True, "PriorityBoost": False}})).features
-    assert (on.enabled("ConcurrentAdmission"), on.enabled("PriorityBoost")) == (True, False)
-    assert DEFAULT.features.enabled("PartialAdmission")
-    assert not DEFAULT.features.enabled("ConcurrentAdmission")
+    assert (on.is_enabled("ConcurrentAdmission"), on.is_enabled("PriorityBoost")) == (True, False)
+    assert DEFAULT.features.is_enabled("PartialAdmission")
+    assert not DEFAULT.features.is_enabled("ConcurrentAdmission")
     with pytest.raises(KeyError):
-        DEFAULT.features.enabled("Unheard")
+        DEFAULT.features.is_enabled("Unheard")
 
 
 VALUES = st.recursive(
@@ -358,4 +358,4 @@ def test_in_an_embedded_cluster_a_file_takes_no_kind_out_of_the_queues_by_silenc
     off = {"muster": {"fairSharingOnDemand": False}}
     assert not load(file(off), embedded=True).muster.fair_sharing_on_demand
     gates = {"featureGates": {"MultiKueueManagerQuotaAutomation": False}}
-    assert not load(file(gates), embedded=True).features.enabled("MultiKueueManagerQuotaAutomation")
+    assert not load(file(gates), embedded=True).features.is_enabled("MultiKueueManagerQuotaAutomation")

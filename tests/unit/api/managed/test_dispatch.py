@@ -17,7 +17,7 @@ def sized(*counts: int, **annotations: str) -> Workload:
 def refused(*counts: int) -> Workload:
     """One that was refused the size that it asks for."""
     given = sized(*counts)
-    return replace(given, metadata=replace(given.metadata, annotations=Refusal.of(given, "No!").written()))
+    return replace(given, metadata=replace(given.metadata, annotations=Refusal.of(given, "No!").make_annotation()))
 
 
 def test_a_refusal_is_that_of_the_size_that_is_asked_for() -> None:
@@ -32,5 +32,5 @@ def test_what_another_wrote_there_is_no_refusal(text: str) -> None:
 
 
 def test_it_is_written_as_json() -> None:
-    (text,) = Refusal.of(sized(3), "No!").written().values()
+    (text,) = Refusal.of(sized(3), "No!").make_annotation().values()
     assert msgspec.json.decode(text) == {"sizes": [3], "said": "No!"}

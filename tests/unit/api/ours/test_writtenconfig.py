@@ -3,14 +3,14 @@
 import pytest
 import yaml
 
-from muster.api.ours.writtenconfig import is_unchanged, mark
+from muster.api.ours.writtenconfig import add_mark, is_unchanged
 
 TEXT = b"apiVersion: v1\nkind: Config\nusers: []\n"
 
 
 def test_a_marked_text_is_unchanged_and_still_the_same_yaml() -> None:
-    assert is_unchanged(mark(TEXT))
-    assert yaml.safe_load(mark(TEXT)) == yaml.safe_load(TEXT)
+    assert is_unchanged(add_mark(TEXT))
+    assert yaml.safe_load(add_mark(TEXT)) == yaml.safe_load(TEXT)
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ def test_a_marked_text_is_unchanged_and_still_the_same_yaml() -> None:
     [
         pytest.param(b"", id="empty"),
         pytest.param(TEXT, id="never marked, or written again by kubectl"),
-        pytest.param(mark(TEXT) + b"\n", id="a line more"),
-        pytest.param(mark(TEXT).replace(b"v1", b"v2"), id="another value"),
-        pytest.param(mark(TEXT)[:-1], id="cut off"),
-        pytest.param(mark(TEXT).partition(b"\n")[0], id="the mark alone"),
-        pytest.param(b"\n" + mark(TEXT), id="an empty line before the mark"),
+        pytest.param(add_mark(TEXT) + b"\n", id="a line more"),
+        pytest.param(add_mark(TEXT).replace(b"v1", b"v2"), id="another value"),
+        pytest.param(add_mark(TEXT)[:-1], id="cut off"),
+        pytest.param(add_mark(TEXT).partition(b"\n")[0], id="the mark alone"),
+        pytest.param(b"\n" + add_mark(TEXT), id="an empty line before the mark"),
     ],
 )
 def test_any_change_is_seen(content: bytes) -> None:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.status import StatusDetails, not_found, too_many_requests
-from muster.cluster.apiserver.answers import MAX_WARNINGS, refusal, success, warning_headers
+from muster.cluster.apiserver.answers import MAX_WARNINGS, make_refusal, make_success, warning_headers
 
 
 def test_refusals():
-    answer = refusal(not_found("jobs.batch", "j"), ["careful"])
+    answer = make_refusal(not_found("jobs.batch", "j"), ["careful"])
     assert answer.status == 404
     assert json.loads(answer.body) == {
         "kind": "Status",
@@ -24,12 +24,12 @@ def test_refusals():
         "code": 404,
     }
     assert answer.headers == {"warning": '299 - "careful"'}
-    assert refusal(too_many_requests("later", 3)).headers["retry-after"] == "3"
+    assert make_refusal(too_many_requests("later", 3)).headers["retry-after"] == "3"
 
 
 def test_successes():
-    assert json.loads(success(StatusDetails(name="x")).body)["details"] == {"name": "x"}
-    assert json.loads(success(code=201).body)["code"] == 201
+    assert json.loads(make_success(StatusDetails(name="x")).body)["details"] == {"name": "x"}
+    assert json.loads(make_success(code=201).body)["code"] == 201
 
 
 @pytest.mark.parametrize(

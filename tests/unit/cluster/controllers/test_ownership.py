@@ -110,7 +110,7 @@ def test_an_object_of_another_namespace_holds_up_no_owner():
     graph, stranger = Graph(), replace(item("stranger", "a"), namespace="other")
     for one in (FRONT, CHILD, stranger):
         graph.put(one)
-    assert list(graph.blocking(FRONT)) == [CHILD]
+    assert list(graph.yield_blocking(FRONT)) == [CHILD]
     graph.remove("a")
     assert list(graph.dependents("a")) == [CHILD, stranger], "both have lost their owner"
 

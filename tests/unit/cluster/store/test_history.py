@@ -45,7 +45,7 @@ def test_the_newest_end_comes_first_and_a_run_has_one_row(file):
     file.put([row(1), row(3), row(2)], **FOR_EVER)
     file.put([row(2)._replace(body=b"22")], **FOR_EVER)
     assert numbers(file.ask(HistoryQuery())) == [3, 22, 1]
-    assert file.known(["u00001", "other"]) == {"u00001"}
+    assert file.find_known(["u00001", "other"]) == {"u00001"}
 
 
 @pytest.mark.parametrize(

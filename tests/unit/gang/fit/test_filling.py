@@ -126,7 +126,7 @@ def test_with_several_rules_the_strategy_decides_among_the_emptiest_places(
         for one in range(used):
             capacity.assign(f"{name}-{one}", name, guest_of(make_pod(cpu="1")))
     shape = looking(topologySpreadConstraints=[spread("zone"), spread("rack")])
-    beside = capacity.taking(shape_of(make_pod(cpu="1")), capacity.counts(taken)) if taken else None
+    beside = capacity.sum_use(shape_of(make_pod(cpu="1")), capacity.counts(taken)) if taken else None
     assert placed(capacity, shape, 1, taken=beside) == {expected: 1}
 
 

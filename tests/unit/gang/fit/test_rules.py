@@ -71,4 +71,4 @@ def test_even_places_as_many_as_go_one_by_one_where_there_are_fewest(case: tuple
             break
         counts[min(usable, key=lambda place: int(counts[place]))] += 1
     assert rule.quotas(room, wanted).tolist() == (counts - rule.counts).tolist()
-    assert np.flatnonzero(~rule.closed()).tolist() == [place + 1 for place in may_go(rule.counts)]
+    assert np.flatnonzero(~rule.find_closed()).tolist() == [place + 1 for place in may_go(rule.counts)]

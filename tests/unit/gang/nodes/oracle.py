@@ -82,7 +82,7 @@ def rest_differs(capacity: Capacity) -> Iterator[Difference]:
         yield Difference("", "other pods are found by node or label than are recorded")
     nothing = np.zeros_like(capacity.free())
     for shape in list(capacity._fits):
-        for wrong in np.flatnonzero(capacity.fitting(shape) != capacity.fitting(shape, nothing)):
+        for wrong in np.flatnonzero(capacity.count_fitting(shape) != capacity.count_fitting(shape, nothing)):
             name = capacity.names[int(wrong)] or ""
             yield Difference(name, "what fits there is not what is remembered")
     anew = Guests()

@@ -74,7 +74,7 @@ def anew(nodes, pods):
 
 
 def by_name(capacity, shape):
-    found = capacity.fitting(shape)
+    found = capacity.count_fitting(shape)
     return {name: int(found[index]) for index, name in enumerate(capacity.names) if name is not None}
 
 
@@ -88,7 +88,9 @@ def by_name(capacity, shape):
         pytest.param(lambda capacity: capacity.remove_node("n"), 0, id="gone"),
         pytest.param(lambda capacity: capacity.assign("new", "n", guest_of(make_pod(cpu="2"))), 1, id="a pod comes"),
         pytest.param(lambda capacity: capacity.release("old"), 4, id="a pod goes"),
-        pytest.param(lambda capacity: capacity.fitting(SHAPES[2]).fill(9), 3, id="who asks writes into the answer"),
+        pytest.param(
+            lambda capacity: capacity.count_fitting(SHAPES[2]).fill(9), 3, id="who asks writes into the answer"
+        ),
     ],
 )
 def test_every_change_shows(change, fits):
@@ -99,7 +101,7 @@ def test_every_change_shows(change, fits):
     capacity.assign("old", "n", guest_of(make_pod("old")))
     assert by_name(capacity, SHAPES[2])["n"] == 3
     change(capacity)
-    assert int(capacity.fitting(SHAPES[2]).sum()) == fits, "no other node has the label"
+    assert int(capacity.count_fitting(SHAPES[2]).sum()) == fits, "no other node has the label"
 
 
 def node(cpu="4", labels=None, **spec):
@@ -110,9 +112,9 @@ def test_of_a_resource_that_no_node_has_nothing_can_be_taken():
     capacity = Capacity()
     capacity.set_node(make_node("n"))
     shape = shape_of(make_pod(gpus=2))
-    taken = capacity.taking(shape, np.array([3] + [0] * (len(capacity.names) - 1)))
+    taken = capacity.sum_use(shape, np.array([3] + [0] * (len(capacity.names) - 1)))
     assert taken.shape == capacity.free().shape
-    assert int(capacity.fitting(shape).sum()) == int(capacity.fitting(shape, taken).sum()) == 0
+    assert int(capacity.count_fitting(shape).sum()) == int(capacity.count_fitting(shape, taken).sum()) == 0
 
 
 def test_what_pods_invent_makes_no_rows_until_a_node_has_it():

@@ -89,31 +89,31 @@ def a_node(*listed: Any) -> Devices:
 
 
 def picked(devices: Devices, pod: Pod) -> list[str]:
-    return [device for _, (_, _, device) in devices.picked(pod.metadata.uid)[f"ns/{pod.metadata.name}"]]
+    return [device for _, (_, _, device) in devices.get_picks(pod.metadata.uid)[f"ns/{pod.metadata.name}"]]
 
 
 def test_a_node_has_the_devices_that_match_the_class_and_the_selectors():
     devices = a_node("a", large("b"), large("c"))
     want(devices, "any")
-    assert devices.equipment("n") == {GPUS: 3}
+    assert devices.count_devices("n") == {GPUS: 3}
     want(devices, "some", request(selector="large"))
-    assert devices.equipment("n") == {GPUS: 3, LARGE: 2}
-    assert devices.equipment("m") == {}
+    assert devices.count_devices("n") == {GPUS: 3, LARGE: 2}
+    assert devices.count_devices("m") == {}
     assert gpu_class(devices, "other") == {"n"}
-    assert devices.equipment("n") == {GPUS: 0, LARGE: 0}
+    assert devices.count_devices("n") == {GPUS: 0, LARGE: 0}
     assert devices.set_class("gpu", None) == {"n"}
-    assert devices.equipment("n") == {GPUS: 0, LARGE: 0}
+    assert devices.count_devices("n") == {GPUS: 0, LARGE: 0}
 
 
 def test_of_a_pool_the_last_generation_counts_once_it_is_whole():
     devices = a_node("a")
     want(devices, "any")
     put(devices, slice_("n", "a", "b", generation=2, parts=2, part=1))
-    assert devices.equipment("n") == {}
+    assert devices.count_devices("n") == {}
     put(devices, slice_("n", "c", generation=2, parts=2, part=2))
-    assert devices.equipment("n") == {GPUS: 3}
+    assert devices.count_devices("n") == {GPUS: 3}
     assert devices.set_slice("n-d-2", None) == {"n"}
-    assert devices.equipment("n") == {}
+    assert devices.count_devices("n") == {}
 
 
 @pytest.mark.parametrize(
@@ -145,22 +145,22 @@ def test_of_a_pool_the_last_generation_counts_once_it_is_whole():
 def test_devices_that_are_left_alone(device, request_, has):
     devices = a_node({"name": "a", **device})
     want(devices, "p", request(**request_))
-    assert list(devices.equipment("n").values()) in ([has], [] if not has else None)
+    assert list(devices.count_devices("n").values()) in ([has], [] if not has else None)
 
 
 def test_what_a_pod_holds_is_counted_in_every_selection():
     devices = a_node("a", large("b"), large("c"))
     want(devices, "other", request(selector="large"))
     pod = want(devices, "p", allocated=["a", "b"])
-    assert devices.equipment("n") == {GPUS: 1, LARGE: 1}  # nobody's yet
+    assert devices.count_devices("n") == {GPUS: 1, LARGE: 1}  # nobody's yet
     assert devices.seat(pod, "n") == {"n"}
-    assert devices.equipment("n") == {GPUS: 3, LARGE: 2}
+    assert devices.count_devices("n") == {GPUS: 3, LARGE: 2}
     assert dict(devices.held_by("p")) == {GPUS: 2, LARGE: 1}
     assert devices.unseat("p") == {"n"}
     assert devices.held_by("p") == ()
-    assert devices.equipment("n") == {GPUS: 1, LARGE: 1}
+    assert devices.count_devices("n") == {GPUS: 1, LARGE: 1}
     assert devices.set_claim("ns/p", None) == {"n"}
-    assert devices.equipment("n") == {GPUS: 3, LARGE: 2}
+    assert devices.count_devices("n") == {GPUS: 3, LARGE: 2}
 
 
 def test_a_pod_asks_for_its_devices_and_for_those_of_wider_selections():
@@ -193,21 +193,21 @@ def test_devices_that_few_want_are_given_first():
     assert devices.pick([(pod, "n")]) == ""
     assert picked(devices, pod) == ["b"]
     assert devices.pick([(both, "n")]) == ""
-    assert devices.picked("q")["ns/q"] == (("r", ("d", "n", "a")), ("any", ("d", "n", "c")))
+    assert devices.get_picks("q")["ns/q"] == (("r", ("d", "n", "a")), ("any", ("d", "n", "c")))
 
 
 def test_what_is_picked_is_held_from_then_on_and_given_up_whole():
     devices = a_node("a", "b")
     pods = [want(devices, name) for name in "pqr"]
     assert devices.pick([(pod, "n") for pod in pods]) == "n"
-    assert devices.equipment("n") == {GPUS: 2}
+    assert devices.count_devices("n") == {GPUS: 2}
     assert devices.pick([(pods[0], "n"), (pods[1], "n")]) == ""
     for pod in pods[:2]:
         devices.seat(pod, "n")
     assert [dict(devices.held_by(uid)) for uid in "pqr"] == [{GPUS: 1}, {GPUS: 1}, {}]
     assert devices.pick([(pods[2], "n")]) == "n"
     devices.unseat("p")
-    assert devices.equipment("n") == {GPUS: 2}
+    assert devices.count_devices("n") == {GPUS: 2}
     assert devices.pick([(pods[2], "n")]) == ""
     assert picked(devices, pods[2]) == ["a"]
 
@@ -223,16 +223,16 @@ def test_what_is_picked_stays_held_while_its_claim_is_written():
     assert picked(devices, other) == ["b"]
     devices.set_claim("ns/p", claim("p", allocated=["a"]))
     devices.unseat("p")
-    assert devices.equipment("n") == {GPUS: 1}  # until it is given back
-    assert devices.allocated({"p": pod, "o": other}) == {"p": [claim("p", allocated=["a"])]}
+    assert devices.count_devices("n") == {GPUS: 1}  # until it is given back
+    assert devices.list_allocated({"p": pod, "o": other}) == {"p": [claim("p", allocated=["a"])]}
     devices.set_claim("ns/p", claim("p"))
-    assert devices.equipment("n") == {GPUS: 2}
+    assert devices.count_devices("n") == {GPUS: 2}
 
 
 def test_all_devices_of_a_node():
     devices = a_node("a", "b")
     whole, one = want(devices, "w", request(allocationMode="All", count=0)), want(devices, "p")
-    assert devices.equipment("n") == {WHOLE: 1, GPUS: 2}
+    assert devices.count_devices("n") == {WHOLE: 1, GPUS: 2}
     assert devices.ask(whole) == DeviceAsk(((WHOLE, 1),))
     assert devices.pick([(one, "n")]) == ""
     devices.seat(one, "n")
@@ -285,7 +285,7 @@ def test_devices_that_must_have_an_attribute_in_common():
     pod = claiming("p")
     devices.set_claim("ns/p", constrained("p", request(2), request(name="s"), matchAttribute="d/root", requests=["r"]))
     assert devices.pick([(pod, "n")]) == ""
-    chosen = {device for _, (_, _, device) in devices.picked("p")["ns/p"]}
+    chosen = {device for _, (_, _, device) in devices.get_picks("p")["ns/p"]}
     assert len(chosen) == 3
     assert {"a", "e"} <= chosen or {"b", "c"} <= chosen
     devices.set_claim("ns/q", constrained("q", request(2), matchAttribute="d/root"))
@@ -344,7 +344,7 @@ def test_selections_are_bounded():
     devices = a_node("a")
     for number in range(MOST_SELECTIONS):
         devices.set_claim(f"{share(number)}/p{number}", claim(f"p{number}", request(selector=f"s{number}")))
-    assert len(devices.equipment("n")) == MOST_SELECTIONS
+    assert len(devices.count_devices("n")) == MOST_SELECTIONS
     assert devices.ask(want(devices, "last")).unable == (
         f"{CLAIM} more than {MOST_SELECTIONS} different selections of devices are in use, "
         f"or more than {MOST_OF_NAMESPACE} in the namespace"
@@ -359,19 +359,19 @@ def test_selections_that_no_claim_has_any_more_make_room():
     assert devices.ask(last).unable
     assert devices.set_claim("ns-0/p0", None) == {"n"}
     assert devices.ask(last) == DeviceAsk((("devices of class gpu with d", 1),))
-    assert devices.equipment("n")["devices of class gpu with d"] == 1
+    assert devices.count_devices("n")["devices of class gpu with d"] == 1
     for number in range(1, MOST_SELECTIONS):
         devices.set_claim(f"{share(number)}/p{number}", None)
     again = want(devices, "again")
     assert not devices.ask(again).unable
-    assert set(devices.equipment("n")) == {"devices of class gpu with d", GPUS}
+    assert set(devices.count_devices("n")) == {"devices of class gpu with d", GPUS}
 
 
 def test_claims_that_no_pod_may_hold_need_no_selection():
     devices = a_node("a")
     nobodys = msgspec.structs.replace(claim("p"), metadata=msgspec.convert({"name": "p"}, ObjectMeta))
     assert devices.set_claim("ns/p", nobodys) == frozenset()
-    assert devices.equipment("n") == {}
+    assert devices.count_devices("n") == {}
 
 
 def test_a_device_that_two_claims_have_stays_held_until_both_give_it_back():
@@ -461,7 +461,10 @@ def apply(devices: Devices, what: str, *about: Any) -> frozenset[str]:
 def of_nodes(devices: Devices) -> dict[str, Any]:
     """What is known of each node: its devices, and what the pods there hold."""
     return {
-        node: (devices.equipment(node), [(pod.metadata.uid, devices.held_by(pod.metadata.uid)) for pod, _ in seated])
+        node: (
+            devices.count_devices(node),
+            [(pod.metadata.uid, devices.held_by(pod.metadata.uid)) for pod, _ in seated],
+        )
         for node in NODES
         for seated in [devices.seated_on([node])]
     }
@@ -487,7 +490,7 @@ def test_what_is_known_is_what_it_would_be_if_it_was_read_anew_and_every_change_
     anew = Devices(matches)
     for what, about in last.values():
         apply(anew, what, *about)
-    followed = set(anew.equipment("m")) | set(anew.equipment("n"))
+    followed = set(anew.count_devices("m")) | set(anew.count_devices("n"))
     for node, (equipment, held) in of_nodes(anew).items():
         known, holding = of_nodes(devices)[node]
         assert {key: number for key, number in known.items() if key in followed} == equipment

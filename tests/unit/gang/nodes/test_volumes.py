@@ -26,7 +26,7 @@ def outcome(node: dict[str, str], volume: dict[str, str]) -> tuple[Placement | R
     capacity.set_volume("v", msgspec.convert({"metadata": {"name": "v", "labels": volume}}, PersistentVolume))
     volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
     shape = shape_of(make_pod(volumes=volumes))
-    return place(capacity, {shape: 1}), dict(capacity.closed(shape))
+    return place(capacity, {shape: 1}), dict(capacity.count_closed(shape))
 
 
 @pytest.mark.parametrize(

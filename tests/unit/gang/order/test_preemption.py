@@ -117,7 +117,7 @@ class TestWho:
 
     def test_what_is_kept_for_others_is_not_free(self):
         world = World(3).runs("a", [0]).runs("b", [0], started=1)
-        kept = world.capacity.taking(shape(), np.where(np.arange(len(world.capacity.names)) == 0, 1, 0))
+        kept = world.capacity.sum_use(shape(), np.where(np.arange(len(world.capacity.names)) == 0, 1, 0))
         assert world.victims(1) == set()
         assert world.victims(1, taken=kept) == {"b0"}
 

@@ -26,8 +26,8 @@ from muster.insight.history.build import (
     read_times,
     run_of,
     run_of_workload,
+    sum_traces,
     told_by_events,
-    trace,
     with_past,
 )
 from muster.insight.history.runs import PodRequests, Run, RunQuery
@@ -194,7 +194,7 @@ def test_trials_that_wait_for_their_turn_request_nothing() -> None:
 
 
 def test_of_pods_that_are_gone_what_they_left_counts() -> None:
-    gone = trace([pod(started=3, node="z", used="cpu=4,memory=99")])
+    gone = sum_traces([pod(started=3, node="z", used="cpu=4,memory=99")])
     run = run_of(job(ended("Complete"), succeeded=2), [pod(started=20, used="cpu=1,memory=1")], gone)
     assert run is not None
     assert (run.started, run.nodes, run.cpu_seconds, run.memory_bytes) == (at(3), ("n", "z"), 5.0, 99)

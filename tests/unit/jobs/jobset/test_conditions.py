@@ -15,8 +15,8 @@ READY = replace(WAITING, status="True", message="2/2")
 
 def test_the_condition_of_the_start_is_added_once_and_then_takes_its_own_place() -> None:
     record = StatusRecord(JobSetStatus(conditions=(OTHER,)), START)
-    waiting = record.starting(StartPlan(condition=WAITING))
+    waiting = record.add_start_plan(StartPlan(condition=WAITING))
     assert waiting.status.conditions == (OTHER, WAITING)
-    assert waiting.starting(StartPlan(condition=WAITING)).status.conditions == (OTHER, WAITING)
-    assert waiting.starting(StartPlan(condition=READY)).status.conditions == (OTHER, READY)
-    assert waiting.starting(StartPlan()).status.conditions == (OTHER, WAITING)
+    assert waiting.add_start_plan(StartPlan(condition=WAITING)).status.conditions == (OTHER, WAITING)
+    assert waiting.add_start_plan(StartPlan(condition=READY)).status.conditions == (OTHER, READY)
+    assert waiting.add_start_plan(StartPlan()).status.conditions == (OTHER, WAITING)

@@ -654,7 +654,7 @@ def sized(given: Workload, count: int, quota: int, refused: int = 0) -> Workload
     (podset,) = given.spec.pod_sets
     spec = replace(given.spec, pod_sets=(replace(podset, count=count),))
     asked = replace(given, spec=replace(spec, pod_sets=(replace(podset, count=refused),)))
-    annotations = {ELASTIC_JOB: "true"} | (Refusal.of(asked, "No!").written() if refused else {})
+    annotations = {ELASTIC_JOB: "true"} | (Refusal.of(asked, "No!").make_annotation() if refused else {})
     admission = Admission(cluster_queue="q", pod_set_assignments=(PodSetAssignment(name="main", count=quota),))
     return replace(
         given,

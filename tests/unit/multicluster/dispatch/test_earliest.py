@@ -45,7 +45,7 @@ def waiting(cpu: int, seconds: float) -> Ahead:
 def wait(there: ClusterQueue, *ahead: Ahead, cpu: int = 2, **asked: int) -> float:
     load = Load()
     for one in ahead:
-        load = load.joined(one)
+        load = load.add_workload(one)
     return seconds_until_start({"cpu": cpu * 1000, **asked}, there, load, USUAL)
 
 

@@ -119,8 +119,11 @@ def test_a_status_that_is_none_is_empty():
 
 
 def test_one_whose_worker_is_lost_is_as_one_that_never_ran():
-    assert MIRROR.stopped({"status": {"running": 3, "ready": 1}}, datetime.now(UTC)) == {"running": None, "ready": None}
-    assert MIRROR.stopped({}, datetime.now(UTC)) == {}
+    assert MIRROR.make_stop_patch({"status": {"running": 3, "ready": 1}}, datetime.now(UTC)) == {
+        "running": None,
+        "ready": None,
+    }
+    assert MIRROR.make_stop_patch({}, datetime.now(UTC)) == {}
 
 
 @pytest.mark.parametrize(("spec", "started"), [({"suspend": True}, False), ({"suspend": False}, True), ({}, True)])

@@ -191,7 +191,7 @@ ELASTIC = {"annotations": {f"{KUEUE}/elastic-job": "true"}}
 def test_an_elastic_one_becomes_as_large_as_the_job_here(metadata, here, there, changes):
     shape = {"completionMode": "Indexed"}
     local = JOB.typed(stored(metadata=metadata, **(shape | here)))
-    patch = MIRROR.resized(local, JOB.typed(stored(**(shape | there))), [quota(9)])
+    patch = MIRROR.make_resize_patch(local, JOB.typed(stored(**(shape | there))), [quota(9)])
     assert patch == [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in changes.items()]
 
 
@@ -214,7 +214,7 @@ def test_an_elastic_one_is_no_larger_there_than_its_quota_here(here, pods, expec
     copy = MIRROR.copy(local, "w", "here", [quota(pods)])
     assert (copy["spec"]["parallelism"], copy["spec"]["completions"]) == expected
     there = JOB.typed(stored(**({"completionMode": "Indexed"} | copy["spec"])))
-    assert MIRROR.resized(JOB.typed(local), there, [quota(pods)]) == []
+    assert MIRROR.make_resize_patch(JOB.typed(local), there, [quota(pods)]) == []
 
 
 def test_the_table_knows_it():

@@ -156,16 +156,16 @@ def test_a_suspended_job_waits_until_it_may_show_what_runs(here, there, expected
 )
 def test_of_a_job_whose_worker_is_lost_nothing_runs(suspend, status, expected):
     local = job(status, suspend=suspend)
-    after = patched(local, MIRROR.stopped(local, NOW))
+    after = patched(local, MIRROR.make_stop_patch(local, NOW))
     assert validate_status_update(after, local) == []
     found = plain(after.status)
     assert is_true(after.status.conditions, "Suspended")
     assert {key: value for key, value in found.items() if key != "conditions"} == expected
-    assert MIRROR.stopped(after, NOW + timedelta(hours=1)) == {}
+    assert MIRROR.make_stop_patch(after, NOW + timedelta(hours=1)) == {}
 
 
 def test_one_that_has_ended_has_nothing_to_stop():
-    assert MIRROR.stopped(job(DONE), NOW) == {}
+    assert MIRROR.make_stop_patch(job(DONE), NOW) == {}
 
 
 # Laws.
@@ -220,7 +220,7 @@ def test_whatever_workers_say_every_update_is_accepted_and_an_end_is_an_end(shap
     for suspend, said in steps:
         local = msgspec.structs.replace(local, spec=msgspec.structs.replace(local.spec, suspend=suspend))
         remote = job(said[1], suspend=said[0], **shape) if said is not None else None
-        patch = MIRROR.stopped(local, NOW) if remote is None else MIRROR.status(local, remote)
+        patch = MIRROR.make_stop_patch(local, NOW) if remote is None else MIRROR.status(local, remote)
         if patch is None:
             assert suspend, "the job waits to be started here"
             continue

@@ -122,11 +122,11 @@ def test_it_is_shown_as_its_copy_once_it_may_be(here, there, expected):
 @pytest.mark.parametrize("status", [RUNNING, {}, RESTING])
 def test_of_one_whose_worker_is_lost_nothing_runs(status):
     local = JOB_SET.typed(jobset(status, suspend=True))
-    after = patched(local, MIRROR.stopped(local, NOW))
+    after = patched(local, MIRROR.make_stop_patch(local, NOW))
     assert is_true(after.status.conditions, "Suspended")
     assert all((one.active, one.ready) == (0, 0) for one in after.status.replicated_jobs_status)
-    assert MIRROR.stopped(after, NOW) == {}
-    assert MIRROR.stopped(JOB_SET.typed(jobset(DONE)), NOW) == {}
+    assert MIRROR.make_stop_patch(after, NOW) == {}
+    assert MIRROR.make_stop_patch(JOB_SET.typed(jobset(DONE)), NOW) == {}
 
 
 @pytest.mark.parametrize(
@@ -154,17 +154,17 @@ def test_an_elastic_one_becomes_as_large_as_the_jobset_here():
         return JOB_SET.typed(document)
 
     there = sized(False, 2, 3)
-    assert MIRROR.resized(sized(True, 2, 3), there, ENOUGH) == []
-    assert MIRROR.resized(sized(False, 1, 1), there, ENOUGH) == []
-    assert MIRROR.resized(sized(True, 1, 1, name="c"), there, ENOUGH) == []
+    assert MIRROR.make_resize_patch(sized(True, 2, 3), there, ENOUGH) == []
+    assert MIRROR.make_resize_patch(sized(False, 1, 1), there, ENOUGH) == []
+    assert MIRROR.make_resize_patch(sized(True, 1, 1, name="c"), there, ENOUGH) == []
     path = "/spec/replicatedJobs/1"
-    assert MIRROR.resized(sized(True, 1, 4), there, ENOUGH) == [
+    assert MIRROR.make_resize_patch(sized(True, 1, 4), there, ENOUGH) == [
         {"op": "add", "path": f"{path}/replicas", "value": 1},
         {"op": "add", "path": f"{path}/template/spec/parallelism", "value": 4},
         {"op": "add", "path": f"{path}/template/spec/completions", "value": 4},
     ]
-    assert MIRROR.resized(sized(True, 1, 4), there, quota(1, 3)) == [], "without quota"
-    assert len(MIRROR.resized(sized(True, 1, 4), there, quota(1, 4))) == 3
+    assert MIRROR.make_resize_patch(sized(True, 1, 4), there, quota(1, 3)) == [], "without quota"
+    assert len(MIRROR.make_resize_patch(sized(True, 1, 4), there, quota(1, 4))) == 3
 
 
 def test_the_table_knows_it():

@@ -78,14 +78,14 @@ def after_patch(local: Pod, patch: Any) -> Pod:
 @pytest.mark.parametrize("status", [SEEN, HELD])
 def test_of_one_whose_worker_is_lost_nothing_runs(status):
     local = pod(status)
-    after = after_patch(local, MIRROR.stopped(local, NOW))
+    after = after_patch(local, MIRROR.make_stop_patch(local, NOW))
     assert plain(after.status) == plain(pod(HELD).status)
-    assert MIRROR.stopped(after, NOW) == {}
+    assert MIRROR.make_stop_patch(after, NOW) == {}
     assert after_patch(after, MIRROR.status(after, pod(RUNS, gates=()))) == pod(SEEN), "it may run anew"
 
 
 def test_one_that_has_ended_has_nothing_to_stop():
-    assert MIRROR.stopped(pod(DONE), NOW) == {}
+    assert MIRROR.make_stop_patch(pod(DONE), NOW) == {}
 
 
 def test_the_copy_waits_for_its_worker():
@@ -168,7 +168,7 @@ def test_whatever_workers_say_every_update_is_accepted_and_an_end_is_an_end(step
     local = pod(HELD, restartPolicy=policy)
     for said in steps:
         remote = pod(said[1], gates=(), deleting=said[0]) if said is not None else None
-        patch = MIRROR.stopped(local, NOW) if remote is None else MIRROR.status(local, remote)
+        patch = MIRROR.make_stop_patch(local, NOW) if remote is None else MIRROR.status(local, remote)
         after = after_patch(local, patch)
         if is_finished(local):
             assert after == local

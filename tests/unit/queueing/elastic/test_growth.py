@@ -50,7 +50,7 @@ def assigned(count):
     }
 
 
-REFUSED = Refusal.of(workload(), "No!").written()
+REFUSED = Refusal.of(workload(), "No!").make_annotation()
 
 
 def usage(made):

@@ -47,7 +47,7 @@ class Two:
         return names
 
     def order(self, queue: str = "best") -> list[str]:
-        return [one.workload.uid for one in self.queues.pending(queue)]
+        return [one.workload.uid for one in self.queues.yield_pending(queue)]
 
     def aside(self, *names: str) -> None:
         for name in names:
@@ -120,9 +120,9 @@ def test_workloads_of_a_queue_that_comes_later_wait_for_it() -> None:
     assert queues.untried == ["later"]
     queues.remove_queue("later")
     assert queues.untried == []
-    assert [one.workload.uid for one in queues.pending("later")] == ["a"]
+    assert [one.workload.uid for one in queues.yield_pending("later")] == ["a"]
     queues.remove("ns/a")
-    assert not list(queues.pending("later"))
+    assert not list(queues.yield_pending("later"))
 
 
 # What is in the way.
@@ -166,9 +166,9 @@ def test_a_stopped_local_queue_holds_only_its_own() -> None:
     assert two.queues.counts_by_local("best") == {"ns/two": (1, 0)}
     assert [two.queues.waiting_local(f"ns/{name}", "best") for name in ("one", "two")] == [0, 1]
     assert (two.order(), two.queues.position("ns/a")) == (["b"], None)
-    assert [(one.workload.uid, one.in_queue, one.in_local) for one in two.queues.pending("best")] == [("b", 0, 0)]
+    assert [(one.workload.uid, one.in_queue, one.in_local) for one in two.queues.yield_pending("best")] == [("b", 0, 0)]
     assert list(two.queues.pending_local("ns/one", "best")) == []
-    assert sorted(two.queues.waiting("best")) == ["ns/a", "ns/b", "ns/c"]
+    assert sorted(two.queues.list_waiting("best")) == ["ns/a", "ns/b", "ns/c"]
     two.queues.remove("ns/c")
     two.queues.add(aw.workload("c", "best lq=one | gpu=1"))
     two.queues.stop_local("ns/one", stopped=False)
@@ -503,12 +503,12 @@ def test_positions() -> None:
     for number, (lq, priority) in enumerate(product(("x", "y"), (0, 1, 2))):
         two.queues.add(aw.workload(f"w{number}", f"best p={priority} lq={lq} | gpu={number + 1}"))
     two.aside("w2", "w3")
-    listed = list(two.queues.pending("best"))
+    listed = list(two.queues.yield_pending("best"))
     assert [one.workload.uid for one in listed] == ["w2", "w5", "w1", "w4", "w0", "w3"]
     assert [one.in_queue for one in listed] == [0, 1, 2, 3, 4, 5]
     assert [one.in_local for one in listed] == [0, 0, 1, 1, 2, 2]
     assert listed == [two.queues.position(one.workload.key) for one in listed]
-    assert list(two.queues.pending("best", offset=2, limit=3)) == listed[2:5]
+    assert list(two.queues.yield_pending("best", offset=2, limit=3)) == listed[2:5]
     local = list(two.queues.pending_local("ns/y", "best", offset=1, limit=1))
     assert [(one.workload.uid, one.in_queue, one.in_local) for one in local] == [("w4", 3, 1)]
     assert two.queues.waiting_local("ns/y", "best") == 3
@@ -517,9 +517,10 @@ def test_positions() -> None:
 
 def test_a_page_of_the_line_has_a_thousand_unless_another_size_is_asked_for() -> None:
     two = Two(**{f"w{number}": "best | gpu=1" for number in range(1001)})
-    assert [len(list(page)) for page in (two.queues.pending("best"), two.queues.pending_local("ns/best", "best"))] == [
-        1000, 1000,
-    ]  # fmt: skip
+    sizes = [
+        len(list(page)) for page in (two.queues.yield_pending("best"), two.queues.pending_local("ns/best", "best"))
+    ]
+    assert sizes == [1000, 1000]
 
 
 def test_what_does_not_wait_has_no_position() -> None:
@@ -527,7 +528,7 @@ def test_what_does_not_wait_has_no_position() -> None:
     assert two.queues.position("ns/a") is None
     assert two.queues.why("ns/a") is None
     assert "ns/a" not in two.queues
-    assert list(two.queues.pending("nothing")) == []
+    assert list(two.queues.yield_pending("nothing")) == []
     assert two.queues.counts("nothing") == (0, 0)
     assert list(two.queues.pending_local("ns/x", "nothing")) == []
     assert two.queues.head("nothing") is None
@@ -638,7 +639,11 @@ class Histories(RuleBasedStateMachine):
             return
         anew = self.anew()
         for queue in ("best", "strict"):
-            assert list(anew.pending(queue)) == list(self.two.queues.pending(queue)) == list(self.expected(queue))
+            assert (
+                list(anew.yield_pending(queue))
+                == list(self.two.queues.yield_pending(queue))
+                == list(self.expected(queue))
+            )
         wake = self.two.queues.next_wake
         assert anew.next_wake == wake or (wake is not None and wake <= self.now)
 

@@ -30,9 +30,9 @@ def test_kept(half_life: timedelta, elapsed: timedelta, kept: float):
 
 def test_usage_decays_towards_what_is_in_use():
     decay = Decay(HOUR)
-    assert decay.decayed({"cpu": 8000, "gpu": 2}, {"cpu": 4000}, HOUR) == {"cpu": 6000, "gpu": 1}
-    assert decay.decayed({}, {"cpu": 4000}, HOUR) == {"cpu": 2000}
-    assert Decay(timedelta()).decayed({"cpu": 8000}, {"cpu": 4000}, HOUR) == {"cpu": 8000}
+    assert decay.decay_usage({"cpu": 8000, "gpu": 2}, {"cpu": 4000}, HOUR) == {"cpu": 6000, "gpu": 1}
+    assert decay.decay_usage({}, {"cpu": 4000}, HOUR) == {"cpu": 2000}
+    assert Decay(timedelta()).decay_usage({"cpu": 8000}, {"cpu": 4000}, HOUR) == {"cpu": 8000}
 
 
 def test_penalty_is_one_sampling_interval():
@@ -137,12 +137,12 @@ amounts = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.floats(0, 1e12)
 def test_two_samples_are_as_good_as_one(old: dict[str, float], current: dict[str, float], first: int, second: int):
     decay = Decay(HOUR)
     one, other = timedelta(seconds=first), timedelta(seconds=second)
-    twice = decay.decayed(decay.decayed(old, current, one), current, other)
-    assert twice == pytest.approx(decay.decayed(old, current, one + other))
+    twice = decay.decay_usage(decay.decay_usage(old, current, one), current, other)
+    assert twice == pytest.approx(decay.decay_usage(old, current, one + other))
 
 
 @given(amounts, amounts, st.integers(0, 10**6))
 def test_usage_stays_between_the_past_and_the_present(old: dict[str, float], current: dict[str, float], seconds: int):
-    for resource, value in Decay(HOUR).decayed(old, current, timedelta(seconds=seconds)).items():
+    for resource, value in Decay(HOUR).decay_usage(old, current, timedelta(seconds=seconds)).items():
         past, present = old.get(resource, 0.0), current.get(resource, 0.0)
         assert min(past, present) * 0.999999 <= value <= max(past, present) * 1.000001

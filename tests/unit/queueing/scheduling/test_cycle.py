@@ -112,7 +112,7 @@ class Played:
         assert {queue: _name(head) for queue, head in heads.items() if head is not None} == wanted
 
     def check_sticky(self, wanted: list[str]) -> None:
-        waiting = [_name(one.workload) for queue in self.tree.queues for one in self.queues.pending(queue)]
+        waiting = [_name(one.workload) for queue in self.tree.queues for one in self.queues.yield_pending(queue)]
         assert [name for name in waiting if self.queues.sticky(f"ns/{name}")] == wanted
 
     def check_skips(self, wanted: dict[str, int]) -> None:

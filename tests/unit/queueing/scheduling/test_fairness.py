@@ -73,7 +73,7 @@ def test_shares_are_computed_again_only_where_usage_changed():
     known = shares.of(b)
     assert shares.of(a) == shares.of(cohort) == known == Share()
     a.add(usage_of("cpu=3"))
-    shares.changed(a)
+    shares.forget_shares(a)
     assert shares.of(a) == shares.of(cohort) == Share(False, Fraction(1000, 3))
     assert shares.of(b) is known
 
@@ -227,7 +227,7 @@ def test_a_change_that_is_told_counts():
     one, other = _contenders(tree, {"x": "a cpu=1", "y": "b cpu=1"})
     tournament = Tournament((one, other), FairSharing())
     one.queue.add(usage_of("cpu=7"))
-    tournament.changed(one.queue)
+    tournament.recompute_results(one.queue)
     assert tournament.pop() is other
 
 

@@ -78,10 +78,7 @@ def _validate_job(job: Job) -> Errors:
 
 
 def _new_rules(job: Job) -> Errors:
-    """Yield the errors in any version.
-
-    old: the previous version, if there is one.
-    """
+    """Yield the errors in a Job, new or updated."""
     yield from _generated_selector(job)
     yield from _validate_spec("spec", job.spec)
     yield from _pod_names(job)

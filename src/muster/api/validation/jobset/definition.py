@@ -10,10 +10,7 @@ _IMMUTABLE = "Value is immutable"
 
 
 def validate_job_set(job_set: JobSet) -> Errors:
-    """Yield the errors in any version.
-
-    old: the previous version, if there is one.
-    """
+    """Yield the errors in a JobSet, new or updated, by the rules of JobSet's definition."""
     spec = job_set.spec
     in_order = spec.startup_policy is not None and spec.startup_policy.startup_policy_order == names.IN_ORDER
     if in_order and any(role.depends_on for role in spec.replicated_jobs):

@@ -29,10 +29,7 @@ _POD_NAME_TOO_LONG = "JobSet name is too long, pod names generated for this JobS
 
 
 def validate_job_set(job_set: JobSet) -> Errors:
-    """Yield the errors in any version.
-
-    old: the previous version, if there is one.
-    """
+    """Yield the errors in a JobSet, new or updated, by the rules of JobSet's webhook."""
     spec = job_set.spec
     if spec.replicated_jobs and spec.replicated_jobs[0].depends_on:
         sentence = "DependsOn can't be set for the first ReplicatedJob"

@@ -56,7 +56,7 @@ async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequ
         await _create(client, MULTI_KUEUE_CLUSTER, membership.make_member(name))
     await _add_to_config(client, config_name, name)
     if check is None:
-        await _create(client, ADMISSION_CHECK, membership.check())
+        await _create(client, ADMISSION_CHECK, membership.make_admission_check())
     for queue in queues:
         await _add_check(client, queue)
 

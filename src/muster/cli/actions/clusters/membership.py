@@ -60,7 +60,7 @@ def make_member(cluster: str) -> dict[str, Any]:
     return {"metadata": {"name": cluster}, "spec": {"clusterSource": source}}
 
 
-def check() -> dict[str, Any]:
+def make_admission_check() -> dict[str, Any]:
     """Return the AdmissionCheck to create."""
     parameters = {"apiGroup": MULTI_KUEUE_CONFIG.group, "kind": MULTI_KUEUE_CONFIG.kind, "name": CHECK}
     return {

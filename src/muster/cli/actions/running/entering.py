@@ -51,7 +51,7 @@ def make_attach_request(pod: Pod) -> Request:
     return Request("GET", POD.path(meta.namespace, meta.name, "attach"), query)
 
 
-def request(pod: Pod, container: str, command: Iterable[str], *, stdin: bool, tty: bool) -> Request:
+def make_exec_request(pod: Pod, container: str, command: Iterable[str], *, stdin: bool, tty: bool) -> Request:
     """Return the request to run a command in a container. With a terminal, stdout and stderr are one stream."""
     meta = pod.metadata
     streams = {"stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}

@@ -95,7 +95,7 @@ class Audit:
         self._clock = clock
         self._ids = ids
 
-    def received(self, request: Request, access: Access, version: str) -> "AuditRecord | None":
+    def open_record(self, request: Request, access: Access, version: str) -> "AuditRecord | None":
         """Open the record of a request and log `RequestReceived`; return None if the policy logs nothing of it.
 
         version: that of the resource's API.
@@ -104,7 +104,7 @@ class Audit:
         if policy_scope.level == "None":
             return None
         record = self._begin_record(request, access, version, policy_scope)
-        record.reached("RequestReceived", self._clock.now())
+        record.log_stage("RequestReceived", self._clock.now())
         return record
 
     def turned_away(self, request: Request, access: Access, version: str) -> None:
@@ -150,7 +150,7 @@ class AuditRecord:
         self._event["impersonatedUser"] = user_info(user)
         self._access = replace(self._access, user=user)
 
-    def answered(self, answer: Answer, request: Request, annotations: Mapping[str, str]) -> Answer:
+    def log_answer(self, answer: Answer, request: Request, annotations: Mapping[str, str]) -> Answer:
         """Log an answer, and return the answer to send, which also logs the end of a stream or tunnel.
 
         annotations: those that others add to the event, such as admission.
@@ -160,33 +160,33 @@ class AuditRecord:
         if self._kept.level in ("Request", "RequestResponse") and request.body:
             self._add("requestObject", request.body, request.content_type)
         if isinstance(answer, Stream):
-            self.reached("ResponseStarted", self._audit.moment())
+            self.log_stage("ResponseStarted", self._audit.moment())
             return replace(answer, chunks=self._until_end(answer))
         if isinstance(answer, Tunnel):
-            self.reached("ResponseStarted", self._audit.moment())
-            return replace(answer, ended=lambda: self.reached("ResponseComplete", self._audit.moment()))
+            self.log_stage("ResponseStarted", self._audit.moment())
+            return replace(answer, ended=lambda: self.log_stage("ResponseComplete", self._audit.moment()))
         if isinstance(answer, Response):
             if self._kept.level == "RequestResponse":
                 self._add("responseObject", answer.body, answer.content_type)
-            self.reached("ResponseComplete", self._audit.moment())
+            self.log_stage("ResponseComplete", self._audit.moment())
         return answer
 
     def turned_away(self) -> None:
         """Log that the request was refused with 401."""
         self._end(401, "Unauthorized", "Authentication failed")
-        self.reached("ResponseStarted", self._audit.moment())
+        self.log_stage("ResponseStarted", self._audit.moment())
 
     def given_up(self) -> None:
         """Log that the client did not wait for the answer; the request may have taken effect."""
         self._event["annotations"] = self._audit.annotations(self._access)
         self._end(504, "Timeout", "the answer was not waited for")
-        self.reached("ResponseComplete", self._audit.moment())
+        self.log_stage("ResponseComplete", self._audit.moment())
 
     def _end(self, code: int, reason: str, message: str) -> None:
         status = {"status": "Failure", "message": message, "reason": reason, "code": code}
         self._event["responseStatus"] = {"metadata": {}} | status
 
-    def reached(self, stage: Stage, now: datetime) -> None:
+    def log_stage(self, stage: Stage, now: datetime) -> None:
         """Log a stage, unless the policy omits it."""
         if stage not in self._kept.omit_stages:
             self._audit.put(self._event | {"stage": stage, "stageTimestamp": _render_moment(now)})
@@ -197,7 +197,7 @@ class AuditRecord:
                 yield chunk
         finally:
             await stream.close()
-            self.reached("ResponseComplete", self._audit.moment())
+            self.log_stage("ResponseComplete", self._audit.moment())
 
     def _add(self, field: str, body: bytes, content_type: str) -> None:
         try:

@@ -92,14 +92,14 @@ def _confirm(rbac: Rbac, attempt: WriteAttempt, wanted: Sequence[PolicyRule], in
     try:
         missing = find_uncovered(grants.rules, wanted)
     except TooManyRightsError:
-        raise attempt.refused("it grants too many single rights to compare them with the writer's own") from None
+        raise attempt.make_refusal("it grants too many single rights to compare them with the writer's own") from None
     if not missing:
         return
     if instead:
-        raise attempt.refused(instead)
+        raise attempt.make_refusal(instead)
     sentences = sorted({render_rule(rule) for rule in compact_rights(missing)})
     errors = f"; resolution errors: {quote_texts(grants.errors)}" if grants.errors else ""
-    raise attempt.refused(
+    raise attempt.make_refusal(
         f"{_describe_user(attempt.user)} is attempting to grant RBAC permissions not currently held:\n"
         + "\n".join(sentences)
         + errors,

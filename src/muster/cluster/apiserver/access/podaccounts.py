@@ -30,7 +30,7 @@ def pod_accounts(*, mount: bool) -> Plugin:
             return
         spec = attempt.document["spec"]
         if attempt.operation == "CREATE":
-            account = _account(attempt, store)
+            account = _set_account(attempt, store)
             if mount and _wants_token(spec, account):
                 _mount_token(spec)
             if account.image_pull_secrets and not spec.get("imagePullSecrets"):
@@ -41,7 +41,7 @@ def pod_accounts(*, mount: bool) -> Plugin:
     return complete
 
 
-def _account(attempt: WriteAttempt, store: Store) -> ServiceAccount:
+def _set_account(attempt: WriteAttempt, store: Store) -> ServiceAccount:
     """Return the account that the pod runs as, after setting its name in the pod.
 
     Raises `ApiError` (403) if the account does not exist.
@@ -54,7 +54,7 @@ def _account(attempt: WriteAttempt, store: Store) -> ServiceAccount:
         return SERVICE_ACCOUNT.decode(entry.body)
     if name == _DEFAULT:
         return ServiceAccount()
-    raise attempt.refused(
+    raise attempt.make_refusal(
         f'error looking up service account {attempt.namespace}/{name}: serviceaccount "{name}" not found'
     )
 

@@ -26,7 +26,7 @@ from muster.api.server.rbac import (
     Subject,
 )
 from muster.cluster.apiserver.access.rules import allows
-from muster.cluster.apiserver.identity.users import MASTERS, Access, User, account_name, refusal
+from muster.cluster.apiserver.identity.users import MASTERS, Access, User, account_name, make_refusal
 from muster.cluster.store import Entry, Key, Store
 
 # The most entries of each cache; a full cache is cleared.
@@ -85,7 +85,7 @@ class Rbac:
         """Raise `ApiError` (403), in the API server's words, unless the user may do this."""
         decision = self.decide(access)
         if not decision.allowed:
-            raise refusal(access, decision.reason)
+            raise make_refusal(access, decision.reason)
 
     def decide(self, access: Access) -> AccessDecision:
         """Decide whether the user may do this."""

@@ -50,13 +50,13 @@ class Reviews:
         document = decode_object(call)
         spec = _decode_spec(document, SelfSubjectAccessReviewSpec)
         _require(call, _attribute_errors(spec))
-        return answer(call, document, self._decision(call.user, spec))
+        return make_answer(call, document, self._decision(call.user, spec))
 
     async def _access(self, call: Call) -> Response:
         document = decode_object(call)
         spec = _decode_spec(document, SubjectAccessReviewSpec)
         _require(call, [*_attribute_errors(spec), *_subject_errors(spec)])
-        return answer(call, document, self._decision(_make_user(spec), spec))
+        return make_answer(call, document, self._decision(_make_user(spec), spec))
 
     async def _local_access(self, call: Call) -> Response:
         document = decode_object(call)
@@ -77,7 +77,7 @@ class Reviews:
                 )
             )
         _require(call, errors)
-        return answer(call, document, self._decision(_make_user(spec), spec))
+        return make_answer(call, document, self._decision(_make_user(spec), spec))
 
     async def _own_rules(self, call: Call) -> Response:
         document = decode_object(call)
@@ -94,10 +94,10 @@ class Reviews:
         }
         if grants.errors:
             status["evaluationError"] = ", ".join(grants.errors)
-        return answer(call, document, status)
+        return make_answer(call, document, status)
 
     async def _self(self, call: Call) -> Response:
-        return answer(call, decode_object(call), {"userInfo": user_info(call.user)})
+        return make_answer(call, decode_object(call), {"userInfo": user_info(call.user)})
 
     async def _token(self, call: Call) -> Response:
         document = decode_object(call)
@@ -109,9 +109,9 @@ class Reviews:
             owner = self._tokens.owner(spec.token, spec.audiences or AUDIENCES)
         except BadTokenError as error:
             # Upstream returns the token in its answer. This server never repeats a token.
-            return answer(call, document, {"user": {}, "error": f"[invalid bearer token, {error}]"})
+            return make_answer(call, document, {"user": {}, "error": f"[invalid bearer token, {error}]"})
         status = {"authenticated": True, "user": user_info(owner.user), "audiences": list(owner.audiences)}
-        return answer(call, document, status)
+        return make_answer(call, document, status)
 
     def _decision(self, user: User, spec: "SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec") -> Document:
         decision = self._rbac.decide(_access_of(user, spec.resource_attributes, spec.non_resource_attributes))
@@ -125,7 +125,7 @@ def decode_object(call: Call) -> Document:
     return read_object(call.request, call.view, options, call.warnings)
 
 
-def answer(call: Call, document: Document, status: Document) -> Response:
+def make_answer(call: Call, document: Document, status: Document) -> Response:
     """Return the answer to a posted object: the object with this status, and the call's warnings."""
     kind = call.view.kind
     meta = document.get("metadata") or {}

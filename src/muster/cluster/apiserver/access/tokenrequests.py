@@ -14,7 +14,7 @@ from muster.api.kinds import Kind
 from muster.api.server.authentication import BoundObjectReference, TokenRequestSpec
 from muster.api.status import FieldError, bad_request, conflict, invalid, not_found
 from muster.api.validation import fields
-from muster.cluster.apiserver.access.reviews import answer, decode_object
+from muster.cluster.apiserver.access.reviews import decode_object, make_answer
 from muster.cluster.apiserver.access.tokens import AUDIENCES, BoundReference, Tokens, TokenSubject, claims_of
 from muster.cluster.apiserver.objects.metadata import format_timestamp
 from muster.cluster.apiserver.request.call import Call
@@ -71,7 +71,7 @@ class TokenRequests:
         document["spec"] |= {"audiences": list(audiences), "expirationSeconds": seconds}
         document["spec"].setdefault("boundObjectRef", None)
         end = format_timestamp(now + timedelta(seconds=seconds))
-        return answer(call, document, {"token": token, "expirationTimestamp": end})
+        return make_answer(call, document, {"token": token, "expirationTimestamp": end})
 
     def _resolve_bound(self, call: Call, wanted: BoundObjectReference) -> tuple[BoundReference, ...]:
         """Return the objects that the token is bound to: the requested one, and for a pod also its node."""

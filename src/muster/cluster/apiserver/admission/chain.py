@@ -61,7 +61,7 @@ class WriteAttempt(Struct, frozen=True):
             return None, self.document if self.old is None else self.old
         return self.document, self.old
 
-    def refused(self, why: str) -> ApiError:
+    def make_refusal(self, why: str) -> ApiError:
         """Return the 403 error of admission with this reason."""
         name = self.resource.name
         return forbidden(f'{name} "{self.name}" is forbidden: {why}', resource=name, name=self.name)
@@ -142,7 +142,7 @@ def namespace_lifecycle(attempt: WriteAttempt, store: Store) -> None:
     """Refuse new objects in a missing or terminating namespace, and the deletion of a permanent namespace."""
     if attempt.resource.key == NAMESPACE.resource:
         if attempt.operation == "DELETE" and attempt.name in PERMANENT_NAMESPACES:
-            raise attempt.refused("this namespace may not be deleted")
+            raise attempt.make_refusal("this namespace may not be deleted")
         return
     if attempt.operation != "CREATE" or not attempt.namespace:
         return
@@ -185,7 +185,7 @@ def priority(attempt: WriteAttempt, store: Store) -> None:
         if attempt.operation != "DELETE":
             _one_default(attempt, store)
         elif attempt.name in SYSTEM_CLASSES:
-            raise attempt.refused("this is a system priority class and cannot be deleted")
+            raise attempt.make_refusal("this is a system priority class and cannot be deleted")
     elif attempt.resource.key == "pods" and attempt.operation == "CREATE":
         _set_priority(attempt, store)
     elif attempt.resource.key == "pods" and attempt.operation == "UPDATE":
@@ -198,18 +198,18 @@ def _set_priority(attempt: WriteAttempt, store: Store) -> None:
     if name:
         entry = store.latest(Key(PRIORITY_CLASS.resource, "", name))
         if entry is None:
-            raise attempt.refused(f"no PriorityClass with name {name} was found")
+            raise attempt.make_refusal(f"no PriorityClass with name {name} was found")
     else:
         entry = _default_among(store.list(PRIORITY_CLASS.resource).entries)
     priority_class = PRIORITY_CLASS.decode(entry.body) if entry else PriorityClass()
     policy = priority_class.preemption_policy or "PreemptLowerPriority"
     if spec.get("priority", priority_class.value) != priority_class.value:
-        raise attempt.refused(
+        raise attempt.make_refusal(
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
             f"priority admission controller computed {priority_class.value} from the given PriorityClass name",
         )
     if spec.get("preemptionPolicy", policy) != policy:
-        raise attempt.refused(
+        raise attempt.make_refusal(
             f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
             f"priority admission controller computed {policy} from the given PriorityClass name",
         )
@@ -230,7 +230,7 @@ def _one_default(attempt: WriteAttempt, store: Store) -> None:
     current = _default_among(store.latest_list(PRIORITY_CLASS.resource).entries)
     if current is not None and current.key.name != attempt.name:
         message = f"PriorityClass {current.key.name} is already marked as default. Only one default can exist"
-        raise attempt.refused(message)
+        raise attempt.make_refusal(message)
 
 
 def default_tolerations(seconds: int) -> Plugin:

@@ -33,6 +33,6 @@ def require_definitions_kept(listed: Collection[str]) -> Plugin:
     def plugin(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
         is_definition = attempt.resource.key == CUSTOM_RESOURCE_DEFINITION.resource
         if is_definition and attempt.operation == "DELETE" and attempt.name in listed:
-            raise attempt.refused("this cluster serves the kind by itself, and its definition cannot be deleted")
+            raise attempt.make_refusal("this cluster serves the kind by itself, and its definition cannot be deleted")
 
     return plugin

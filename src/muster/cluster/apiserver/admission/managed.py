@@ -185,7 +185,7 @@ class ManagedJobs:
                     integration, document, new, attempt.namespace, around, self._settings
                 )
             except NestingTooDeepError as error:
-                raise attempt.refused(str(error)) from None
+                raise attempt.make_refusal(str(error)) from None
         else:
             find = self._find_in(store)
             complete = admission.complete_changed_job(
@@ -222,7 +222,7 @@ class ManagedPods:
             try:
                 pods.complete(attempt.document, new, attempt.namespace, around, self._settings)
             except NestingTooDeepError as error:
-                raise attempt.refused(str(error)) from None
+                raise attempt.make_refusal(str(error)) from None
             errors = pods.validate_create(new)
         else:
             errors = pods.validate_update(new, old, around)
@@ -251,7 +251,7 @@ class ManagedServing:
         try:
             complete = serving.complete_templates(one, attempt.document, new, old, namespace, around, self._settings)
         except NestingTooDeepError as error:
-            raise attempt.refused(str(error)) from None
+            raise attempt.make_refusal(str(error)) from None
         if complete is not attempt.document:
             attempt.document.update(complete)
             new = read_or_none(attempt.document, one.kind) or new

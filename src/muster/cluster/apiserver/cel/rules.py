@@ -134,9 +134,9 @@ class _Rule(Struct, frozen=True):
             variables = self._variables(new, old)
             if self.program(*variables, budget=walk.budget) is True:
                 return
-            error = self._broken(path, variables, walk)
+            error = self._make_error(path, variables, walk)
         except CelError as failure:
-            error = FieldError(_render(path), INVALID, self.shape.schema_type, self._failed(str(failure)))
+            error = FieldError(_render(path), INVALID, self.shape.schema_type, self._describe_failure(str(failure)))
         except CostLimitError as failure:
             walk.errors.append(self._too_costly(path, failure, walk))
             raise _StoppedError from None
@@ -151,7 +151,7 @@ class _Rule(Struct, frozen=True):
             old = NONE if old is None else Optional(True, old)
         return new, old
 
-    def _broken(self, path: _Path, variables: tuple[Any, Any], walk: _Walk) -> FieldError:
+    def _make_error(self, path: _Path, variables: tuple[Any, Any], walk: _Walk) -> FieldError:
         value = None if self.error_type in (FORBIDDEN, REQUIRED) else self.shape.schema_type
         where = _render((path, self.field_path)) if self.field_path else _render(path)
         return FieldError(where, self.error_type, value, self._message(variables, walk))
@@ -164,7 +164,7 @@ class _Rule(Struct, frozen=True):
                     return text
         return self.message or f"failed rule: {self.text}"
 
-    def _failed(self, failure: str) -> str:
+    def _describe_failure(self, failure: str) -> str:
         rule = self.message or self.text
         if failure.startswith("no such overload"):
             reason = "call arguments did not match a supported operator, function or macro signature"

@@ -86,28 +86,30 @@ class _Webhook:
             body = await self._calls.post(self._config, _encoder.encode(review), SECONDS)
             converted = _read(body, uid, len(documents))
         except CallError as error:
-            raise self._failed(source, str(error).removeprefix("failed to call webhook: ")) from None
+            raise self._make_failure(source, str(error).removeprefix("failed to call webhook: ")) from None
         except _BadAnswerError as error:
-            raise self._failed(source, str(error)) from None
-        return [self._checked(old, new, api_version, source) for old, new in zip(documents, converted, strict=True)]
+            raise self._make_failure(source, str(error)) from None
+        return [
+            self._check_conversion(old, new, api_version, source) for old, new in zip(documents, converted, strict=True)
+        ]
 
-    def _checked(self, old: Document, new: Document, api_version: str, source: str) -> Document:
+    def _check_conversion(self, old: Document, new: Document, api_version: str, source: str) -> Document:
         if new.get("apiVersion") != api_version or new.get("kind") != old["kind"]:
             got = f"{new.get('apiVersion')}, Kind={new.get('kind')}"
-            raise self._failed(
+            raise self._make_failure(
                 source, f"invalid converted object: expected {api_version}, Kind={old['kind']}, got {got}"
             )
         meta, new_meta = old["metadata"], new.get("metadata")
         if not isinstance(new_meta, dict):
-            raise self._failed(source, "invalid converted object: missing metadata")
+            raise self._make_failure(source, "invalid converted object: missing metadata")
         for field in _KEPT_METADATA:
             if new_meta.get(field, "") != meta.get(field, ""):
-                raise self._failed(source, f"invalid converted object: must not change metadata.{field}")
+                raise self._make_failure(source, f"invalid converted object: must not change metadata.{field}")
         fixed = {field: value for field, value in meta.items() if field not in _CONVERTIBLE_METADATA}
         changeable = {field: new_meta[field] for field in _CONVERTIBLE_METADATA if new_meta.get(field)}
         return new | {"metadata": fixed | changeable}
 
-    def _failed(self, api_version: str, why: str) -> ApiError:
+    def _make_failure(self, api_version: str, why: str) -> ApiError:
         return internal_error(f"conversion webhook for {api_version}, Kind={self._kind} failed: {why}")
 
 

@@ -77,11 +77,11 @@ class CustomVersion:
         Raises:
             ApiError: a webhook fails to convert it.
         """
-        return (await self._converted([document]))[0]
+        return (await self._convert_all([document]))[0]
 
     async def _load(self, entries: Sequence[Entry]) -> Iterator[Entry]:
         documents: list[Document] = [_decoder.decode(entry.body) for entry in entries]
-        loaded = await self._converted([self._in_form(document) for document in documents])
+        loaded = await self._convert_all([self._in_form(document) for document in documents])
         return map(_with_body, entries, loaded)
 
     def _is_current(self, entry: Entry) -> bool:
@@ -92,7 +92,7 @@ class CustomVersion:
         formed: Document = document if form is None else form(document).value
         return formed
 
-    async def _converted(self, documents: Sequence[Document]) -> Sequence[Document]:
+    async def _convert_all(self, documents: Sequence[Document]) -> Sequence[Document]:
         """Convert all objects to this version, with one conversion for all objects of another version."""
         result = list(documents)
         others: dict[str, list[int]] = {}

@@ -62,7 +62,7 @@ class _Walk:
         if value is None:
             return {} if schema.shape in ("scalar", "atomic") else None
         if type(value) not in schema.types:
-            self.errors.append(f"{path}: {_mismatch(value, schema)}")
+            self.errors.append(f"{path}: {_explain_mismatch(value, schema)}")
             return None
         if type(value) is dict and schema.shape == "map":
             return self.members(value, schema, path) or None
@@ -87,7 +87,7 @@ def _by_itself(below: FieldSet | None) -> FieldSet:
     return {SELF: {}, **below} if below else {}
 
 
-def _mismatch(value: Any, schema: FieldSchema) -> str:
+def _explain_mismatch(value: Any, schema: FieldSchema) -> str:
     """Return the message about a value of the wrong type, in upstream's words and Go's notation."""
     match schema.types:
         case (only,) if only is str:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from msgspec.structs import replace
 
 from muster.api.status import ApiError, Status, unauthorized
-from muster.cluster.apiserver.answers import Answer, refusal
+from muster.cluster.apiserver.answers import Answer, make_refusal
 from muster.cluster.apiserver.decode import ReadAhead, takes_long
 from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, get_text, query_of
@@ -61,7 +61,7 @@ class Application:
         # `taken` ends before the answer is sent: a client that reads slowly holds no seat.
         with Loans() as opened:
             try:
-                request = _request(scope, headers, caller)
+                request = _make_request(scope, headers, caller)
                 user = await self._find_user(caller, request, headers)
                 caller.slot.owner = user.name
                 exchange = self._server.begin(request, user)
@@ -106,7 +106,7 @@ class Application:
         try:
             seconds = await self._admit(exchange, body, caller, taken, opened)
         except ApiError as error:
-            return exchange.failed(error)
+            return exchange.make_error_answer(error)
         except asyncio.CancelledError:
             exchange.given_up()
             raise
@@ -116,7 +116,7 @@ class Application:
             with self._server.deadlines.within(seconds):
                 return await self._server.answer(exchange)
         except TimeoutError:
-            return refusal(_make_timeout_error("request did not complete within the allotted timeout"))
+            return make_refusal(_make_timeout_error("request did not complete within the allotted timeout"))
 
     async def _admit(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> float | None:
         """Read the body, wait for a seat, and return the seconds that the answer may take (None for no bound).
@@ -162,7 +162,7 @@ async def _wait(borrowing: Coroutine[Any, Any, None], caller: Caller) -> None:
         caller.streaming = None
 
 
-def _request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Request:
+def _make_request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Request:
     """Return the request without its body. Raises `ApiError` (400)."""
     path, query = as_list(scope["path"], query_of(scope["query_string"]))
     request = Request(
@@ -184,7 +184,7 @@ def _request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Re
 
 def _make_refusal(error: ApiError) -> Response:
     """Return the answer to a request whose user or target is unknown."""
-    answer = refusal(error)
+    answer = make_refusal(error)
     return replace(answer, headers={**answer.headers, "www-authenticate": "Bearer"}) if error.code == 401 else answer
 
 

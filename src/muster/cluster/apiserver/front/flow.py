@@ -231,7 +231,7 @@ class Flow:
             "Requests that were told to come back later",
             ("flow_schema", "priority_level", "reason"),
         )
-        metrics.scraped(self._gauges)
+        metrics.add_computed(self._gauges)
 
     def open_stream(self, name: str) -> None:
         """Count one more stream of a user. Raises `ApiError` (429)."""

@@ -1,7 +1,7 @@
 """Gives the requests that a page makes within this process the seats that they would take from outside."""
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.answers import refusal
+from muster.cluster.apiserver.answers import make_refusal
 from muster.cluster.apiserver.front.flow import Flow
 from muster.cluster.apiserver.front.loans import Loans
 from muster.cluster.apiserver.identity.users import User
@@ -27,5 +27,5 @@ class SeatedTransport(InProcessTransport):
             try:
                 await self._flow.take_seats(self._name, request, len(request.body), taken, taken)
             except ApiError as error:
-                return refusal(error)
+                return make_refusal(error)
             return await super().request(request)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from msgspec.structs import replace
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.answers import Answer, Stream, Tunnel, refusal
+from muster.cluster.apiserver.answers import Answer, Stream, Tunnel, make_refusal
 from muster.cluster.apiserver.front.asgi import AUDIT_ID, Caller, Message, Scope, Send, get_text
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.pods.tunnels.takeover import hold
@@ -32,7 +32,7 @@ async def respond(
         try:
             await hold(answer, scope["headers"], caller)
         except ApiError as error:
-            answer = refusal(error)
+            answer = make_refusal(error)
         else:
             return
     if isinstance(answer, Stream):

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.api.ours.writtenconfig import mark
+from muster.api.ours.writtenconfig import add_mark
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.access.jwt import SigningKey
 from muster.cluster.apiserver.access.jwt import load as load_key
@@ -103,7 +103,7 @@ class Credentials(Struct, frozen=True):
 
     def write_kubeconfig(self, path: Path, server: str) -> None:
         """Write the admin's kubeconfig to a file that only its owner may read. Raises `OSError`."""
-        content = mark(self.kubeconfig(server))
+        content = add_mark(self.kubeconfig(server))
         # An unchanged file is not written, so that a start succeeds on a full disk.
         if not path.exists() or path.read_bytes() != content:
             write_private(path, content)

@@ -124,10 +124,10 @@ Authorizer = Callable[[Access], None]
 def authorize(access: Access) -> None:
     """Raise `ApiError` (403) unless the user is in `system:masters`."""
     if MASTERS not in access.user.groups:
-        raise refusal(access)
+        raise make_refusal(access)
 
 
-def refusal(access: Access, reason: str = "") -> ApiError:
+def make_refusal(access: Access, reason: str = "") -> ApiError:
     """Return the 403 error in the API server's words. `reason`: what the roles add, or ""."""
     user = f'User "{access.user.name}"'
     why = f": {reason}" if reason else ""

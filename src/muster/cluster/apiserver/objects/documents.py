@@ -77,7 +77,7 @@ class Documents:
         """
         encoding = _Encoding(document, limit)
         if dry_run:
-            return encoding.unchanged()
+            return encoding.encode_unchanged()
         written = self.store.write(Put(key, encoding), *beside, may_wait=key.resource in _UNHURRIED)
         self._share(typed, encoding)
         end_work()
@@ -102,7 +102,7 @@ class Documents:
         """
         encoding = _Encoding(document)
         if dry_run:
-            return encoding.unchanged()
+            return encoding.encode_unchanged()
         written = self.store.write(Delete(key, encoding), *beside)
         self._share(typed, encoding)
         end_work()
@@ -165,7 +165,7 @@ class _Encoding:
 
     def __call__(self, revision: int) -> bytes:
         self._document["metadata"]["resourceVersion"] = str(revision)
-        self.body = self.unchanged()
+        self.body = self.encode_unchanged()
         return self.body
 
     @property
@@ -174,7 +174,7 @@ class _Encoding:
         version: str = self._document["metadata"]["resourceVersion"]
         return version
 
-    def unchanged(self) -> bytes:
+    def encode_unchanged(self) -> bytes:
         """Encode the document with its current version. An empty version is omitted.
 
         Raises:

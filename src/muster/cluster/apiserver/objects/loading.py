@@ -45,7 +45,7 @@ async def load_changes(resource: Resource, changes: Sequence[Change]) -> Sequenc
     replaced = [change.previous for change in changes if change.previous is not None]
     before = iter(await resource.storage.load(replaced))
     return [
-        _change(change, entry, next(before) if change.previous is not None else None)
+        _make_change(change, entry, next(before) if change.previous is not None else None)
         for change, entry in zip(changes, after, strict=True)
     ]
 
@@ -73,7 +73,7 @@ def written_body(document: Document, saved: Document, body: bytes) -> bytes:
     return msgspec.json.encode(document | {"metadata": meta | ({"resourceVersion": version} if version else {})})
 
 
-def _change(change: Change, entry: Entry, previous: Entry | None) -> Change:
+def _make_change(change: Change, entry: Entry, previous: Entry | None) -> Change:
     """Return a change with these entries, or the change itself if it has them already."""
     if entry is change.entry and previous is change.previous:
         return change

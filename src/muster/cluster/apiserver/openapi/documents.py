@@ -52,12 +52,12 @@ class OpenApi:
             return None
         for media_type, _ in parse_accept(accept):
             if media_type in (JSON, _V2_JSON, "application/*", "*/*"):
-                return self._made(path, JSON)
+                return self._make_answer(path, JSON)
             if media_type in (v2_protobuf.MEDIA_TYPE, v2_protobuf.CONTENT_TYPE) and path == "/openapi/v2":
-                return self._made(path, v2_protobuf.CONTENT_TYPE)
+                return self._make_answer(path, v2_protobuf.CONTENT_TYPE)
         raise not_acceptable("only the following media types are accepted: application/json")
 
-    def _made(self, path: str, content_type: str) -> StaticAnswer:
+    def _make_answer(self, path: str, content_type: str) -> StaticAnswer:
         group = self._groups.get(path.removeprefix("/openapi/v3/"))
         if group is not None:
             return group.v3

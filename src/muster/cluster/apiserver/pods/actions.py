@@ -87,7 +87,7 @@ class PodActions:
         A finished pod is not marked. kube-apiserver marks it, but its Job controller counts the failure all the same.
         """
         now, typed_pod = self._clock.now(), msgspec.convert(pod, Pod)
-        budget = charge_eviction(typed_pod, self._budgets.selecting(pod["metadata"]), now)
+        budget = charge_eviction(typed_pod, self._budgets.list_selecting(pod["metadata"]), now)
         if not is_finished(typed_pod):
             reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
             status = pod.setdefault("status", {})

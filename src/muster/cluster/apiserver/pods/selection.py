@@ -25,7 +25,7 @@ class Budgets:
         self._store = store
         self._known: dict[str, _Decoded] = {}  # by UID
 
-    def selecting(self, meta: Mapping[str, Any]) -> list[PodDisruptionBudget]:
+    def list_selecting(self, meta: Mapping[str, Any]) -> list[PodDisruptionBudget]:
         """Return the budgets that select the pod with this metadata."""
         labels = meta.get("labels") or {}
         entries = self._store.latest_list(POD_DISRUPTION_BUDGET.resource, meta["namespace"]).entries

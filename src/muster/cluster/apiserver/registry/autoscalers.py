@@ -21,7 +21,7 @@ _SAME_STATUS = ("observedGeneration", "lastScaleTime", "currentReplicas", "desir
 _TARGET, _CURRENT = "targetCPUUtilizationPercentage", "currentCPUUtilizationPercentage"
 
 
-def show(stored: Document) -> Document:
+def convert_to_v1(stored: Document) -> Document:
     """Return a stored autoscaler in v1."""
     shown = stored | {"apiVersion": V1.api_version}
     if "spec" in stored:
@@ -35,7 +35,7 @@ def show(stored: Document) -> Document:
     return shown
 
 
-def take(stored: Document, shown: Document) -> Document:
+def convert_from_v1(stored: Document, shown: Document) -> Document:
     """Return the autoscaler to store for one written in v1, with the stored status."""
     return views.take_main(stored, _convert_autoscaler(stored, shown))
 

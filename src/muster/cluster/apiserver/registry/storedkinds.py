@@ -124,8 +124,10 @@ def _show_as_v1(scalers: Resource) -> Resource:
     """Return HorizontalPodAutoscalers with the view of `autoscaling/v1`."""
     kind, standard = autoscalers.V1, scaling.AUTOSCALER
     printer = tables.printer_of("horizontalpodautoscalers.autoscaling/v1")
-    main = View(kind, autoscalers.show, autoscalers.take, standard.create, standard.update, printer=printer)
-    observed = View(kind, autoscalers.show, autoscalers.take_status, validate_update=standard.update_status)
+    main = View(
+        kind, autoscalers.convert_to_v1, autoscalers.convert_from_v1, standard.create, standard.update, printer=printer
+    )
+    observed = View(kind, autoscalers.convert_to_v1, autoscalers.take_status, validate_update=standard.update_status)
     return replace(scalers, kind=kind, view=main, subresources=(Subresource("status", kind, VIEW_VERBS, observed),))
 
 

@@ -93,10 +93,10 @@ class Presentation:
         if sum(map(len, bodies)) > LONG_BYTES:
             return self._pieces(bodies, meta)
         if self.plain:
-            return self.joined(b",".join(bodies), meta)
+            return self.join_list(b",".join(bodies), meta)
         return b"".join([piece async for piece in self._pieces(bodies, meta)])
 
-    def joined(self, items: bytes, meta: ListMeta) -> bytes:
+    def join_list(self, items: bytes, meta: ListMeta) -> bytes:
         """Return a list of items that are encoded in this form and joined already."""
         return b"".join((self._head(meta), items, _TAIL))
 

@@ -70,7 +70,7 @@ class Reader:
     def _state(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
         """Return the state to show, and the key after which the page begins ("" for the first page)."""
         if options.continue_:
-            return self._continued(resource, namespace, options)
+            return self._continue_list(resource, namespace, options)
         revision = revision_of_list(options.resource_version)
         self._check_reached(revision)
         match = options.resource_version_match
@@ -80,7 +80,7 @@ class Reader:
             return self._exact(resource, namespace, revision), ""
         return self._store.list(resource.key, namespace), ""
 
-    def _continued(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
+    def _continue_list(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
         token = paging.decode_token(options.continue_)
         if options.resource_version not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
@@ -127,7 +127,7 @@ class Reader:
         if entries is not snapshot.entries or not presentation.plain or len(entries) < _WORTH_CACHING or is_long:
             return await presentation.list([entry.body for entry in entries], meta)
         items = self._joined.get((presentation.resource.key, namespace), snapshot.entries)
-        return presentation.joined(items, meta)
+        return presentation.join_list(items, meta)
 
 
 def _take(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:

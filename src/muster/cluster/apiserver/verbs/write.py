@@ -123,7 +123,7 @@ class Writer:
         config, faults = read_configuration(call)
 
         def applied(old: Document) -> Document:
-            return self._applied(call, old, config, faults, options)
+            return self._apply_config(call, old, config, faults, options)
 
         if self._documents.latest(call.key) is None and not call.subresource:
             require_no_identity(call, config)
@@ -131,7 +131,7 @@ class Writer:
             return await self._create(call, applied({}), options, applied=True), True
         return await self._change(call, options, applied, applied=True), False
 
-    def _applied(
+    def _apply_config(
         self, call: Call, old: Document, config: Document, faults: list[str], options: WriteOptions
     ) -> Document:
         """Return the object to store, with its field managers, from the stored object (or {}) and a configuration."""

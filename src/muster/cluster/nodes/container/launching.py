@@ -216,7 +216,7 @@ def command_of(
         writable = _writable_paths(kit, container, volumes, variables)
     env = environment.encode(variables)
     if not kit.isolation.own_pids:
-        env.append((MARK, mark(pod.metadata.uid, container.name).encode()))
+        env.append((MARK, make_mark(pod.metadata.uid, container.name).encode()))
     return {
         "identity": _identity_of(account) if account is not None else None,
         "argv": environment.encode_words(argv),
@@ -254,7 +254,7 @@ def _identity_of(account: Account) -> ShimAccount:
     return {"uid": account.uid, "gid": account.gid, "groups": groups, "limits": limits}
 
 
-def mark(uid: str, container: str) -> str:
+def make_mark(uid: str, container: str) -> str:
     """Return an environment entry by which the processes of a container are found without a pid namespace."""
     return f"{uid}/{container}"
 

@@ -171,7 +171,7 @@ async def end_pod(storage: Storage, uid: str) -> int:
             elif record is not None and not record.finished and directory.stat().st_uid == os.geteuid():
                 # Containers of accounts end with their shims. Root does not search processes by a mark that any user
                 # can set.
-                await asyncio.to_thread(shims.kill_marked, launching.mark(uid, container).encode())
+                await asyncio.to_thread(shims.kill_marked, launching.make_mark(uid, container).encode())
     return count
 
 

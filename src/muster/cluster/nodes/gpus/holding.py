@@ -112,7 +112,7 @@ class Gpus:
         resources = {gpu.family.resource for gpu in self.devices.values()}
         return [family for family in FAMILIES if family.resource in resources]
 
-    def lacking(self) -> dict[str, int]:
+    def count_unhealthy(self) -> dict[str, int]:
         """Return how many GPUs of each resource are unhealthy, so that no pod may get them."""
         counts: dict[str, int] = {}
         for name in self.ill:

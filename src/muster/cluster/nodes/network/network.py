@@ -2,8 +2,7 @@
 
 All process nodes of a cluster are on this machine and share one `Network`. Hosts files are rewritten in place when pods
 are created and deleted, because containers have that very file mounted. If a gang is not fully bound yet, its pods'
-files
-already contain the unbound peers: their addresses are reserved.
+files already contain the unbound peers: their addresses are reserved.
 
 Pods from before a restart keep their addresses. Nodes pass their recorded addresses when they join, and the pods'
 statuses have the rest. Both are known before any pod runs, and so before a pod gets a new address.

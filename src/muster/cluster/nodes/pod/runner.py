@@ -120,7 +120,7 @@ class PodRunner:
         """The shims of the pod's running containers."""
         return [self._shims[name] for name in self._watchers]
 
-    def metered(self) -> Iterator[tuple[str, Metered]]:
+    def list_metered(self) -> Iterator[tuple[str, Metered]]:
         """Yield the running containers, by their names, to measure their usage."""
         groups = self._kit.cgroups
         for name in self._watchers:
@@ -504,7 +504,7 @@ class PodRunner:
         record = await shim.ended()
         self._watchers.pop(container.name).cancel()
         if record is None:
-            killed = await asyncio.to_thread(shims.kill_marked, launching.mark(self.uid, container.name).encode())
+            killed = await asyncio.to_thread(shims.kill_marked, launching.make_mark(self.uid, container.name).encode())
             log.warning("shim of container %s was killed, and left %d processes", container.name, killed)
         elif record.lost:
             message = f"{record.lost} lines of the log of container {container.name} were lost: the disk is full"

@@ -40,7 +40,7 @@ class PodTokens:
         """The time of the next renewal, by the monotonic clock; None if there is nothing to renew."""
         return min((cached.renew_at for cached in self._cached.values()), default=None)
 
-    async def current(self, pod: Pod) -> Mapping[AskedToken, str]:
+    async def get_tokens(self, pod: Pod) -> Mapping[AskedToken, str]:
         """Return all tokens of the pod, requesting new ones as needed. Raises `ApiError`, `TransportError`."""
         now = self._clock.monotonic()
         for request in list_requested_tokens(pod):

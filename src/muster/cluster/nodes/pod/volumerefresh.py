@@ -47,7 +47,7 @@ class RefreshedVolumes:
     async def put(self) -> None:
         """Write the current content of the volumes. Raises `VolumeError`, `ApiError`, `TransportError`, OSError."""
         pod = self._pod()
-        tokens = await self._tokens.current(pod)
+        tokens = await self._tokens.get_tokens(pod)
         async with self._kit.object_slots.hold(pod, None):
             try:
                 objects = await launching.fetch(self._kit.client, pod.metadata.namespace, self.names)

@@ -73,7 +73,7 @@ class Attachments:
         self.hung_up = False
         os.set_blocking(input, False)
 
-    def watched(self) -> list[tuple[int, int]]:
+    def list_watched(self) -> list[tuple[int, int]]:
         """Return the descriptors to poll now, and for which events."""
         polled = [(self._listener.fileno(), select.POLLIN)]
         reading = select.POLLIN if len(self._unread) < _AHEAD_BYTES else 0

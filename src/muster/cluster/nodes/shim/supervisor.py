@@ -210,7 +210,7 @@ class Supervisor:
             poll = select.poll()
             for descriptor in readable:
                 poll.register(descriptor, select.POLLIN)
-            for descriptor, wanted in attachments.watched() if attachments is not None else ():
+            for descriptor, wanted in attachments.list_watched() if attachments is not None else ():
                 poll.register(descriptor, wanted | (select.POLLIN if descriptor in readable else 0))
             for descriptor, events in poll.poll(timeout * 1000):
                 if descriptor == self._wakeup:

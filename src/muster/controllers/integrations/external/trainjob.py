@@ -74,7 +74,7 @@ class TrainJobIntegration(ExternalIntegration):
         TrainJob's controller accepts the patch only while the TrainJob is suspended.
         """
         patched = [_replicated_job(info) for info in infos]
-        return [_step(job, patched), Step(patch_at(self.shape.suspend, False))]
+        return [_make_step(job, patched), Step(patch_at(self.shape.suspend, False))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:  # noqa: ARG002
         """Return the write that empties the engine's patch of the runtime.
@@ -82,7 +82,7 @@ class TrainJobIntegration(ExternalIntegration):
         TrainJob's controller then updates the JobSet.
         """
         own = _own_patch(job)
-        return [_step(job, [])] if own is not None and list_at(own, *_PATCHES, "replicatedJobs") else []
+        return [_make_step(job, [])] if own is not None and list_at(own, *_PATCHES, "replicatedJobs") else []
 
     def defaults(self, job: ExternalJob) -> Json:
         """Return a patch without effect yet: if Kueue takes over again, it starts no TrainJob without one."""
@@ -124,7 +124,7 @@ def _patch(replicated_jobs: list[Json]) -> Json:
     return {"manager": MANAGER, **patch_at(_PATCHES, spec)}
 
 
-def _step(job: ExternalJob, replicated_jobs: list[Json]) -> Step:
+def _make_step(job: ExternalJob, replicated_jobs: list[Json]) -> Step:
     """Return the write that replaces the engine's patch of the runtime, and keeps the patches of other managers."""
     patches, own = list_at(job.spec, "runtimePatches"), _patch(replicated_jobs)
     if not patches:

@@ -19,7 +19,7 @@ class JobGangs(OwnedGangs[Job]):
 
     kind = JOB
 
-    def wanted(self, carrier: Job) -> int:
+    def count_wanted(self, carrier: Job) -> int:
         """Return how many pods of the Job should run now: those that are not done, at most its parallelism."""
         return wanted_active(JobTerms.of(carrier), active=0, succeeded=_count_done(carrier))
 
@@ -29,7 +29,7 @@ class JobGangs(OwnedGangs[Job]):
         A Job that grew beyond its quota starts again without the growth. A Job with several waves starts its first wave
         whole. It does so again if it lost all pods before one was done.
         """
-        done, wanted = _count_done(carrier), self.wanted(carrier)
+        done, wanted = _count_done(carrier), self.count_wanted(carrier)
         if comes_in_waves(carrier.spec):
             return Size(wanted, len(bound), in_waves=bool(bound or done))
         recorded = read_recorded_size(carrier.metadata) or 0

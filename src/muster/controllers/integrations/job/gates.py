@@ -70,7 +70,7 @@ class QuotaGates(Reconciler):
         gates = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
         with ignoring("NotFound"):
             await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": gates or None}})
-            self._gates.removed(GATE, pod, workload)
+            self._gates.observe_removal(GATE, pod, workload)
 
 
 def _make_age_key(pod: Pod) -> tuple[object, ...]:

@@ -78,7 +78,7 @@ class JobSetGates(Reconciler):
         gates = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
         with ignoring("NotFound"):
             await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": gates or None}})
-            self._gates.removed(GATE, pod, workload)
+            self._gates.observe_removal(GATE, pod, workload)
 
 
 def _jobset_key(pod: Pod) -> Iterable[str]:

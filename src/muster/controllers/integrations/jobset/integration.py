@@ -85,7 +85,7 @@ class JobSetIntegration(Integration[JobSet]):
     def start(self, job: JobSet, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
         """Return the one write that injects the values of admission and resumes the JobSet."""
         pairs = zip(_list_templates(job), infos, strict=True)
-        step = _step([make_injecting_patch(template, info) for template, info in pairs], job, suspend=False)
+        step = _make_step([make_injecting_patch(template, info) for template, info in pairs], job, suspend=False)
         return [Step(operations=(*step.operations, *make_restart_operations(job.metadata)))]
 
     def stop(self, job: JobSet, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all JobSets stop alike)
@@ -95,7 +95,7 @@ class JobSetIntegration(Integration[JobSet]):
     def restore(self, job: JobSet, original: Sequence[PodSet]) -> Sequence[Step]:
         """Return the write that restores the pod templates. JobSet's controller updates the Jobs at the next resume."""
         pairs = zip(_list_templates(job), original, strict=True)
-        return [_step([make_restoring_patch(template, podset.template) for template, podset in pairs], job)]
+        return [_make_step([make_restoring_patch(template, podset.template) for template, podset in pairs], job)]
 
     def defaults(self, job: JobSet) -> dict[str, Any]:
         """Return the patch that lets the size of the JobSet change like that of a JobSet without a queue."""
@@ -137,7 +137,7 @@ def _list_templates(jobset: JobSet) -> Iterator[PodTemplateSpec]:
     return (role.template.spec.template for role in jobset.spec.replicated_jobs)
 
 
-def _step(patches: Sequence[dict[str, Any]], jobset: JobSet, *, suspend: bool | None = None) -> Step:
+def _make_step(patches: Sequence[dict[str, Any]], jobset: JobSet, *, suspend: bool | None = None) -> Step:
     """Return the one write that changes the templates, and whether the JobSet is suspended."""
     edits = [{"op": "add", "path": "/spec/suspend", "value": suspend}] if suspend is not None else []
     for number, (template, patch) in enumerate(zip(_list_templates(jobset), patches, strict=True)):

@@ -74,7 +74,7 @@ class PodReconciler(Reconciler):
     def __init__(self, manager: Manager, recorder: Recorder, configuration: Configuration) -> None:
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
-        self._queue_labels = configuration.features.enabled("AssignQueueLabelsForPods")
+        self._queue_labels = configuration.features.is_enabled("AssignQueueLabelsForPods")
         self._rules = follow_rules(manager, configuration)
         wait = configuration.wait_for_pods_ready
         self._queues_recover = wait is not None and bool(wait.recovery_timeout)
@@ -96,19 +96,19 @@ class PodReconciler(Reconciler):
         self._pods = manager.informer(POD, indexes={_BY_TIE: _index_by_ties})
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _keys_of_workload})
         self._controller.watch(self._pods, _keys_of_pod)
-        self._controller.watch(self._workloads, self._concerned)
+        self._controller.watch(self._workloads, self._index_concerned)
         self._controller.watch(priorities.own, self._of_class, when=has_appeared)
         self._controller.watch(priorities.of_pods, self._of_class, when=has_appeared)
 
     # Events to keys.
 
-    def _concerned(self, workload: Workload) -> Iterable[str]:
-        return [*_keys_of_workload(workload), *self._tied(f"workload/{key_of(workload)}")]
+    def _index_concerned(self, workload: Workload) -> Iterable[str]:
+        return [*_keys_of_workload(workload), *self._list_tied(f"workload/{key_of(workload)}")]
 
     def _of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:
-        return self._tied(f"class/{priority_class.metadata.name}")
+        return self._list_tied(f"class/{priority_class.metadata.name}")
 
-    def _tied(self, tie: str) -> list[str]:
+    def _list_tied(self, tie: str) -> list[str]:
         return [_make_key(pod) for pod in self._pods.by(_BY_TIE, tie)]
 
     # One reconcile of a pod or a group.

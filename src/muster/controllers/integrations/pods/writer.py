@@ -54,7 +54,7 @@ class PodWriter:
             with ignoring("NotFound"):
                 await self._client.patch_object(POD, pod, make_opening_patch(pod, infos[pod.metadata.uid]))
                 if is_held(pod):
-                    self._gates.removed(ADMISSION_GATE, pod, workload)
+                    self._gates.observe_removal(ADMISSION_GATE, pod, workload)
                     self._record_event(pod, "Started", why)
 
         await _call_for_each(start_one, pods)

@@ -72,7 +72,7 @@ class LocalQueueController(Reconciler):
             cache.queues.waiting_local(key, name),
         )
         conditions = with_activity(old.conditions, activity, self._clock.now(), local.metadata.generation)
-        sharing = self._usage.shown(local) if self._usage is not None else old.fair_sharing
+        sharing = self._usage.make_status(local) if self._usage is not None else old.fair_sharing
         status = msgspec.structs.replace(status, conditions=conditions, fair_sharing=sharing)
         await set_status(self._client, LOCAL_QUEUE, local, old, status)
         return None

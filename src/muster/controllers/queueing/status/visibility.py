@@ -19,7 +19,7 @@ class Visibility:
         """Return a part of a ClusterQueue's pending workloads, in order; None if there is no such queue."""
         if name not in self._cache.tree.queues:
             return None
-        return self._summarize(self._cache.queues.pending(name, offset=offset, limit=limit))
+        return self._summarize(self._cache.queues.yield_pending(name, offset=offset, limit=limit))
 
     def in_local_queue(self, namespace: str, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
         """Return a part of a LocalQueue's pending workloads, in order; None if there is no such queue."""

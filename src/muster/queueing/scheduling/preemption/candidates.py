@@ -104,7 +104,7 @@ class PreemptionRequest(Struct, frozen=True):
             if any((holder.usage or {}).get(fr) for fr in self.contested) or (self.by_place and holder.places):
                 yield holder
 
-    def borrowing(self, node: Node) -> bool:
+    def is_borrowing(self, node: Node) -> bool:
         """Return whether the node borrows some of a contested flavor and resource."""
         return any(node.borrows(fr) for fr in self.contested)
 

@@ -174,7 +174,7 @@ class _Source(Struct, frozen=True):
         node: Node | None = self.queue
         while self.common is not None and node is not self.common:
             assert node is not None, "the common Cohort is above"
-            if not request.borrowing(node):
+            if not request.is_borrowing(node):
                 return False
             node = node.parent
         return True

@@ -185,7 +185,7 @@ class _Search:
         self._own = trial.queue
         self._path = {trial.queue, *trial.queue.ancestors()}
         self._shares = Shares()
-        self._within_quota = {node for node in self._path if fair.within_nominal and not request.borrowing(node)}
+        self._within_quota = {node for node in self._path if fair.within_nominal and not request.is_borrowing(node)}
         self._refused: dict[Node, WorkloadInfo] = {}  # by ClusterQueue: the first one protected
 
     def apply_first_strategy(self, streams: Mapping[Node, _CandidateStream]) -> bool:
@@ -301,7 +301,7 @@ class _Search:
         if self._own in self._within_quota:
             return True
         return self._has_claim(queue) and all(
-            map(self._request.borrowing, self._list_nodes_up_to(queue, self._find_sides(queue)[1]))
+            map(self._request.is_borrowing, self._list_nodes_up_to(queue, self._find_sides(queue)[1]))
         )
 
     @staticmethod
@@ -360,7 +360,7 @@ class _Search:
         return None
 
     def _take(self, victim: Victim) -> bool:
-        self._shares.changed(self._trial.take(victim))
+        self._shares.forget_shares(self._trial.take(victim))
         return self._trial.fits()
 
     def _find_sides(self, queue: Node) -> tuple[Node, Node]:

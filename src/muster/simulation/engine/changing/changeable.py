@@ -31,7 +31,7 @@ class ChangeableEngine(Engine):
         """Start empty. shared: as of `Engine`."""
         super().__init__(*shared)
         self._lost_hosts: dict[str, dict[str, None]] = {}  # of the places of jobs, not yet replaced
-        self._fails_fast = self._configuration.features.enabled("TASFailedNodeReplacementFailFast")
+        self._fails_fast = self._configuration.features.is_enabled("TASFailedNodeReplacementFailFast")
 
     def interrupt_on(self, node: str) -> None:
         """Take a node of all gangs that have pods there."""

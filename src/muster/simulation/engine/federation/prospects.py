@@ -58,7 +58,7 @@ class Prospects:
             return None
         self._read_loads(now)
         load = self._loads.get((cluster, job.workload.local_queue), _EMPTY)
-        return seconds_until_start(_measure(job), queue, load, self._remaining(job, timedelta()))
+        return seconds_until_start(_measure(job), queue, load, self._find_remaining_seconds(job, timedelta()))
 
     def add(self, sent: Sent, now: datetime) -> None:
         """Count a job as waiting in clusters from now on."""
@@ -71,8 +71,8 @@ class Prospects:
             if sent.home and sent.job.started is not None and sent.job.workload.reserved is not None:
                 ran = now - sent.job.workload.reserved
             where = cluster, sent.job.workload.local_queue
-            ahead = Ahead(_measure(sent.job), self._remaining(sent.job, ran), holds)
-            self._loads[where] = self._loads.get(where, _EMPTY).joined(ahead)
+            ahead = Ahead(_measure(sent.job), self._find_remaining_seconds(sent.job, ran), holds)
+            self._loads[where] = self._loads.get(where, _EMPTY).add_workload(ahead)
 
     def _read_loads(self, now: datetime) -> None:
         if self._good_until is not None and now < self._good_until:
@@ -83,7 +83,7 @@ class Prospects:
         for sent in every:
             self.add(sent, now)
 
-    def _remaining(self, job: SimulatedJob, ran: timedelta) -> float:
+    def _find_remaining_seconds(self, job: SimulatedJob, ran: timedelta) -> float:
         rest = estimate_rest(self._find_run_time(job), max(ran, timedelta()))
         return rest.time.total_seconds() if rest is not None else UNKNOWN_SECONDS
 

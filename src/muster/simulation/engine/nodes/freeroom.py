@@ -28,7 +28,7 @@ def measure_rooms(rooms: FreeRooms, capacity: Capacity, shapes: Iterable[tuple[s
             room = rooms.by_work[work] = FreeRoom(work, resource, amount)
         row = rows.get(room.resource)
         unused = 0 if row is None else int(free[row][capacity.eligible(shape)].sum())
-        room.add(now, unused, int(capacity.fitting(shape).sum()))
+        room.add(now, unused, int(capacity.count_fitting(shape).sum()))
     rooms.wait(now)
 
 

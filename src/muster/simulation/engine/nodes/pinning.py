@@ -47,7 +47,7 @@ def index_hosts(labels: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, st
 def place_pinned(capacity: Capacity, pins: Pins, taken: Ints | None) -> Placement | Refusal:
     """Return the chosen nodes if all pods fit there, beside what is taken; else the shape that does not fit."""
     for shape, nodes in pins.items():
-        fits = capacity.fitting(shape, taken)
+        fits = capacity.count_fitting(shape, taken)
         wanted, fitting = sum(count for _, count in nodes), 0
         for node, count in nodes:
             if (index := capacity.index_of(node)) is not None:
@@ -55,6 +55,6 @@ def place_pinned(capacity: Capacity, pins: Pins, taken: Ints | None) -> Placemen
         if fitting < wanted:
             return Refusal(shape, wanted, fitting, proven=len(pins) == 1)
         if len(pins) > 1:
-            used = capacity.taking(shape, capacity.counts(dict(nodes)))
+            used = capacity.sum_use(shape, capacity.counts(dict(nodes)))
             taken = used if taken is None else taken + used
     return Placement(pins)

@@ -32,7 +32,7 @@ def test_a_cluster_comes_last_and_is_there_once(before, joined, left):
 
 
 def test_what_is_made_is_what_is_known_again():
-    check = made(AdmissionCheck, membership.check())
+    check = made(AdmissionCheck, membership.make_admission_check())
     assert membership.config_name(check) == membership.config_name(None) == "multikueue"
     membership.require_free("b", made(MultiKueueCluster, membership.make_member("b")))
     membership.require_free("b", None)
@@ -40,7 +40,7 @@ def test_what_is_made_is_what_is_known_again():
 
 
 def test_the_configuration_is_the_checks_own():
-    check = membership.check()
+    check = membership.make_admission_check()
     check["spec"]["parameters"]["name"] = "mine"
     assert membership.config_name(made(AdmissionCheck, check)) == "mine"
 
@@ -90,4 +90,6 @@ def test_a_queue_keeps_the_checks_that_it_has(before, after):
 def test_a_check_that_is_going_is_not_built_on():
     going = {"name": "multikueue", "deletionTimestamp": "2026-01-01T00:00:00Z"}
     with pytest.raises(MembershipError, match="is being deleted, and stays while ClusterQueues name it"):
-        membership.config_name(made(AdmissionCheck, {"metadata": going, "spec": membership.check()["spec"]}))
+        membership.config_name(
+            made(AdmissionCheck, {"metadata": going, "spec": membership.make_admission_check()["spec"]})
+        )

@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.batch import Job
 from muster.api.core import Pod
-from muster.cli.actions.running.entering import choose_pod, request
+from muster.cli.actions.running.entering import choose_pod, make_exec_request
 from muster.insight.record import record_of
 
 RUNS: dict[str, Any] = {"running": {}}
@@ -60,8 +60,8 @@ def test_what_does_not_run_is_said(pods, rank, words):
     ],
 )
 def test_a_terminal_has_one_stream_for_what_is_printed(tty, stdin, streams):
-    asked = request(pod(2, RUNS), "", ["a", "b"], stdin=stdin, tty=tty)
+    asked = make_exec_request(pod(2, RUNS), "", ["a", "b"], stdin=stdin, tty=tty)
     assert asked.path == "/api/v1/namespaces/n/pods/j-2-x/exec"
     assert asked.query == streams | {"container": "main"}
     assert asked.lists == {"command": ("a", "b")}
-    assert request(pod(2, RUNS), "side", ["a"], stdin=stdin, tty=tty).query["container"] == "side"
+    assert make_exec_request(pod(2, RUNS), "side", ["a"], stdin=stdin, tty=tty).query["container"] == "side"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.cluster.apiserver.objects.views import take_main
-from muster.cluster.apiserver.registry.autoscalers import show, take, take_status
+from muster.cluster.apiserver.registry.autoscalers import convert_from_v1, convert_to_v1, take_status
 
 META = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"}
 TARGET = {"kind": "Deployment", "name": "d"}
@@ -37,7 +37,7 @@ def stored(*metrics: dict[str, Any], **status: Any) -> dict[str, Any]:
     [((), None), ((cpu(60),), 60), ((MEMORY, cpu(70)), 70), ((MEMORY, PODS), None)],
 )
 def test_what_v1_shows(metrics: tuple[dict[str, Any], ...], expected: int | None) -> None:
-    shown = show(stored(*metrics))
+    shown = convert_to_v1(stored(*metrics))
     assert shown["apiVersion"] == "autoscaling/v1"
     assert shown["metadata"] == META
     assert shown["spec"].pop("targetCPUUtilizationPercentage", None) == expected
@@ -47,9 +47,9 @@ def test_what_v1_shows(metrics: tuple[dict[str, Any], ...], expected: int | None
 def test_what_v1_has_no_words_for_stays() -> None:
     old = stored(cpu(60), MEMORY)
     old["spec"]["behavior"] = {"scaleDown": {}}
-    written = show(old)
+    written = convert_to_v1(old)
     written["spec"] = {"scaleTargetRef": TARGET, "maxReplicas": 9, "targetCPUUtilizationPercentage": 50}
-    taken = take(old, written)
+    taken = convert_from_v1(old, written)
     assert taken["apiVersion"] == "autoscaling/v2"
     assert taken["spec"] == {
         "scaleTargetRef": TARGET,
@@ -63,15 +63,15 @@ def test_what_v1_has_no_words_for_stays() -> None:
 def test_a_new_one_is_stored_as_v2() -> None:
     written = {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"},
                "spec": {"scaleTargetRef": TARGET, "maxReplicas": 2, "targetCPUUtilizationPercentage": 5}}  # fmt: skip
-    assert take({}, written)["spec"] == {"scaleTargetRef": TARGET, "maxReplicas": 2, "metrics": [cpu(5)]}
+    assert convert_from_v1({}, written)["spec"] == {"scaleTargetRef": TARGET, "maxReplicas": 2, "metrics": [cpu(5)]}
 
 
 def test_the_status_through_v1() -> None:
     old = stored(cpu(60), conditions=[{"type": "AbleToScale", "status": "True"}])
-    written = show(old)
+    written = convert_to_v1(old)
     written["status"] = {"currentReplicas": 2, "desiredReplicas": 3, "currentCPUUtilizationPercentage": 40}
     taken = take_status(old, written)
-    assert show(taken)["status"] == written["status"]
+    assert convert_to_v1(taken)["status"] == written["status"]
     assert taken["status"]["conditions"] == [{"type": "AbleToScale", "status": "True"}]
     assert taken["spec"] == old["spec"]
 
@@ -84,4 +84,4 @@ def test_writing_what_was_read_changes_nothing(metrics: list[dict[str, Any]], pe
     old = stored(*([] if percent is None else [cpu(percent)]), *metrics)
     if not old["spec"]["metrics"]:
         del old["spec"]["metrics"]
-    assert take(old, show(old)) == take_main(old, old)
+    assert convert_from_v1(old, convert_to_v1(old)) == take_main(old, old)

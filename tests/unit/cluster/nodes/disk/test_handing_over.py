@@ -205,7 +205,7 @@ def test_no_process_ends_because_a_user_says_that_it_is_part_of_a_container(stor
     storage.of("u").write(PodRecord("n", "p", "u"))
     attempt = storage.of("u").begin("c", 0)
     (attempt / STATE).write_text('{"claimed":1,"started":1}')
-    with subprocess.Popen(["sleep", "60"], env={shims.MARK.decode(): launching.mark("u", "c")}) as marked:
+    with subprocess.Popen(["sleep", "60"], env={shims.MARK.decode(): launching.make_mark("u", "c")}) as marked:
         try:
             for path in (attempt / STATE, attempt):
                 os.chown(path, NOBODY.uid, NOBODY.gid)

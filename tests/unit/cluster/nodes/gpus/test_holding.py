@@ -68,7 +68,7 @@ def test_an_ill_gpu_goes_to_no_pod_and_who_has_it_is_told():
     assert [(one.resource_id, one.health) for one in status.resources] == [("0", "Unhealthy")]
     gpus.release("a")
     assert gpus.free() == ["1"]
-    assert gpus.lacking() == {"nvidia.com/gpu": 1}
+    assert gpus.count_unhealthy() == {"nvidia.com/gpu": 1}
     assert gpus.problem() == "GPU 0: it has fallen off the bus"
     assert [(one.name, one.ill) for one in parse_gpus(gpus.annotations()[GPUS_ANNOTATION])] == [
         ("0", True),

@@ -51,6 +51,6 @@ def test_pods_fit_on_their_own_nodes_alone_and_beside_each_other():
     capacity.assign("other", "b", guest_of(make_pod("other", cpu="2")))
     refusal = place_pinned(capacity, {LARGE: (("b", 1),)}, None)
     assert isinstance(refusal, Refusal)
-    taken = -capacity.taking(shape_of(make_pod(cpu="2")), capacity.counts({"b": 1}))
+    taken = -capacity.sum_use(shape_of(make_pod(cpu="2")), capacity.counts({"b": 1}))
     assert isinstance(place_pinned(capacity, {LARGE: (("b", 1),)}, taken), Placement), "once the other is gone"
     assert isinstance(place_pinned(capacity, {LARGE: (("gone", 1),)}, None), Refusal)

@@ -51,7 +51,7 @@ def refuse_forged_parts(kinds: Iterable[str], authorizer: Authorizer) -> Plugin:
                 continue
             runs = _find_runner(store, kind, manager, attempt.namespace, owner)
             if runs is not None and (runs or not _may_decide_on_quota(attempt)):
-                raise attempt.refused(
+                raise attempt.make_refusal(
                     f"{kind.kind} {owner['name']} cannot be its controller: the server alone makes the parts of that "
                     f"{kind.kind}, on its quota"
                 )

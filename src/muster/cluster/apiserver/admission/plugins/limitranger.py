@@ -41,7 +41,7 @@ def require_limits_kept(attempt: WriteAttempt, store: Store) -> None:
     for item in _list_limits(attempt.namespace, store, *_TYPES[attempt.resource.key]):
         problems = list(complaints(item, attempt.document))
         if problems:
-            raise attempt.refused(problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]")
+            raise attempt.make_refusal(problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]")
 
 
 def _list_limits(namespace: str, store: Store, *types: str) -> Iterator[LimitRangeItem]:

@@ -47,7 +47,7 @@ class OwnerPermission:
         api_version, kind = str(owner.get("apiVersion", "")), str(owner.get("kind", ""))
         resource = self._registry.of_kind(api_version, kind)
         if resource is None:
-            raise attempt.refused(
+            raise attempt.make_refusal(
                 "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "
                 f'APIVersion {api_version} Kind {kind}: no matches for kind "{kind}" in version "{api_version}"',
             )
@@ -58,7 +58,7 @@ class OwnerPermission:
         try:
             self._authorizer(access)
         except ApiError:
-            raise attempt.refused(f"{sentence}: , <nil>") from None  # upstream renders two empty values here
+            raise attempt.make_refusal(f"{sentence}: , <nil>") from None  # upstream renders two empty values here
 
 
 def _list_owners(document: Document | None) -> list[Reference]:

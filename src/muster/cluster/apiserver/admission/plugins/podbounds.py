@@ -16,7 +16,7 @@ def require_bounds_of_pods(attempt: WriteAttempt, store: Store) -> None:  # noqa
     for path, spec in pod_specs(resource, attempt.document):
         problem = _explain_excess(spec)
         if problem and not _was_excessive(attempt, path):
-            raise attempt.refused(f"{path}: {problem}")
+            raise attempt.make_refusal(f"{path}: {problem}")
 
 
 def _was_excessive(attempt: WriteAttempt, path: str) -> bool:

@@ -35,7 +35,7 @@ class _Objects:
             _exchange(total, scope, old, measure)
         return old
 
-    def used(self, scope: Scope) -> Counter[str]:
+    def sum_usage(self, scope: Scope) -> Counter[str]:
         """Return what the objects under a scope use; for the empty scope with the reservations of PodGroups."""
         total = self._sums.get(scope)
         if total is None:
@@ -109,16 +109,16 @@ class QuotaLedger:
         self._store = store
         self._accounts: dict[str, _Account] = {}
 
-    def used(self, resource: str, namespace: str, scope: Scope) -> Counter[str]:
+    def sum_usage(self, resource: str, namespace: str, scope: Scope) -> Counter[str]:
         """Return what the objects of a resource under a scope use in a namespace. The caller must not change it."""
-        return self._account(resource).objects(namespace).used(scope)
+        return self._account(resource).objects(namespace).sum_usage(scope)
 
     def with_object(self, resource: str, scope: Scope, key: Key, measure: Measure) -> tuple[Counter[str], Counter[str]]:
         """Return what is used under a scope, and how much more that would be if an object had this measure."""
         objects = self._account(resource).objects(key.namespace)
-        before = Counter(objects.used(scope))
+        before = Counter(objects.sum_usage(scope))
         old = objects.put(key, measure)
-        more = objects.used(scope) - before
+        more = objects.sum_usage(scope) - before
         objects.put(key, old)
         return before, more
 

@@ -87,7 +87,7 @@ def _require_room(attempt: WriteAttempt, quota: _Quota, used: Counter[str], requ
         lists = (_keep_only(exceeded, requested), _keep_only(exceeded, used), _keep_only(exceeded, quota.hard))
         asked, taken, hard = map(render_amounts, lists)
         why = f"exceeded quota: {quota.name}, requested: {asked}, used: {taken}, limited: {hard}"
-        raise attempt.refused(why)
+        raise attempt.make_refusal(why)
 
 
 def _may_take(attempt: WriteAttempt) -> bool:
@@ -116,4 +116,4 @@ def _require_stated_amounts(attempt: WriteAttempt, quotas: list[_Quota]) -> None
     for quota in quotas:
         limited = [name for name in quota.hard if resource_of(name) == POD.resource]
         if missing := list_unstated(attempt.document, limited):
-            raise attempt.refused(f"failed quota: {quota.name}: must specify {missing}")
+            raise attempt.make_refusal(f"failed quota: {quota.name}: must specify {missing}")

@@ -36,7 +36,7 @@ def require_overhead_of_class(attempt: WriteAttempt, store: Store) -> None:
     if runtime is not None and runtime.overhead is not None:
         _require_same(attempt, overhead, runtime.overhead.pod_fixed)
     elif overhead:
-        raise attempt.refused("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+        raise attempt.make_refusal("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
 
 
 def _is_new_pod(attempt: WriteAttempt) -> bool:
@@ -49,7 +49,7 @@ def _class_of(attempt: WriteAttempt, store: Store) -> RuntimeClass | None:
         return None
     entry = store.latest(Key(RUNTIME_CLASS.resource, "", name))
     if entry is None:
-        raise attempt.refused(f'pod rejected: RuntimeClass "{name}" not found')
+        raise attempt.make_refusal(f'pod rejected: RuntimeClass "{name}" not found')
     return RUNTIME_CLASS.decode(entry.body)
 
 
@@ -59,14 +59,14 @@ def _require_same(attempt: WriteAttempt, overhead: ResourceList, defined: Resour
     except QuantityError:  # validation refuses the pod, and names the field
         return
     if not same:
-        raise attempt.refused("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+        raise attempt.make_refusal("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 
 
 def _restrict_to_nodes(attempt: WriteAttempt, spec: dict[str, Any], scheduling: Scheduling) -> None:
     selector = spec.get("nodeSelector") or {}
     for label, value in scheduling.node_selector.items():
         if selector.get(label, value) != value:
-            raise attempt.refused(
+            raise attempt.make_refusal(
                 f"conflict: runtimeClass.scheduling.nodeSelector[{label}] = {value}; "
                 f"pod.spec.nodeSelector[{label}] = {selector[label]}"
             )

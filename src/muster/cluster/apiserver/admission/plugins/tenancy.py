@@ -42,7 +42,7 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
             try:
                 require_tenable(parsed, find_tenant(namespace, attempt.namespace, find))
             except TenancyError as error:
-                raise attempt.refused(f"{path}: {error}") from None
+                raise attempt.make_refusal(f"{path}: {error}") from None
 
     return check
 
@@ -50,7 +50,7 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
 def _refuse_guest(attempt: WriteAttempt) -> None:
     """Raise `ApiError` (403) for the Node of a machine that joins, where every pod would run as one user."""
     if NODE_IDENTITY in ((attempt.document.get("metadata") or {}).get("annotations") or {}):
-        raise attempt.refused(
+        raise attempt.make_refusal(
             "this server runs each pod as the user of its job, and a machine that joins runs all pods as the user of "
             "muster nodes: start a server of its own there"
         )
@@ -60,7 +60,7 @@ def _require_ordinary_priority(attempt: WriteAttempt, path: str, spec: dict[str,
     """Raise `ApiError` (403) for a pod of a user with a priority by which it preempts the pods of all others."""
     name = spec.get("priorityClassName")
     if name in SYSTEM_CLASSES and MASTERS not in attempt.user.groups:
-        raise attempt.refused(f"{path}: only root may use the priority class {name}")
+        raise attempt.make_refusal(f"{path}: only root may use the priority class {name}")
 
 
 def _list_new_specs(attempt: WriteAttempt) -> list[tuple[str, dict[str, Any]]]:

@@ -67,7 +67,7 @@ def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
         if named and target is None:
             return  # it waits until there is such a queue
         if why := refuse_work(short_user(attempt.user.name), target, list_cluster_queues(store)):
-            raise attempt.refused(why)
+            raise attempt.make_refusal(why)
 
     return judge
 

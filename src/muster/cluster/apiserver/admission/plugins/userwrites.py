@@ -32,7 +32,7 @@ def limit_user_writes(authorizer: Authorizer) -> Plugin:
             try:
                 authorizer(access_to_quota(attempt))
             except ApiError:
-                raise attempt.refused(why) from None
+                raise attempt.make_refusal(why) from None
 
     return judge
 

@@ -52,7 +52,7 @@ class WaitingLimits:
             return  # another LocalQueue of the same line
         waiting = sum(self._find_waiting(store, submitter, name), InLine())
         if why := refuse_in_line(short_user(submitter), name, limits, waiting, _measure(integration, job)):
-            raise attempt.refused(why)
+            raise attempt.make_refusal(why)
 
     def _find_waiting(self, store: Store, submitter: str, queue: str) -> Iterator[InLine]:
         """Yield the measure of each job of a user that waits in a ClusterQueue."""

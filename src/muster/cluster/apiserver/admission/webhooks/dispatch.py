@@ -53,7 +53,7 @@ class _Hooks(Struct):
     hooks: Sequence[Hook] = ()
     concerns: dict[tuple[Resource, str, str], list[Concern]] = field(default_factory=dict)
 
-    def concerned(self, attempt: WriteAttempt, store: Store, registry: Registry) -> list[Concern]:
+    def list_concerned(self, attempt: WriteAttempt, store: Store, registry: Registry) -> list[Concern]:
         """Return the webhooks whose rules match the resource and operation of a write."""
         entries = store.list(self.kind.resource).entries
         if entries != self.entries or registry.generation != self.generation:
@@ -96,7 +96,7 @@ class WebhookDispatcher:
 
     async def change(self, attempt: WriteAttempt, warnings: list[str]) -> bool:
         """Let the mutating webhooks change the document in place; return whether any did. Raises `ApiError`."""
-        concerns = self._mutating.concerned(attempt, self._store, self._registry)
+        concerns = self._mutating.list_concerned(attempt, self._store, self._registry)
         if not concerns:
             return False
         ever = False
@@ -118,7 +118,7 @@ class WebhookDispatcher:
 
     async def judge(self, attempt: WriteAttempt, warnings: list[str]) -> None:
         """Call the validating webhooks. Raises the `ApiError` of the first refusal, in the order of their names."""
-        concerns = self._validating.concerned(attempt, self._store, self._registry)
+        concerns = self._validating.list_concerned(attempt, self._store, self._registry)
         if not concerns:
             return
         questions = (self._ask(concern, attempt, warnings, may_change=False) for concern in concerns)
@@ -186,7 +186,7 @@ class WebhookDispatcher:
         except ConditionError as error:
             if webhook.failure_policy == "Ignore":
                 return None
-            raise attempt.refused(str(error)) from None
+            raise attempt.make_refusal(str(error)) from None
         except (CallError, ReviewError) as error:
             raise _CannotAskError(str(error)) from None
 

@@ -190,7 +190,7 @@ class Connection(asyncio.Protocol):
             stream = self._streams.get(number)
             if stream is None:
                 continue
-            unsent = self.session.unsent(number)
+            unsent = self.session.count_unsent(number)
             stream.set_unsent(unsent)
             self._shared.unsent.owes(stream, unsent and unsent + stream.held, self.slot.owner)
             if stream.is_done and not self.session.has(number):

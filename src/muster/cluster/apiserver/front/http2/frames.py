@@ -116,7 +116,7 @@ def window_update(stream: int, size: int) -> bytes:
     return encode_head(4, WINDOW_UPDATE, 0, stream) + _NUMBER.pack(size)
 
 
-def reset(stream: int, code: Code) -> bytes:
+def encode_reset(stream: int, code: Code) -> bytes:
     """Return the frame that ends a stream at once."""
     return encode_head(4, RST_STREAM, 0, stream) + _NUMBER.pack(code)
 

@@ -81,7 +81,7 @@ class Outgoing:
             self._written += [frames.encode_head(size, frames.DATA, frames.END_STREAM if is_last else 0, number), *data]
         if is_last:
             if not exchange.is_received:  # the reset stops the client from sending the rest of the body
-                self.frame(frames.reset(number, Code.NO_ERROR))
+                self.frame(frames.encode_reset(number, Code.NO_ERROR))
             self._exchanges.end(number)
         else:
             self._small(size, now, is_cut=bool(exchange.unsent_bytes))
@@ -102,7 +102,7 @@ class Outgoing:
 
     # -- windows
 
-    def opened(self, size: int) -> None:
+    def widen_window(self, size: int) -> None:
         """Widen the window of the connection by `size` bytes. Raises `BadConnection`."""
         self._may_send += size
         if not size or self._may_send > MAX_WINDOW:

@@ -22,7 +22,7 @@ class Room:
         """Whether the client has acknowledged our settings."""
         return self.of_body == BODY_WINDOW
 
-    def learned(self) -> None:
+    def adopt_window(self) -> None:
         """Adopt our own window for all streams: the client has acknowledged our settings."""
         for exchange in self._exchanges.values():
             exchange.may_come += BODY_WINDOW - self.of_body
@@ -52,7 +52,7 @@ class Room:
         ):
             self._let_in(number, exchange)
 
-    def taken(self, number: int, size: int) -> None:
+    def count_read(self, number: int, size: int) -> None:
         """Count `size` bytes of a body as read, and open its window again once half of it is used."""
         self.give_back(size)
         exchange = self._exchanges.get(number)

@@ -229,7 +229,7 @@ class Session:
                 raise Malformed("a body is announced and there is none")
         except Malformed:
             self._patience.spend(now)
-            self._outgoing.frame(frames.reset(number, Code.PROTOCOL_ERROR))
+            self._outgoing.frame(frames.encode_reset(number, Code.PROTOCOL_ERROR))
             return
         windows = self._outgoing.first_window, self._room.of_body
         self._exchanges.begin(number, Exchange(*windows, size, head.length, is_received=ends))
@@ -241,7 +241,7 @@ class Session:
         if stream is None:
             self._no_stream(number)
             self._patience.spend(now)
-            self._outgoing.frame(frames.reset(number, Code.STREAM_CLOSED))  # else the client waits for an answer
+            self._outgoing.frame(frames.encode_reset(number, Code.STREAM_CLOSED))  # else the client waits for an answer
         elif not ends or stream.is_received or (stream.length or stream.received_bytes) != stream.received_bytes:
             self._drop(number, Code.STREAM_CLOSED if stream.is_received else Code.PROTOCOL_ERROR, events)
         else:
@@ -277,7 +277,7 @@ class Session:
         if self._room.is_known:  # the client has acknowledged them before
             self._patience.spend(now)
         else:
-            self._room.learned()
+            self._room.adopt_window()
 
     def _set(self, name: int, value: int, now: float) -> None:
         if name == frames.INITIAL_WINDOW_SIZE:
@@ -300,7 +300,7 @@ class Session:
         size = frames.number_of(frame.payload) & MAX_WINDOW
         self._outgoing.may_open(now)
         if frame.stream == 0:
-            self._outgoing.opened(size)
+            self._outgoing.widen_window(size)
             return
         stream = self._exchanges.get(frame.stream)
         if stream is None:
@@ -321,7 +321,7 @@ class Session:
         """Add a part of an answer, and return the bytes of the answer that wait. An ended stream drops the part."""
         return self._outgoing.send(number, data, ends=ends)
 
-    def unsent(self, number: int) -> int:
+    def count_unsent(self, number: int) -> int:
         """Return the bytes of an answer that wait."""
         stream = self._exchanges.get(number)
         return stream.unsent_bytes if stream else 0
@@ -344,9 +344,9 @@ class Session:
         """Open a bigger window for the body of a stream that the application begins to read."""
         self._room.read(number)
 
-    def taken(self, number: int, size: int) -> None:
+    def count_read(self, number: int, size: int) -> None:
         """Count `size` bytes of a body as read."""
-        self._room.taken(number, size)
+        self._room.count_read(number, size)
 
     def break_off(self, number: int, code: Code) -> None:
         """Reset a stream whose answer cannot be completed."""
@@ -385,7 +385,7 @@ class Session:
         events.append(StreamReset(number))
 
     def _reset(self, number: int, code: Code) -> None:
-        self._outgoing.frame(frames.reset(number, code))
+        self._outgoing.frame(frames.encode_reset(number, code))
         self._outgoing.forget(number)
 
     def _fail(self, code: Code, text: str) -> None:

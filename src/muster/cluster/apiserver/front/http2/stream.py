@@ -112,7 +112,7 @@ class Stream:
             return {"type": "http.disconnect"}
         data = b"".join(self._received)
         self._received.clear()
-        session.taken(self.number, len(data))
+        session.count_read(self.number, len(data))
         self._carrier.write_soon()
         return {"type": "http.request", "body": data, "more_body": not self.is_received}
 
@@ -129,7 +129,7 @@ class Stream:
         else:
             self._has_ended = not message.get("more_body", False)
             body = b"" if self._head.method == "HEAD" else message["body"]
-            if not session.unsent(self.number):
+            if not session.count_unsent(self.number):
                 self.progressed_at = asyncio.get_running_loop().time()  # the client has taken all before
             self._unsent = session.send(self.number, body, ends=self._has_ended)
             self._carrier.write_soon(self.number)
@@ -176,7 +176,7 @@ class Stream:
         """Keep a part of the body for the application. `is_over`: it is the last part."""
         self.is_received = is_over
         if self.is_done:
-            self._carrier.session.taken(self.number, len(data))
+            self._carrier.session.count_read(self.number, len(data))
         elif data:
             self._received.append(data)
         self._tell()
@@ -200,7 +200,7 @@ class Stream:
         self._carrier.break_off(self, Code.CANCEL)
 
     def _drop_body(self) -> None:
-        self._carrier.session.taken(self.number, sum(map(len, self._received)))
+        self._carrier.session.count_read(self.number, sum(map(len, self._received)))
         self._received.clear()
 
     def _tell(self) -> None:

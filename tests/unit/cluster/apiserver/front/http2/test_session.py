@@ -140,7 +140,7 @@ def test_every_body_arrives_whole(sizes, piece):
                 talk.session.read(event.stream)
             elif isinstance(event, DataReceived):
                 came[event.stream] += len(event.data)
-                talk.session.taken(event.stream, len(event.data))
+                talk.session.count_read(event.stream, len(event.data))
         talk.run()
         rounds += 1
         assert rounds < 1_000
@@ -293,7 +293,7 @@ def test_a_client_that_reads_in_small_pieces_gets_a_long_answer_whole():
         told.pump(1 << 20, 0.0)
         told.receive(opening, 0.0)
         told.take()
-    assert (told.unsent(1), told.is_over) == (0, False)
+    assert (told.count_unsent(1), told.is_over) == (0, False)
 
 
 def test_patience_grows_again():
@@ -492,7 +492,7 @@ def test_answers_take_turns():
     told.send(3, b"y", ends=True)
     assert told.pump(1, 0.0) == [1]
     assert told.pump(1, 0.0) == [3]
-    assert (told.unsent(1), told.has(3)) == (40_000 - frames.MAX_FRAME_BYTES, False)
+    assert (told.count_unsent(1), told.has(3)) == (40_000 - frames.MAX_FRAME_BYTES, False)
 
 
 def windows(*sizes):
