@@ -111,7 +111,7 @@ class DispatchController(Reconciler):
         key = key_of(seen)
         is_news = self._known.is_news(key, new)
         (self._gone.add if new is None else self._gone.discard)(key)
-        if self._may_be_dispatched(old, new) and _has_decision_changed(old, new):
+        if self._may_be_dispatched(old, new) and has_decision_changed(old, new):
             self._controller.queue.add_after(key, 0.0 if is_news else CHECK_SECONDS)
 
     def _may_be_dispatched(self, old: Workload | None, new: Workload | None) -> bool:
@@ -376,7 +376,7 @@ def _find_subject(one: Dispatched) -> Subject:
     return Subject(one.key, meta.uid)
 
 
-def _has_decision_changed(old: Workload | None, new: Workload | None) -> bool:
+def has_decision_changed(old: Workload | None, new: Workload | None) -> bool:
     """Return whether a workload was added or deleted, or a decision reads something of it that changed."""
     return old is None or new is None or _list_read_parts(old) != _list_read_parts(new)
 
