@@ -72,19 +72,18 @@ pytestmark = [
 class Machine:
     """A machine with a disk, and users who type commands there while it is on.
 
-    programs: where `muster` is. The directory `units` of the disk, if there is one, is that of the machine's units.
+    programs: where `muster` is. environ: what it needs beside that. The directory `units` of the disk, if there is one,
+    is that of the machine's units.
     """
 
-    def __init__(self, disk: Path, muster: Muster, programs: str) -> None:
+    def __init__(self, disk: Path, muster: Muster, programs: str, **environ: str) -> None:
         self.disk = disk
         self.home = muster.home
         self._left = muster.processes
         self._process: subprocess.Popen[bytes] | None = None
-        # What systemd gives to the services of a user, and where this Muster is.
+        # What systemd gives to the services of a user.
         path = os.pathsep.join([str(disk), programs, os.defpath])
-        self._environ = {"PATH": path, "HOME": str(disk / "home"), "XDG_RUNTIME_DIR": "/run/user/0"}
-        if "PYTHONPATH" in os.environ:
-            self._environ["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        self._environ = {"PATH": path, "HOME": str(disk / "home"), "XDG_RUNTIME_DIR": "/run/user/0", **environ}
         install_stand_in(disk, *(["units/muster-*.service"] if (disk / "units").exists() else []))
         (disk / "home").mkdir(mode=0o700)
 
@@ -146,7 +145,8 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     with closing(tmp_path / "home" / ".muster") as muster:
-        machine = Machine(tmp_path, muster, str(Path(sys.executable).parent))
+        environ = {name: value for name, value in os.environ.items() if name == "PYTHONPATH"}
+        machine = Machine(tmp_path, muster, str(Path(sys.executable).parent), **environ)
         try:
             machine.boot()
             yield machine
