@@ -34,6 +34,8 @@ STOP_LIMIT_SECONDS = 30.0
 MOST_RETRY_AFTER_SECONDS = 3600
 # NotFound is no failure as long as the retry comes sooner than this: watches may lag as much.
 HEARD_WITHIN_SECONDS = 1.0
+# A controller logs that requests get no answer once in this time: hundreds of keys may be tried again meanwhile.
+UNANSWERED_LOG_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +76,7 @@ class Controller:
         self._stop_limit = stop_limit_seconds
         self._tasks: list[asyncio.Task[None]] = []
         self._last_error: dict[str, str] = {}  # by key, of the keys that fail now
-        self._is_unreached = False  # no reconcile has succeeded since a request got no answer
+        self._silent_until = 0.0  # the end of the time in which no line about a missing answer is logged
         if observer:
             observer.attach(self.queue, workers)
 
@@ -152,7 +154,6 @@ class Controller:
         else:
             self.queue.forget(key)
             self._last_error.pop(key, None)
-            self._is_unreached = False
             outcome = "success" if after is None else "requeue_after"
             if after is not None:
                 self.queue.add_after(key, after)
@@ -186,12 +187,13 @@ class Controller:
         return "error"
 
     def _choose_level(self, error: Exception) -> int:
-        """Return how loud to log the error. A server that answers nothing fails every key alike: one line says it."""
+        """Return how loud to log the error. A server that answers nothing fails every key alike: few lines say it."""
         if not isinstance(error, TransportError):
             return logging.WARNING if isinstance(error, ApiError) else logging.ERROR
-        if self._is_unreached:
+        now = self._clock.monotonic()
+        if now < self._silent_until:
             return logging.DEBUG
-        self._is_unreached = True
+        self._silent_until = now + UNANSWERED_LOG_SECONDS
         return logging.WARNING
 
 

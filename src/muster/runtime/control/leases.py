@@ -26,7 +26,7 @@ from muster.api.status import ApiError
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
-from muster.runtime.transport import Request, Response, Transport, TransportError
+from muster.runtime.transport import ClosedError, Request, Response, Transport, TransportError
 
 # Candidates try for a free Lease at random between one and 2.2 times the retry period (client-go).
 _JITTER = 1.2
@@ -240,7 +240,7 @@ class _Fence:
         if request.method == "GET":
             return await self._transport.request(request)
         if not self._open():
-            raise TransportError(f"{request.method} {request.path} was not sent: this process no longer leads")
+            raise ClosedError(f"{request.method} {request.path} was not sent: this process no longer leads")
         return await self._transport.request(msgspec.structs.replace(request, allowed=self._open))
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:

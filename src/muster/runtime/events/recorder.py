@@ -19,7 +19,7 @@ from muster.runtime.control.backoff import Backoff
 from muster.runtime.events.correlator import Correlator, Occurrence, Sighting
 from muster.runtime.ids import Ids, Random
 from muster.runtime.refusals import ignoring
-from muster.runtime.transport import TransportError
+from muster.runtime.transport import ClosedError, TransportError
 
 EventType = Literal["Normal", "Warning"]
 
@@ -115,7 +115,7 @@ class EventSink:
                 await self._send(occurrence, sighting)
             except (ApiError, TransportError) as error:
                 if _is_final(error):
-                    log.debug("event about %s refused: %s", occurrence.regarding.name, error)
+                    log.debug("event about %s dropped: %s", occurrence.regarding.name, error)
                     self.dropped += 1
                     return
                 await self._clock.sleep(_RETRY.delay(attempt, self._random))
@@ -182,5 +182,7 @@ def _make_event(occurrence: Occurrence, sighting: Sighting, namespace: str) -> E
 
 
 def _is_final(error: ApiError | TransportError) -> bool:
-    """Return whether a retry would get the same answer."""
-    return isinstance(error, ApiError) and error.code != 429 and error.code < 500
+    """Return whether a retry would end in the same way: the server refuses it, or this process sends no more."""
+    if isinstance(error, ApiError):
+        return error.code != 429 and error.code < 500
+    return isinstance(error, ClosedError)

@@ -15,7 +15,7 @@ from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.events.recorder import BUFFER_SIZE, FLUSH_SECONDS, EventSink
 from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import make_reference
-from muster.runtime.transport import Request, Response
+from muster.runtime.transport import ClosedError, Request, Response
 
 CLOCK = VirtualClock()
 POD_1 = make_reference(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u", resource_version="3")))
@@ -198,6 +198,20 @@ def test_stop_writes_what_is_there(server: MemoryServer) -> None:
         assert len(events(server)) == 5
         sink.recorder("test").event(POD_1, "Normal", "Pulled", "too late")
         assert sink.dropped == 1
+
+    run(test)
+
+
+def test_stop_does_not_wait_for_a_transport_that_this_process_has_closed(server: MemoryServer) -> None:
+    def closed(_request: Request) -> Exception:
+        return ClosedError("this process no longer leads")
+
+    async def test() -> None:
+        server.fault = closed
+        async with running(server) as sink:
+            for number in range(5):
+                sink.recorder("test").event(POD_1, "Normal", "Pulled", f"image {number}")
+        assert (CLOCK.monotonic(), sink.dropped) == (0, 5)
 
     run(test)
 
