@@ -175,7 +175,7 @@ def test_devices_of_a_pod_that_another_scheduler_has_bound_meanwhile_are_left_to
             if has_arrived:
                 target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": "a"}}
                 await world.client.post(POD, "p", "default", "binding", target)
-            roster = SimpleNamespace(devices=SimpleNamespace(allocated=lambda _: {seen.metadata.uid: [claim]}))
+            roster = SimpleNamespace(devices=SimpleNamespace(list_allocated=lambda _: {seen.metadata.uid: [claim]}))
             await DeviceClaims(world.client, world.clock, cast("Roster", roster)).give_back({seen.metadata.uid: seen})
             now = await world.client.get(RESOURCE_CLAIM, "c", "default")
             assert (now.status.allocation is not None) is has_arrived
@@ -207,7 +207,7 @@ def test_devices_are_taken_back_from_pods_of_which_some_are_seen_bound_meanwhile
 
             asked: list[str] = []
             client = Client(cast("Any", LateBinding()))
-            roster = SimpleNamespace(devices=SimpleNamespace(allocated=lambda _: claims))
+            roster = SimpleNamespace(devices=SimpleNamespace(list_allocated=lambda _: claims))
             await DeviceClaims(client, world.clock, cast("Roster", roster)).give_back(unbound)
             assert asked == ["p", "q", "r"]
 

@@ -128,7 +128,7 @@ def _name_submitter(caller: UserInfo) -> str:
     return account or short_user(caller.username)
 
 
-async def no_queue(client: Client, name: str, namespace: str) -> str:
+async def describe_missing_queue(client: Client, name: str, namespace: str) -> str:
     """Return the sentence that there is no LocalQueue with this name, with the most similar visible name.
 
     Return "" if there is such a queue, or if the user may not list LocalQueues.

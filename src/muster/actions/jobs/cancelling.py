@@ -35,7 +35,7 @@ async def cancel(client: Client, name: str, namespace: str, *, delete: bool = Fa
         if error.code != 404:
             raise
         if (workload := await find_pods(client, namespace, name)) is not None:
-            return await cancel_pods(client, workload, delete=delete)
+            return await cancel_pods(client, workload, also_finished=delete)
         if (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is not None:
             return await _cancel_cron_job(client, cron_job, delete=delete)
         raise

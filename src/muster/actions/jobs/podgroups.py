@@ -35,13 +35,13 @@ def _is_of_pods(workload: Workload) -> bool:
     return bool(owners) and all(map(POD.is_of, owners))
 
 
-async def cancel_pods(client: Client, workload: Workload, *, delete: bool) -> str:
+async def cancel_pods(client: Client, workload: Workload, *, also_finished: bool) -> str:
     """Delete the Workload of pods, and with it the pods; return the outcome as a phrase. Raises `ApiError`.
 
     The pods are deleted with their Workload (Kueue KEP-976), including pods that a finalizer keeps until they are
-    replaced. Without `delete`, a Workload that has finished stays.
+    replaced. A Workload that has finished stays, unless `also_finished`.
     """
-    if is_true(workload.status.conditions, FINISHED) and not delete:
+    if is_true(workload.status.conditions, FINISHED) and not also_finished:
         return "has ended already (--delete removes what is known of it)"
     meta = workload.metadata
     await client.delete(WORKLOAD, meta.name, meta.namespace, uid=meta.uid)

@@ -130,9 +130,9 @@ async def _require_queue(session: Session, queue: str, rows: Iterable[dict[str, 
     """Raise `click.ClickException` if no job has named the queue, and there is none of that name."""
     if not queue or any(row["queue"] == queue for row in rows):
         return
-    from muster.actions.choices import no_queue
+    from muster.actions.choices import describe_missing_queue
 
-    if problem := await no_queue(session.client, queue, where):
+    if problem := await describe_missing_queue(session.client, queue, where):
         raise click.ClickException(problem)
 
 

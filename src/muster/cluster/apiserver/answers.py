@@ -101,7 +101,10 @@ def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
 
 
 def _quote_text(text: str) -> str:
-    r"""Return a text as a quoted string of HTTP: no control characters, and `"` and `\\` escaped."""
+    r"""Return a text as a quoted string of HTTP, cut to `MAX_WARNING_LENGTH`.
+
+    Control characters become spaces, and `"` and `\\` are escaped.
+    """
     short = text if len(text) <= MAX_WARNING_LENGTH else text[: MAX_WARNING_LENGTH - 3] + "..."
     plain = "".join(" " if ord(character) < 32 or ord(character) == 127 else character for character in short)
     escaped = plain.replace("\\", r"\\").replace('"', r"\"")

@@ -40,9 +40,9 @@ class Inquiry(NamedTuple):
 class Endpoints:
     """The paths of a server that belong to no resource.
 
-    documents: documents of other modules, by path.
+    documents: documents that other modules add, by path.
     streams: functions that make a new stream for each request, by path.
-    inquiries: answers that depend on the user and the query, by path.
+    inquiries: answers that need a right and depend on the query, by path.
     live_checks, ready_checks: the checks of health; a server is ready if all of both pass.
     """
 

@@ -33,7 +33,7 @@ def make_restoring_patch(now: PodTemplateSpec, before: PodTemplateSpec, keep: Co
     return patch
 
 
-def is_as(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
+def equals_where_injected(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
     """Return whether two templates are equal in all fields that may be injected."""
     return make_restoring_patch(one, other) == make_restoring_patch(other, other)
 

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Front(Protocol):
-    """A proxy in front."""
+    """The way in which a proxy in front of the dashboard says who the viewer is: by a token, or by a name."""
 
     def find_proof(self, request: InboundRequest) -> Proof | None:
         """Return what proves who the viewer is; None if the proxy says nothing and viewers may come without it.

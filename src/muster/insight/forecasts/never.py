@@ -331,9 +331,12 @@ def _find_lacks_of_quota(ask: LeastDemand, node: QuotaNode, name: str) -> dict[s
 
 
 def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) -> dict[str, str]:
-    """Return the quota that a podset lacks, by resource.
+    """Return a sentence for each resource of which no flavor has enough, by resource.
 
-    A resource comes from one flavor, and all resources of a group from the same flavor.
+    All resources of a group come from the same flavor. The key "" has the sentence about resources for which there are
+    flavors, but no flavor has all of them at once.
+
+    name: of the queue, for the sentences.
     """
     lacks = {}
     for group in node.policy.groups:

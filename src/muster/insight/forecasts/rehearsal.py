@@ -73,7 +73,9 @@ class GangPlan:
 
     name: `namespace/name` of its Job, group or pod.
     pods: the number of pods to place.
+    verdict: whether the gang would start now, after evictions, later, or never.
     nodes: how many pods each node would get, once the victims are gone.
+    victims: the gangs that would be evicted for it.
     reason: why the gang would not start now.
     starts: when it is expected to start, if not now.
     """

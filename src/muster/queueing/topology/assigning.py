@@ -121,9 +121,10 @@ def _limit_mode(choice: FlavorChoice, mode: Mode) -> FlavorChoice:
 def _find_places(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: CapacityLedger
 ) -> tuple[Assignment, dict[str, str]]:
-    """Return the assignment with topology domains, and why the podsets without domains have none.
+    """Return the assignment with topology domains, and why a group of podsets gets none, by podset of that group.
 
-    Each podset is placed after those before it, whose pods count as taken.
+    Each group is placed after those before it, whose pods count as taken. After a group that gets none, the rest is not
+    tried.
     """
     specs = {podset.name: podset for podset in podsets}
     by_podset: dict[str, Places] = {}

@@ -31,13 +31,13 @@ def _validate_event(event: Event) -> Errors:
     else:
         if not about and namespace not in ("default", "kube-system"):
             yield invalid(path, about, _MISMATCH)
-        yield from report("reportingComponent", event.reporting_component, event.reporting_instance)
-        yield from sentence_fields(event.action, event.reason, "message", event.message)
+        yield from validate_reporter("reportingComponent", event.reporting_component, event.reporting_instance)
+        yield from validate_texts(event.action, event.reason, "message", event.message)
     yield from make_errors("namespace", namespace, names.dns_subdomain(namespace))
 
 
-def report(path: str, controller: str, instance: str) -> Errors:
-    """Check the reporter."""
+def validate_reporter(path: str, controller: str, instance: str) -> Errors:
+    """Yield the errors in the names of the controller that reports an event, and of its instance."""
     if not controller:
         yield required(path)
     yield from make_errors(path, controller, names.label_key(controller))
@@ -47,7 +47,7 @@ def report(path: str, controller: str, instance: str) -> Errors:
         yield invalid("reportingInstance", "", f"can have at most {MAX_INSTANCE} characters")
 
 
-def sentence_fields(action: str, reason: str, note_path: str, note: str) -> Errors:
+def validate_texts(action: str, reason: str, note_path: str, note: str) -> Errors:
     """Yield the errors in the event's texts."""
     for path, text, limit in (("action", action, MAX_ACTION), ("reason", reason, MAX_REASON)):
         if not text:

@@ -8,7 +8,7 @@ from datetime import datetime
 from muster.api.groups.events import Event
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.core.event import report, sentence_fields
+from muster.api.validation.core.event import validate_reporter, validate_texts
 from muster.api.validation.fields import Errors, invalid, make_errors, required, validate_immutable
 from muster.api.validation.metadata import changed_metadata, new_metadata
 
@@ -39,8 +39,8 @@ def _validate_common_fields(event: Event) -> Errors:
     if event.event_time is not None:
         if not about and namespace not in ("default", "kube-system"):
             yield invalid("involvedObject.namespace", about, "does not match event.namespace")
-        yield from report("reportingController", event.reporting_controller, event.reporting_instance)
-        yield from sentence_fields(event.action, event.reason, "message", event.note)
+        yield from validate_reporter("reportingController", event.reporting_controller, event.reporting_instance)
+        yield from validate_texts(event.action, event.reason, "message", event.note)
     yield from make_errors("namespace", namespace, names.dns_subdomain(namespace))
 
 

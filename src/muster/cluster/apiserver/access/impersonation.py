@@ -48,19 +48,19 @@ def find_impersonated_user(headers: Sequence[tuple[str, str]], user: User, autho
 
 
 def _list_needed_accesses(
-    user: User, name: str, groups: frozenset[str], uid: str, extra: dict[str, tuple[str, ...]]
+    sender: User, name: str, groups: frozenset[str], uid: str, extra: dict[str, tuple[str, ...]]
 ) -> list[Access]:
-    """List the accesses that the sender needs for this impersonation."""
+    """List the accesses that the sender needs to act as the user of that name, with these groups, UID and data."""
     account = account_of(name)
     if account is not None:
-        who = Access(user, "impersonate", "", "serviceaccounts", *account)
+        who = Access(sender, "impersonate", "", "serviceaccounts", *account)
     else:
-        who = Access(user, "impersonate", "", "users", "", name)
-    needed = [who, *(Access(user, "impersonate", "", "groups", "", group) for group in sorted(groups))]
+        who = Access(sender, "impersonate", "", "users", "", name)
+    needed = [who, *(Access(sender, "impersonate", "", "groups", "", group) for group in sorted(groups))]
     for key, values in extra.items():
         resource = f"userextras/{key}"
-        needed += [Access(user, "impersonate", _AUTHENTICATION, resource, "", value) for value in values]
-    return [*needed, *([Access(user, "impersonate", _AUTHENTICATION, "uids", "", uid)] if uid else [])]
+        needed += [Access(sender, "impersonate", _AUTHENTICATION, resource, "", value) for value in values]
+    return [*needed, *([Access(sender, "impersonate", _AUTHENTICATION, "uids", "", uid)] if uid else [])]
 
 
 def _complete_groups(name: str, given: frozenset[str]) -> frozenset[str]:

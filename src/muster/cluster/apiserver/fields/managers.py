@@ -152,9 +152,9 @@ def cap_updaters(entries: list[Entry]) -> list[Entry]:
         if surplus <= 0:
             break
         version = entry.get("apiVersion", "")
-        if version not in oldest or entry.get("manager") == ANCIENT_CHANGES:
-            oldest.setdefault(version, entry)
-            continue
+        oldest.setdefault(version, entry)
+        if entry is oldest[version] or entry.get("manager") == ANCIENT_CHANGES:
+            continue  # what others are merged into is itself merged into nothing
         _merge_into_ancient(by_identity, oldest[version], entry)
         surplus -= 1
     return list(by_identity.values())

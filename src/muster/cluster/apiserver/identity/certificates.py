@@ -133,7 +133,7 @@ def user_of(certificate: x509.Certificate) -> User | None:
 
 
 def load_certificate(der: bytes) -> x509.Certificate | None:
-    """Return a client certificate in DER, which the TLS layer has verified; None if it cannot be read."""
+    """Parse a client certificate in DER, which the TLS layer has verified; None if it cannot be read."""
     try:
         return x509.load_der_x509_certificate(der)
     except ValueError:

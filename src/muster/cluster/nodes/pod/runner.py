@@ -292,7 +292,7 @@ class PodRunner:
         if ending.why == "gone" or (self._ending is None and not self._is_released):
             self._ending = ending
             if ending.why in ("gone", "shutdown"):
-                self._mark_ended()
+                self._record_deletion()
         self._wake()
 
     def end_oversized(self, *, over: bool) -> None:
@@ -365,12 +365,12 @@ class PodRunner:
     def _check_deletion(self) -> None:
         if self.pod.metadata.deletion_timestamp is not None and self._deleting_since is None:
             self._deleting_since = self._kit.clock.monotonic()
-            self._mark_ended()
+            self._record_deletion()
 
-    def _mark_ended(self) -> None:
+    def _record_deletion(self) -> None:
         """Record on disk that the pod is asked to end.
 
-        The server may never learn it, or may lose it when an older backup is restored.
+        A server that starts from an older backup does not know it.
         """
         try:
             self.storage.mark_ended()

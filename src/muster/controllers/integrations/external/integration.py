@@ -27,7 +27,12 @@ from muster.controllers.integrations.external.documents import (
 from muster.controllers.integrations.external.podsets import Place
 from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.framework import Integration, Step, UnreadableJobError
-from muster.controllers.integrations.templates import is_as, make_injecting_patch, make_operations, make_restoring_patch
+from muster.controllers.integrations.templates import (
+    equals_where_injected,
+    make_injecting_patch,
+    make_operations,
+    make_restoring_patch,
+)
 from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 
@@ -172,5 +177,5 @@ def _edits_to_keep(
     now: Sequence[Place], before: Sequence[Place], original: Sequence[PodSet]
 ) -> Iterator[dict[str, Any]]:
     for place, earlier, podset in zip(now, before, original, strict=True):
-        if is_as(place.template, podset.template):
+        if equals_where_injected(place.template, podset.template):
             yield from _list_edits(place, make_restoring_patch(place.template, earlier.template))

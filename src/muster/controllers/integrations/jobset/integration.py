@@ -18,7 +18,12 @@ from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.jobset import admission, progress
 from muster.controllers.integrations.jobset.gang import JobSetGangs
 from muster.controllers.integrations.stopping import make_restart_operations, make_stop_patch
-from muster.controllers.integrations.templates import is_as, make_injecting_patch, make_operations, make_restoring_patch
+from muster.controllers.integrations.templates import (
+    equals_where_injected,
+    make_injecting_patch,
+    make_operations,
+    make_restoring_patch,
+)
 from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.status import says_it_runs
 from muster.jobs.jobset.terms import finish, is_suspended, managed_by
@@ -114,7 +119,7 @@ class JobSetIntegration(Integration[JobSet]):
         for number, (now, before, podset) in enumerate(
             zip(_list_templates(new), _list_templates(old), original, strict=True)
         ):
-            if is_as(now, podset.template):
+            if equals_where_injected(now, podset.template):
                 edits += make_operations(_make_path(number), now, make_restoring_patch(now, before))
         return edits
 
