@@ -31,12 +31,12 @@ async def test_a_token_is_renewed_before_it_ends(world):
     pod, tokens = await made(world, {"path": "t", "expirationSeconds": 1000})
     asked = AskedToken("", 1000)
     assert tokens.due is None
-    first = (await tokens.current(pod))[asked]
+    first = (await tokens.get_tokens(pod))[asked]
     assert tokens.due == world.clock.monotonic() + 800
     await world.clock.sleep(799)
-    assert await tokens.current(pod) == {asked: first}
+    assert await tokens.get_tokens(pod) == {asked: first}
     await world.clock.sleep(1)
-    second = (await tokens.current(pod))[asked]
+    second = (await tokens.get_tokens(pod))[asked]
     assert second != first
     check = world.plane.access.tokens.user
     assert check(first)
@@ -48,14 +48,14 @@ async def test_a_token_is_renewed_before_it_ends(world):
 @virtual
 async def test_a_long_lived_one_is_renewed_daily(world):
     pod, tokens = await made(world, {"path": "t", "expirationSeconds": 10**6})
-    await tokens.current(pod)
+    await tokens.get_tokens(pod)
     assert tokens.due == world.clock.monotonic() + 24 * 3600
 
 
 @virtual
 async def test_each_is_for_its_own_audience(world):
     pod, tokens = await made(world, {"path": "a"}, {"path": "b", "audience": "vault"}, {"path": "c"})
-    found = await tokens.current(pod)
+    found = await tokens.get_tokens(pod)
     assert found.keys() == {AskedToken("", 3600), AskedToken("vault", 3600)}
     check = world.plane.access.tokens.user
     assert check(found[AskedToken("", 3600)])
@@ -67,6 +67,6 @@ async def test_a_pod_whose_account_has_gone_gets_none(world):
     pod, tokens = await made(world, {"path": "t"})
     await world.client.delete(SERVICE_ACCOUNT, "robot", "default")
     with pytest.raises(ApiError) as error:
-        await tokens.current(pod)
+        await tokens.get_tokens(pod)
     assert error.value.code == 404
     assert tokens.due is None

@@ -52,12 +52,18 @@ def check_quota(resource: str, text: str) -> str:
 
 
 def worker_cpus(text: str) -> Amount:
-    """Return the CPUs of a worker from `REQUEST[:LIMIT]`. Raises `ValueError` with a sentence for the user."""
+    """Return the request and the limit of a worker's CPUs from `REQUEST[:LIMIT]`.
+
+    Raises `ValueError` with a sentence for the user.
+    """
     return _parse_amount(text, check_quantity)
 
 
 def worker_memory(text: str) -> Amount:
-    """Return the memory of a worker from `REQUEST[:LIMIT]`. Raises `ValueError` with a sentence for the user."""
+    """Return the request and the limit of a worker's memory from `REQUEST[:LIMIT]`.
+
+    Raises `ValueError` with a sentence for the user.
+    """
     return _parse_amount(text, check_memory)
 
 

@@ -20,21 +20,21 @@ def command(job: str, new: str, **options: str) -> None:
 
     The trials keep their indexes and values. JOB stays unchanged.
     """
-    ask(_retry(Target.of(options), job, new))
+    ask(_retry_trials(Target.of(options), job, new))
 
 
-async def _retry(target: Target, name: str, new: str) -> None:
+async def _retry_trials(target: Target, sweep: str, new_name: str) -> None:
     from muster.actions.jobs.retrying import retry
     from muster.actions.submission.gang import WORKERS, Role, no_host_name
     from muster.cli.terminal.output import say
     from muster.runtime.ids import Ids
 
-    if complaint := no_host_name(new, (Role(WORKERS, ()),)):
+    if complaint := no_host_name(new_name, (Role(WORKERS, ()),)):
         raise click.BadParameter(complaint, param_hint="--name")
     async with connect(target) as session:
-        made = await retry(session.client, name, session.namespace, new, Ids())
+        made = await retry(session.client, sweep, session.namespace, new_name, Ids())
     if made is None:
-        say(f"all trials of {name} have succeeded or were cancelled by --index: there is none to retry")
+        say(f"all trials of {sweep} have succeeded or were cancelled by --index: there is none to retry")
         return
     click.echo(made.name)
     say(f"{len(made.trials)} of {made.of} trials again; follow it: muster logs -f {made.name}")

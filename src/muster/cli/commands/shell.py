@@ -8,7 +8,7 @@ import click
 from muster.actions.server.session import OWN_NAMESPACE, Session, Target, has_cluster, own_cluster
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
-from muster.cli.names.types import parse_gpus, worker_cpus, worker_memory
+from muster.cli.names.types import parse_gpus, parse_worker_cpus, parse_worker_memory
 from muster.cli.session import connect, run, target_options
 
 
@@ -20,8 +20,8 @@ from muster.cli.session import connect, run, target_options
         "muster shell --cpus 4 --memory 8Gi -- ipython",
     ),
 )
-@click.option("--cpus", metavar="Q[:MAX]", type=worker_cpus, help="CPUs and their limit, as 2, 500m or 2:4.")
-@click.option("--memory", metavar="Q[:MAX]", type=worker_memory, help="Memory and its limit, as 4Gi or 4Gi:8Gi.")
+@click.option("--cpus", metavar="Q[:MAX]", type=parse_worker_cpus, help="CPUs and their limit, as 2, 500m or 2:4.")
+@click.option("--memory", metavar="Q[:MAX]", type=parse_worker_memory, help="Memory and its limit, as 4Gi or 4Gi:8Gi.")
 @click.option("--gpus", metavar="N", type=parse_gpus, default="0", help="GPUs.")
 @click.option(
     "-q",

@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 
 from muster.actions.parsing.quantities import Amount
-from muster.cli.names.types import parse_gpus, worker_cpus, worker_memory
+from muster.cli.names.types import parse_gpus, parse_worker_cpus, parse_worker_memory
 
 _OPTION, _END, COLON = "--role", "--", ":"
 # A role's name is part of host names, beside the name of the job.
@@ -56,8 +56,8 @@ def parse_role(text: str) -> RoleOptions:
     return RoleOptions(
         name,
         _parse_number(number, text, least=1) if colon else 1,
-        worker_cpus(settings["cpus"]) if "cpus" in settings else None,
-        worker_memory(settings["memory"]) if "memory" in settings else None,
+        parse_worker_cpus(settings["cpus"]) if "cpus" in settings else None,
+        parse_worker_memory(settings["memory"]) if "memory" in settings else None,
         parse_gpus(settings["gpus"]) if "gpus" in settings else None,
     )
 

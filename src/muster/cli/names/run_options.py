@@ -7,7 +7,7 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.names.roles import parse_role
-from muster.cli.names.types import parse_gpus, parse_schedule, time_limit, worker_cpus, worker_memory
+from muster.cli.names.types import parse_gpus, parse_schedule, parse_worker_cpus, parse_worker_memory, time_limit
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -82,13 +82,13 @@ _OPTIONS = (
     click.option(
         "--cpus",
         metavar="Q[:MAX]",
-        type=worker_cpus,
+        type=parse_worker_cpus,
         help="CPUs of each worker, as 2 or 500m: as many as it requests, or MAX, are also its limit.",
     ),
     click.option(
         "--memory",
         metavar="Q[:MAX]",
-        type=worker_memory,
+        type=parse_worker_memory,
         help="Memory of each worker, as 4Gi; a worker that needs more than that, or than MAX, is ended.",
     ),
     click.option(

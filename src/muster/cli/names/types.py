@@ -78,15 +78,15 @@ def parse_memory(text: str) -> str:
     return _read(quantities.check_memory, text)
 
 
-def worker_cpus(text: str) -> "Amount":
-    """Return the CPUs of a worker, a request and a limit. Raises `click.BadParameter`."""
+def parse_worker_cpus(text: str) -> "Amount":
+    """Return the request and the limit of a worker's CPUs from `REQUEST[:LIMIT]`. Raises `click.BadParameter`."""
     from muster.actions.parsing import quantities
 
     return _read(quantities.worker_cpus, text)
 
 
-def worker_memory(text: str) -> "Amount":
-    """Return the memory of a worker, a request and a limit. Raises `click.BadParameter`."""
+def parse_worker_memory(text: str) -> "Amount":
+    """Return the request and the limit of a worker's memory from `REQUEST[:LIMIT]`. Raises `click.BadParameter`."""
     from muster.actions.parsing import quantities
 
     return _read(quantities.worker_memory, text)

@@ -28,7 +28,7 @@ class Item:
 
     @classmethod
     def of(cls, resource: str, meta: ObjectMeta) -> "Item":
-        """Return the item for an object's metadata."""
+        """Return what the collector keeps of an object, from the object's metadata."""
         return cls(
             resource=resource,
             namespace=meta.namespace,

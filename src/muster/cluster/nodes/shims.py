@@ -276,9 +276,12 @@ async def _start_reserved(reserve: ReservedShim, spec: Spec) -> str:
 
 
 def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
-    """Return the shim that a start has reported; None if the attempt has ended. Raises `ShimError`, `ClaimedError`.
+    """Return the living shim of a start; None if its container has ended or could not be started, as the record says.
 
     verdict: the shim's report.
+
+    Raises `ShimError` for a report of an error and for a shim that left no trace, `ClaimedError` if another shim has
+    the directory.
     """
     directory = Path(spec["directory"])
     if verdict == "claimed":

@@ -22,7 +22,7 @@ from muster.gang.order.preemption import (
     preempt,
     protected_until,
 )
-from muster.gang.order.recovery import list_rivals
+from muster.gang.order.recovery import make_rivals
 from muster.gang.placement import Refusal
 from muster.gang.quorum import Quorum
 from muster.runtime.objects import key_of
@@ -61,7 +61,7 @@ class Victims:
         if strong is None:
             return None
         running = {one.key: one for one in self._list_candidates(now)}
-        rivalling = list_rivals(running.pop(key) for key in broken if key in running)
+        rivalling = make_rivals(running.pop(key) for key in broken if key in running)
         weaker = [*(one for one in running.values() if one.resistance < strong), *rivalling]
         going = self._roster.list_leaving_pods(now)
         if not weaker and not going:

@@ -21,8 +21,8 @@ from muster.gang.order.preemption import Candidate
 _LEAST = -(2**31)
 
 
-def list_rivals(behind: Iterable[Candidate]) -> list[Candidate]:
-    """Return broken gangs as candidates for preemption, each as a whole, the last one first.
+def make_rivals(behind: Iterable[Candidate]) -> list[Candidate]:
+    """Return broken gangs as candidates that are preempted before all others, the last gang first, each as a whole.
 
     behind: the broken gangs that come after the gang to be completed, in their order.
     """

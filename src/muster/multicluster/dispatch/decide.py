@@ -393,7 +393,7 @@ def _find_check_state(view: DispatchView) -> str:
 
 
 def _set_check(plan: DispatchPlan, view: DispatchView, state: str, message: str, now: datetime) -> DispatchPlan:
-    """Return the plan whose check has this state, with an Event if the state changes."""
+    """Return the plan whose check has this state and message, and if either changes, an Event with the message."""
     moment, checks = now.replace(microsecond=0), []
     for check in plan.status.admission_checks:
         if check.name == view.check and (check.state, check.message) != (state, message):

@@ -69,7 +69,7 @@ def replace_in_all(
 def replace_node(
     places: Places, podset: PodSet, flavors: Mapping[str, FlavorSpec], ledger: CapacityLedger, lost: str
 ) -> Places | str:
-    """Return the places with another node for the pods on the lost one, or why there is none.
+    """Return the places with the lost node's pods on other nodes, or why there is no room for them.
 
     The ledger is unchanged.
     """

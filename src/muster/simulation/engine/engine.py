@@ -154,7 +154,7 @@ class Engine(JobResizer):
                 grow = grow and not self._growths
                 continue
             self._ready = False
-            spare = self._shrinks_instead
+            spare = self._should_shrink_instead
             outcome = cycle.run(self._tree, self._queues, self._flavors, self._settings, now, spare=spare)
             if (decisions := self._decisions) is not None:
                 for decision in describe_cycle(outcome, self._tree, self._find_subject, decisions.is_news, now):

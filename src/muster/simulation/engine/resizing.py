@@ -38,8 +38,11 @@ class JobResizer(JobRunner):
             if pending.reason in sizing.SHORT_REASONS:
                 self._short.setdefault(pending.workload.key, False)
 
-    def _shrinks_instead(self, decision: CyclePreemption) -> bool:
-        """Return whether elastic jobs shrink, so that none is evicted. A workload waits in vain for that once."""
+    def _should_shrink_instead(self, decision: CyclePreemption) -> bool:
+        """Return whether a workload waits until elastic jobs have shrunk, so that no job is evicted for it.
+
+        The answer is no, once, for a workload that has waited for that in vain; this forgets that it has.
+        """
         if not self._elastic or decision.workload.growth_of:
             return False
         if decision.workload.key in self._waited_in_vain:

@@ -9,7 +9,7 @@ from tests.unit.gang.conftest import make_pod
 from tests.unit.gang.order.test_preemption import World
 
 from muster.gang.order.preemption import Candidate, GangPreemption
-from muster.gang.order.recovery import gives_back_at, list_rivals
+from muster.gang.order.recovery import gives_back_at, make_rivals
 from muster.gang.shapes import guest_of
 
 
@@ -18,7 +18,7 @@ def test_the_last_of_the_broken_gangs_goes_first_and_whole() -> None:
     world.runs("second", [0, 1], priority=5, protected=100.0)
     world.runs("third", [2, 3], priority=5, least=1)
     world.runs("weak", [4, 5], priority=0)
-    behind = list_rivals([world.gangs["second"], world.gangs["third"]])
+    behind = make_rivals([world.gangs["second"], world.gangs["third"]])
     found = world.preempt(2, gangs=[*behind, world.gangs["weak"]], strength=5)
     assert isinstance(found, GangPreemption)
     assert found.victims == {"third": ("third0", "third1")}, "before weaker ones that are whole"
@@ -29,7 +29,7 @@ def test_the_last_of_the_broken_gangs_goes_first_and_whole() -> None:
 
 def test_what_makes_no_gang_whole_takes_nothing() -> None:
     world = World(1, 1).runs("second", [0]).runs("whole", [1], priority=5)
-    assert not isinstance(world.preempt(2, gangs=list_rivals([world.gangs["second"]])), GangPreemption)
+    assert not isinstance(world.preempt(2, gangs=make_rivals([world.gangs["second"]])), GangPreemption)
 
 
 @pytest.mark.parametrize(("timeout", "at"), [(300.0, 310.0), (0.0, None)])
@@ -64,7 +64,7 @@ class Broken:
         behind = [
             Candidate(other, tuple(self.held[other]), 0, 0.0) for other in self.order[self.order.index(name) + 1 :]
         ]
-        found = self.world.preempt(self.sizes[name] - len(self.held[name]), strength=0, gangs=list_rivals(behind))
+        found = self.world.preempt(self.sizes[name] - len(self.held[name]), strength=0, gangs=make_rivals(behind))
         if not isinstance(found, GangPreemption):
             return False
         for other, uids in found.victims.items():

@@ -58,7 +58,7 @@ class MarkFile:
         self._is_synced = False
 
     def write(self, mark: Mark) -> None:
-        """Replace the mark without syncing; a power loss may restore the previous one."""
+        """Replace the mark without syncing; a power loss may restore an older one."""
         os.pwrite(self._file, mark.encode(), 0)
         self._is_synced = False
 

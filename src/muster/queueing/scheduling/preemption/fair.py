@@ -306,7 +306,7 @@ class _Search:
 
     @staticmethod
     def _list_nodes_up_to(queue: Node, top: Node) -> list[Node]:
-        """Return the nodes from a ClusterQueue up to one above it."""
+        """Return a ClusterQueue and its ancestors up to `top`, both included."""
         nodes = [queue]
         while nodes[-1] is not top and nodes[-1].parent is not None:
             nodes.append(nodes[-1].parent)

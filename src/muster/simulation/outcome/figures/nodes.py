@@ -58,7 +58,10 @@ def list_sizes(largest: int) -> list[int]:
 
 
 def split_room(room: FreeRoom, sizes: Sequence[int], count: int) -> list[Series]:
-    """Return what was free as layers that add up to it: usable by the largest gangs, by smaller ones, by none."""
+    """Return what was free as layers that add up to it: usable by the largest gangs, by smaller ones, by none.
+
+    count: the number of samples.
+    """
     layers: list[list[float]] = [[] for _ in range(len(sizes) + 1)]
     for sample in range(count):
         usable = [0, *(room.usable(sample, size) for size in reversed(sizes)), room.free[sample]]

@@ -225,7 +225,10 @@ class WebhookDispatcher:
         return True
 
     async def _convert_out(self, concern: Concern, attempt: WriteAttempt, document: Document | None) -> Document | None:
-        """Return an object in the version and view of a webhook; a new object has no resourceVersion yet."""
+        """Return an object as a webhook sees it: in its version, and as the subresource if one is written.
+
+        The empty resourceVersion of a new object is left out.
+        """
         if document is None:
             return None
         view, storage = self._view(concern, attempt), concern.resource.storage
