@@ -67,7 +67,7 @@ class Wire(Cable):
 
     def __init__(self, transport: Transport) -> None:
         super().__init__(transport)
-        self._closed = False
+        self.closing = asyncio.Event()
         self._broken = asyncio.Event()
 
     async def request(self, request: Request) -> Response:
@@ -101,7 +101,7 @@ class Wire(Cable):
                 await cancel(tasks)
 
     async def close(self) -> None:
-        self._closed = True
+        self.closing.set()
         self._broken.set()
         await super().close()
 
@@ -111,7 +111,7 @@ class Wire(Cable):
         self._broken.set()
 
     def _require_open(self) -> None:
-        if self._closed:
+        if self.closing.is_set():
             raise ClosedError("the client is closed")
         if self.cut:
             raise TransportError("the connection is cut")

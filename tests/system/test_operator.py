@@ -165,6 +165,24 @@ def test_a_server_that_is_away_is_one_trouble_and_not_one_for_each_kind(caplog: 
 
 
 @site
+async def test_who_lost_the_lease_ends_at_once_though_its_writes_wait_for_their_turn(s: Site) -> None:
+    slow = replace(DEFAULT, client_connection=ClientConnection(qps=0.2, burst=10))
+    wire = Wire(InProcessTransport(s.world.plane.server))
+    replica = Replica(wire, s.world.plane.inputs, slow, make_identity("a", "uid"))
+    run = asyncio.create_task(replica.run())
+    await s.world.settle(600)
+    for number in range(20):
+        await s.queued.job(f"j-{number}", suspend=True, workers=1)
+    await s.world.settle(60)
+    async with renewed(s.client, s.world.clock, "other_x"):
+        await wire.closing.wait()
+        closed = s.world.clock.monotonic()
+        with pytest.raises(LeadershipLostError):
+            await run
+        assert s.world.clock.monotonic() == closed
+
+
+@site
 async def test_who_lost_the_lease_writes_nothing_more_in_worker_clusters(s: Site) -> None:
     plane, cable = s.world.plane, Cable(InProcessTransport(s.world.plane.server))
     inputs = plane.inputs

@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager, nullcontext
 import aiohttp
 import pytest
 from msgspec.structs import replace
-from tests.system.operator_site import renewed
+from tests.system.operator_site import Wire, renewed
+from tests.unit.webhooks.test_decisions import job, review
 
-from muster.api.config import DEFAULT
+from muster.api.config import DEFAULT, load
 from muster.api.core import NAMESPACE, SECRET, Namespace
 from muster.api.groups.coordination import LEASE
 from muster.api.meta import ObjectMeta
@@ -21,6 +22,7 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.table import INTEGRATIONS
+from muster.operator import host
 from muster.operator.admission import Webhooks
 from muster.operator.host import serve_when_alone
 from muster.operator.precedence import make_identity
@@ -28,14 +30,25 @@ from muster.operator.replica import OtherManagerError, Replica
 from muster.operator.serving import make_certificates
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
+from muster.runtime.control.leases import LeadershipLostError
 from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
+from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig
 from muster.runtime.tasks import run_together
 from muster.runtime.transport import Request, Response, Transport
 from muster.webhooks.configurations import webhook_configurations
 
 KUEUE = "kueue-system"
+SETTINGS = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health: {healthProbeBindAddress: "0"}
+metrics: {bindAddress: "0"}
+webhook: {host: 127.0.0.1, port: 0}
+featureGates: {VisibilityOnDemand: false}
+leaderElection: {leaderElect: true, leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 100ms}
+"""
 LEASE_NAME = DEFAULT.leader_election.resource_name
 
 
@@ -61,6 +74,7 @@ class Site:
 
     def __init__(self, plane: ControlPlane, port: int) -> None:
         inputs = plane.inputs
+        self.plane = plane
         self.client, self.cable = plane.client(), Unconverted(InProcessTransport(plane.server))
         self.said: asyncio.Queue[str] = asyncio.Queue()
         settings = replace(DEFAULT, webhook=replace(DEFAULT.webhook, host="127.0.0.1", port=port))
@@ -76,13 +90,18 @@ class Site:
     async def run(self) -> None:
         await run_together(self.replica.run(), self.serve())
 
-    async def posted(self, port: str, path: str) -> int:
+    async def posted(self, port: str, path: str, body: bytes = b"{}") -> int:
         """Of a server that knows the authority."""
-        secret = await self.client.get(SECRET, DEFAULT.internal_cert_management.webhook_secret_name, KUEUE)
-        tls = ssl.create_default_context(cadata=secret.data["ca.crt"].decode())
-        url = f"https://localhost:{port}{path}"
-        async with aiohttp.ClientSession() as session, session.post(url, data=b"{}", ssl=tls) as answer:
-            return answer.status
+        return await post(self.client, port, path, body)
+
+
+async def post(client: Client, port: str, path: str, body: bytes) -> int:
+    """Return the status of the answer to a server that knows the authority."""
+    secret = await client.get(SECRET, DEFAULT.internal_cert_management.webhook_secret_name, KUEUE)
+    tls = ssl.create_default_context(cadata=secret.data["ca.crt"].decode())
+    url = f"https://localhost:{port}{path}"
+    async with aiohttp.ClientSession() as session, session.post(url, data=body, ssl=tls) as answer:
+        return answer.status
 
 
 @asynccontextmanager
@@ -143,6 +162,55 @@ def test_where_their_caches_have_ended_the_replica_ends_and_nothing_is_served_fr
                 await serving
             with pytest.raises(aiohttp.ClientConnectionError):
                 await s.posted(port, "/mutate")
+
+    asyncio.run(body())
+
+
+class Way(Wire):
+    """A way to a server that is not an embedded one. It holds the request for a Job `parent` until `goes_on`."""
+
+    def __init__(self, transport: Transport, asked: asyncio.Event, goes_on: asyncio.Event) -> None:
+        super().__init__(transport)
+        self._asked, self._goes_on = asked, goes_on
+
+    async def request(self, request: Request) -> Response:
+        if request.path == "/version":
+            return Response(200, b'{"gitVersion": "v1.34.0"}')
+        if request.path.endswith("/jobs/parent"):
+            self._asked.set()
+            await self._goes_on.wait()
+        return await super().request(request)
+
+
+def test_a_replica_that_has_lost_its_lease_still_answers_the_reviews_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hangs up on the server, so that none of its writes arrives; webhooks only read."""
+    monkeypatch.setattr(host, "settle", lambda: None)  # it is for the whole process
+
+    async def body() -> None:
+        async with site() as s:
+            said, asked, goes_on = asyncio.Queue[str](), asyncio.Event(), asyncio.Event()
+            ways: list[Way] = []
+
+            def connect(*_: object) -> Way:
+                ways.append(Way(InProcessTransport(s.plane.server), asked, goes_on))
+                return ways[-1]
+
+            options = host.Options(ConnectionConfig(ClusterConfig("https://here")), load(SETTINGS), "a")
+            run = asyncio.create_task(host.operate(options, (), said.put_nowait, connect))
+            while not (line := await said.get()).startswith("webhooks at port "):
+                pass
+            owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "parent", "uid": "u", "controller": True}
+            document = job({"kueue.x-k8s.io/queue-name": "lq"}, owner)
+            under_way = asyncio.create_task(post(s.client, line.rpartition(" ")[2], "/mutate", review(document)))
+            await asked.wait()
+            async with renewed(s.client, RealClock(), "other_x"):
+                hung_up = [asyncio.create_task(way.closing.wait()) for way in ways]
+                await asyncio.wait(hung_up, return_when=asyncio.FIRST_COMPLETED)
+                goes_on.set()
+                assert await under_way == 200
+                with pytest.raises(LeadershipLostError):
+                    await run
+            await asyncio.wait(hung_up)
 
     asyncio.run(body())
 

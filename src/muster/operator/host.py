@@ -13,6 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from muster.api.config import Configuration
 from muster.controllers.engine import Part
 from muster.insight.reader.queues import is_embedded
+from muster.multicluster.links.reach import Reach
 from muster.operator.admission import Webhooks
 from muster.operator.endpoints import make_metrics_handler, make_probe_handlers, serve_handlers
 from muster.operator.precedence import make_identity
@@ -32,6 +33,7 @@ from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.tls import load_pair, server_context
 from muster.runtime.process.garbage import settle
 from muster.runtime.tasks import run_together
+from muster.runtime.transport import Transport
 
 # The life of the certificate for metrics; no process runs as long.
 _METRICS_LIFE = timedelta(days=365)
@@ -54,25 +56,34 @@ class Options:
     webhooks: bool = True
 
 
-async def operate(options: Options, signals: Iterable[signal.Signals], report: Callable[[str], None]) -> None:
+async def operate(
+    options: Options,
+    signals: Iterable[signal.Signals],
+    report: Callable[[str], None],
+    connect: Reach = HttpsTransport,
+) -> None:
     """Run a replica until one of the signals. report: called with each address at which it serves.
 
+    connect: opens a transport to the cluster.
     Raises as `Replica.run` and `Webhooks.run`, and `BadAddressError`, `OSError`.
     """
     clock, random, ids, settings = RealClock(), Random(), Ids(), options.configuration
-    transport = HttpsTransport(options.connection, clock, random)
+    transport = connect(options.connection, clock, random)
+    # Webhooks only read, as those of a standby do. So they go on with a transport of their own after a replica that has
+    # lost its Lease has closed the other one, until their port is closed.
+    reading = connect(options.connection, clock, random)
     name = make_identity(options.host, ids.uid())
     pod = options.host if settings.features.is_enabled("VisibilityOnDemand") else ""
     replica = Replica(transport, ExternalInputs(clock, ids, random), settings, name, options.parts, pod=pod)
 
-    def manager() -> Manager:
+    def manager(way: Transport = transport) -> Manager:
         # Requests for webhooks are not rate-limited, because an API server waits for their answers.
-        return Manager(Client(transport, field_manager=FIELD_MANAGER), clock, random)
+        return Manager(Client(way, field_manager=FIELD_MANAGER), clock, random)
 
     # Each part has its own manager, so that no part waits for kinds that another part may not read.
     keeping, shows = manager(), settings.features.is_enabled("VisibilityOnDemand")
     kept = make_certificates(keeping, settings)
-    webhooks = Webhooks(keeping, manager(), kept, settings, replica, report) if options.webhooks else None
+    webhooks = Webhooks(keeping, manager(reading), kept, settings, replica, report) if options.webhooks else None
     shown = serve_visibility(manager(), kept, settings, replica, report) if shows else nullcontext()
     stop_on(signals, replica.stop)
     judge = context = None
@@ -81,6 +92,7 @@ async def operate(options: Options, signals: Iterable[signal.Signals], report: C
         context = _make_metrics_context(clock.now(), options.host)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(transport.close)
+        stack.push_async_callback(reading.close)
         if await is_embedded(Client(transport)):
             raise OtherManagerError("this is a cluster of `muster up`, which has an engine of its own already")
         health = settings.health.health_probe_bind_address

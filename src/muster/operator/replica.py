@@ -192,7 +192,12 @@ class Replica:
         return way
 
     async def _hang_up(self) -> None:
-        """Close the transports to this cluster and to workers, so that running requests fail."""
+        """Close the transports to this cluster and to workers, so that running requests fail.
+
+        Reconciles that wait for the rate limit or for a retry are cut: nothing that they send arrives any more.
+        """
+        if self._manager is not None:
+            self._manager.skip_grace()
         await asyncio.gather(*(way.close() for way in (self._transport, *self._ways)))
 
     async def _start(self, manager: Manager) -> None:

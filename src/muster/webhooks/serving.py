@@ -22,6 +22,7 @@ from muster.runtime.inbound import Handler, Inbound
 from muster.runtime.informer import Informer
 from muster.runtime.transport import Response, TransportError
 from muster.webhooks import reviews
+from muster.webhooks.configurations import SECONDS
 from muster.webhooks.conversions import convert
 from muster.webhooks.decisions import ReviewDecisions
 from muster.webhooks.endpoints import CONVERTING, MUTATING, VALIDATING
@@ -115,17 +116,24 @@ async def answer_review(decide: Callable[[Request, Find], bytes], request: Reque
     return reviews.make_refusing_answer(request, "it depends on too many other objects")
 
 
-def make_handlers(decisions: ReviewDecisions, read: Read) -> dict[str, Handler]:
-    """Return the handler of POST requests for each path: reviews for admission, and conversions between versions."""
+def make_handlers(decisions: ReviewDecisions, read: Read, limit_seconds: float = SECONDS) -> dict[str, Handler]:
+    """Return the handler of POST requests for each path: reviews for admission, and conversions between versions.
+
+    limit_seconds: how long a review may take. The API server waits no longer, and neither does a replica that ends.
+    """
 
     def review_with(decide: Callable[[Request, Find], bytes]) -> Handler:
         async def answer(inbound: Inbound) -> Response:
             body = await inbound.read(LARGEST_REVIEW, _BODY_SECONDS)
             try:
                 request = reviews.read(body)
-                return _make_json_response(await answer_review(decide, request, read))
+                async with asyncio.timeout(limit_seconds):
+                    return _make_json_response(await answer_review(decide, request, read))
             except MalformedError as error:
                 return _make_text_response(400, str(error))
+            except TimeoutError:
+                log.warning("webhooks: %s cannot be answered: no answer within %g s", inbound.path, limit_seconds)
+                return _make_text_response(500, "what it depends on cannot be read in time")
             except (ApiError, TransportError) as error:
                 log.warning("webhooks: %s cannot be answered: %s", inbound.path, error)
                 return _make_text_response(500, "what it depends on cannot be read")

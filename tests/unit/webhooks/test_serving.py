@@ -87,6 +87,22 @@ def test_where_that_cannot_be_read_there_is_no_answer() -> None:
     assert asked("/validate", review(queue("f")), cut)[0] == 200, "a queue depends on nothing"
 
 
+async def silent(kind: Kind[Any], namespace: str, name: str) -> Any:
+    await asyncio.Event().wait()
+
+
+def test_a_review_waits_no_longer_than_the_server_does() -> None:
+    async def ask() -> tuple[int, str]:
+        handlers = make_handlers(DECISIONS, silent, limit_seconds=0.01)
+        async with (
+            serve_handlers("127.0.0.1:0", handlers, None, "POST") as port,
+            aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+        ):
+            return await posted(session, "/mutate", review(job({QUEUE: "lq"})))
+
+    assert asyncio.run(ask()) == (500, "what it depends on cannot be read in time")
+
+
 async def too_much() -> AsyncIterator[bytes]:
     """More than any limit, and it does not say how much."""
     for _ in range(LARGEST_REVIEW // 2**16 + 1):

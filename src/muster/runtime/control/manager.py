@@ -91,6 +91,7 @@ class Manager:
         self._running = False
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
+        self._has_grace = True  # a stop waits for what the parts have begun
         self._failure: BaseException | None = None
 
     def informer(
@@ -212,6 +213,10 @@ class Manager:
         if self._running:
             await self._stopped.wait()
 
+    def skip_grace(self) -> None:
+        """Let the coming stop wait for nothing that the parts have begun, because no request of theirs is sent now."""
+        self._has_grace = False
+
     async def _start_all(self) -> None:
         informers = list(dict.fromkeys(self._informers.values()))
         for informer in informers:
@@ -246,10 +251,11 @@ class Manager:
     async def _stop_all(self) -> None:
         for part, task in reversed(self._started):
             try:
-                async with asyncio.timeout(self._stop_limit):
+                async with asyncio.timeout(self._stop_limit if self._has_grace else 0):
                     await part.stop()
                     await asyncio.wait([task])
             except TimeoutError:
-                log.warning("%s did not stop within %g s", part.name, self._stop_limit)
+                if self._has_grace:
+                    log.warning("%s did not stop within %g s", part.name, self._stop_limit)
             await cancel([task])
         await cancel(self._tasks)

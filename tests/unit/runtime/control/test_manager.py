@@ -283,6 +283,37 @@ def test_stop_that_takes_too_long_is_cut(server: MemoryServer, caplog: pytest.Lo
     run(test)
 
 
+def test_without_grace_a_stop_waits_for_nothing(server: MemoryServer, caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        story: list[str] = []
+        manager = make(server)
+
+        async def reconcile(key: str) -> Result:
+            try:
+                await CLOCK.sleep(20)
+            finally:
+                story.append(f"{key} cut")
+            return None
+
+        controller = manager.controller("busy", reconcile)
+        for part in (Part("sink", story), controller, Part("slow", story, stops_in=30)):
+            manager.add(part)
+        task = asyncio.create_task(manager.run())
+        await manager.ready.wait()
+        controller.queue.add("key")
+        await CLOCK.sleep(1)
+        story.clear()
+        began = CLOCK.monotonic()
+        manager.skip_grace()
+        task.cancel()
+        await asyncio.wait([task])
+        assert CLOCK.monotonic() == began
+        assert story == ["slow stops", "slow cut", "key cut", "sink stops", "sink cut"]
+        assert caplog.records == []
+
+    run(test)
+
+
 def test_cancelled_run_stops_in_order_too(server: MemoryServer) -> None:
     """Ctrl-C: the reconcile that writes is not cut."""
     written: list[str] = []
