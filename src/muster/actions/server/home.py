@@ -139,7 +139,8 @@ class Home:
         except NotOursError as error:
             raise UserError(str(error)) from None
         except OSError as error:
-            raise UserError(f"cannot use {self.path}: {error.strerror}") from error
+            advice = "choose another place with MUSTER_HOME or --data"
+            raise UserError(f"cannot use {self.path}: {error.strerror}; {advice}") from error
 
     def _is_empty(self) -> bool:
         try:

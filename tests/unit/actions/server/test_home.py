@@ -1,10 +1,12 @@
 """Which cluster the home of a user names."""
 
 import os
+import re
 import socket
 
 import pytest
 
+from muster.actions.errors import UserError
 from muster.actions.server.home import Home
 from muster.api.ours.writtenconfig import add_mark
 
@@ -26,6 +28,15 @@ def test_the_newer_of_login_and_server_is_meant(tmp_path, stored, started, uses_
             path.touch(mode=0o600)
             os.utime(path, (seconds, seconds))
     assert home.uses_login() is uses_login
+
+
+def test_a_home_that_cannot_be_used_is_refused_with_advice(tmp_path):
+    (tmp_path / "file").touch()
+    home = Home.find({"HOME": str(tmp_path / "file")})
+    text = f"cannot use {home.path}: Not a directory; choose another place with MUSTER_HOME or --data"
+    for use in (home.make, home.server_pid):
+        with pytest.raises(UserError, match=f"^{re.escape(text)}$"):
+            use()
 
 
 def test_the_socket_counts_while_the_kubeconfig_is_as_it_was_written(tmp_path):
