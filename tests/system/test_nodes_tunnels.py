@@ -350,7 +350,7 @@ def test_a_terminal_that_goes_with_its_client_waits_for_it(play_once):
             while log != (log := await world.log()) or log == "ready\n":
                 await asyncio.sleep(0.2)  # until it writes no more, as nobody takes it
             assert len(log) < 4_000_000
-            said = b""
+            said = bytearray()  # bytes would be copied whole for each piece
             async for _, data in program.output():
                 said += data
                 if said.endswith(b"end\n"):
