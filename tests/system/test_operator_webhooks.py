@@ -47,7 +47,7 @@ health: {healthProbeBindAddress: "0"}
 metrics: {bindAddress: "0"}
 webhook: {host: 127.0.0.1, port: 0}
 featureGates: {VisibilityOnDemand: false}
-leaderElection: {leaderElect: true, leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 100ms}
+leaderElection: {leaderElect: true, leaseDuration: 15s, renewDeadline: 10s, retryPeriod: 100ms}
 """
 LEASE_NAME = DEFAULT.leader_election.resource_name
 
@@ -199,6 +199,8 @@ def test_a_replica_that_has_lost_its_lease_still_answers_the_reviews_under_way(m
             run = asyncio.create_task(host.operate(options, (), said.put_nowait, connect))
             while not (line := await said.get()).startswith("webhooks at port "):
                 pass
+            while (lease := await s.client.find(LEASE, LEASE_NAME, KUEUE)) is None or not lease.spec.holder_identity:
+                await asyncio.sleep(0.01)
             owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "parent", "uid": "u", "controller": True}
             document = job({"kueue.x-k8s.io/queue-name": "lq"}, owner)
             under_way = asyncio.create_task(post(s.client, line.rpartition(" ")[2], "/mutate", review(document)))
