@@ -440,7 +440,7 @@ def test_a_shim_that_is_not_wanted_or_whose_server_has_gone_ends_and_has_run_not
     script = (
         "import sys; from muster.cluster.nodes import shims; import asyncio\n"
         "async def run():\n"
-        f"    shims.Reserve({node.kind.kind!r}, own_pids={node.kind.own_pids}, lifeline=-1)\n"
+        f"    shims.ReservedShim({node.kind.kind!r}, own_pids={node.kind.own_pids}, lifeline=-1)\n"
         "    print('made', flush=True); await asyncio.sleep(1000)\n"
         "asyncio.run(run())"
     )
