@@ -41,6 +41,7 @@ _MOST_ENTRIES = 1000
 _MOST_FILES = 10
 _MOST_BYTES_OF_A_FILE = 32 << 20
 _MOST_LINES_OF_A_FILE = _MOST_BYTES_OF_A_FILE // HEAD_BYTES
+_LINES_OF_A_STEP = 1000  # walked back between two turns of other users: a millisecond or two
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
 # The interval at which a follower checks for new lines: while lines arrive, and after a while without any.
 POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.05
@@ -69,7 +70,8 @@ class Logs:
         left = options.limit_bytes
         reader, pause = Reader(directory), POLL_SOON_SECONDS
         try:
-            reader.seek(options.tail_lines)
+            for _ in reader.seek_in_steps(options.tail_lines):
+                await self._clock.sleep(0)
             if options.raw:
                 yield record(AttemptRecord(int(directory.name)))
             if options.raw and reader.dropped:
@@ -143,12 +145,17 @@ class Reader:
 
     def seek(self, lines: int | None) -> None:
         """Go to the position with this many lines left, or to the start."""
+        for _ in self.seek_in_steps(lines):
+            pass
+
+    def seek_in_steps(self, lines: int | None) -> Iterator[None]:
+        """Seek, and pause after each step, so that the caller can let other clients take turns."""
         newest_first = list(reversed(_list_files(self._directory)))
         for file in newest_first if lines is not None else newest_first[-1:]:
             if not self._open_file(file):
                 break
             if lines is not None:
-                lines -= _seek_back(self._descriptor, lines, is_newest=file is newest_first[0])
+                lines -= yield from _seek_back(self._descriptor, lines, is_newest=file is newest_first[0])
                 if lines <= 0:
                     return
         if self._file is not None:
@@ -311,14 +318,16 @@ def _count_text_bytes(descriptor: int) -> int:
     return total
 
 
-def _seek_back(descriptor: int, lines: int, *, is_newest: bool) -> int:
-    """Go back from the end of a file by at most this many lines of text; return by how many.
+def _seek_back(descriptor: int, lines: int, *, is_newest: bool) -> Generator[None, None, int]:
+    """Go back from the end of a file by at most this many lines of text; pause after each step; return by how many.
 
     A line in parts counts once for each 16 KiB, so that the tail of a progress bar is not its whole history.
     is_newest: whether the log ends with this file, so that its last line may have no end.
     """
     position = count = size = 0
-    for start, line in islice(_walk_back(descriptor), _MOST_LINES_OF_A_FILE):
+    for number, (start, line) in enumerate(islice(_walk_back(descriptor), _MOST_LINES_OF_A_FILE)):
+        if number % _LINES_OF_A_STEP == 0:
+            yield
         size += len(line) - HEAD_BYTES
         if ends_line(line) or size > LINE_BYTES or (is_newest and count == 0):
             if count == lines:

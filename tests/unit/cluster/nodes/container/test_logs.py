@@ -236,6 +236,30 @@ def test_the_tail_of_a_file_of_empty_lines_ends_somewhere(tmp_path, monkeypatch)
     assert len(walked) == 1000
 
 
+def test_others_take_turns_while_a_tail_walks_back_over_empty_lines(world, monkeypatch):
+    monkeypatch.setattr("muster.cluster.nodes.container.logs._MOST_LINES_OF_A_FILE", 10_000)
+    directory = world.attempt(0)
+    for number in range(9):
+        (directory / f"log.{number}.0").write_bytes(b"\n" * 20_000)
+    walked = [0]  # lines in each turn of the loop
+
+    def count_line(line):
+        walked[-1] += 1
+
+    monkeypatch.setattr("muster.cluster.nodes.container.logs.ends_line", count_line)
+
+    async def read_beside_another():
+        reading = asyncio.create_task(world.read(tail_lines=10))
+        while not reading.done():
+            await asyncio.sleep(0)
+            walked.append(0)
+        return await reading
+
+    run_virtual(read_beside_another())
+    assert sum(walked) == 9 * 10_000
+    assert max(walked) <= 1000
+
+
 def test_of_very_many_files_a_reader_opens_few_and_pauses_between_them(tmp_path):
     for number in range(1500):
         (tmp_path / f"log.{number}.0").write_bytes(line(0, str(number)))
