@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -45,6 +46,8 @@ _LINES_OF_A_STEP = 1000  # walked back between two turns of other users: a milli
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
 # The interval at which a follower checks for new lines: while lines arrive, and after a while without any.
 POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.05
+# A check takes some 50 µs. So the followers of a namespace share a rate of checks: each of a thousand checks rarely.
+_SECONDS_OF_A_CHECK = 0.0005
 
 
 class Logs:
@@ -53,22 +56,24 @@ class Logs:
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
         self._clock = clock
+        self._followers: Counter[str] = Counter()  # by namespace
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield the log of a pod, in pieces. Raises `ApiError` before the first piece if there is none."""
-        return self._read(lambda: self._find_directory(pod, options), options)
+        return self._read(lambda: self._find_directory(pod, options), options, pod.metadata.namespace)
 
     def read_kept(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield the kept log of a deleted pod."""
         number = options.attempt if options.attempt is not None else max(pod.containers[options.container])
-        return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options)
+        return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options, "")
 
-    async def _read(self, find: Callable[[], Path], options: LogOptions) -> AsyncIterator[bytes]:
+    async def _read(self, find: Callable[[], Path], options: LogOptions, namespace: str) -> AsyncIterator[bytes]:
         directory = find()
         since = self._format_since(options)
         form = Raw(since) if options.raw else Rendering(since, timestamps=options.timestamps)
         left = options.limit_bytes
         reader, pause = Reader(directory), POLL_SOON_SECONDS
+        self._followers[namespace] += options.follow
         try:
             for _ in reader.seek_in_steps(options.tail_lines):
                 await self._clock.sleep(0)
@@ -92,10 +97,13 @@ class Logs:
                     await self._clock.sleep(0)
                 if over:
                     return
-                await self._clock.sleep(pause)
+                await self._clock.sleep(max(pause, self._followers[namespace] * _SECONDS_OF_A_CHECK))
                 pause = min(2 * pause, POLL_SECONDS)
         finally:
             reader.close()
+            self._followers[namespace] -= options.follow
+            if not self._followers[namespace]:
+                del self._followers[namespace]
 
     def _find_directory(self, pod: Pod, options: LogOptions) -> Path:
         storage = self._storage.of(pod.metadata.uid)

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from muster.api.status import ApiError
 from muster.cluster.nodeconnection import LogOptions
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container.logs import Logs, Reader, Rendering, read_tail
-from muster.cluster.nodes.disk.storage import Storage
+from muster.cluster.nodes.disk.storage import PodRecord, Storage
 from muster.cluster.nodes.shim.log import LINE_BYTES, Log, Stream
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.containerlogs import Missing, read_raw, record, split_runs
@@ -300,8 +301,6 @@ def world(tmp_path, make_pod, monkeypatch):
     storage = Storage(tmp_path / "node")
     pod = make_pod()
     place = storage.of(pod.metadata.uid)
-    from muster.cluster.nodes.disk.storage import PodRecord
-
     place.write(PodRecord("ns", "p", "uid-1"))
 
     class World:
@@ -362,6 +361,47 @@ def test_following_ends_with_the_container_and_has_its_last_words(world):
         return await reading
 
     assert run_virtual(follow()) == b"0\n1\n2\n3\n4\nlast words\n"
+
+
+def test_a_thousand_followers_of_a_namespace_check_more_rarely_and_others_as_soon_as_ever(
+    world, make_pod, tmp_path, monkeypatch
+):
+    storage = Storage(tmp_path / "node")
+    storage.of("uid-2").write(PodRecord("other", "p", "uid-2"))
+    crowded, lonely = world.attempt(0), storage.of("uid-2").begin("main", 0)
+    (lonely / "state").write_text('{"claimed":1,"started":1}')
+    checks = Counter()
+    monkeypatch.setattr(shims, "is_alive", lambda directory: checks.update([directory]) or world.alive)
+
+    async def follow():
+        logs = Logs(storage, VirtualClock())
+
+        async def read(pod):
+            return b"".join([chunk async for chunk in logs.logs(pod, LogOptions(container="main", follow=True))])
+
+        crowd = [asyncio.create_task(read(world.pod)) for _ in range(1000)]
+        other = asyncio.create_task(read(make_pod(namespace="other", uid="uid-2")))
+        await asyncio.sleep(1)  # all of them have begun
+        checks.clear()
+        await asyncio.sleep(10)
+        counts = checks[crowded], checks[lonely]
+        for one in crowd[10:]:
+            one.cancel()
+        await asyncio.wait(crowd[10:])
+        await asyncio.sleep(1)
+        checks.clear()
+        await asyncio.sleep(10)
+        counts += (checks[crowded],)
+        world.alive = False
+        await asyncio.gather(other, *crowd[:10])
+        return counts
+
+    crowd, other, few = run_virtual(follow())
+    assert (crowd, other, few) == (
+        pytest.approx(20_000, rel=0.1),  # 2,000 a second at most
+        pytest.approx(200, rel=0.1),  # every 50 ms
+        pytest.approx(10 * 200, rel=0.1),
+    )
 
 
 def test_since_seconds_counts_from_now(world):
