@@ -370,8 +370,13 @@ def test_a_thousand_followers_of_a_namespace_check_more_rarely_and_others_as_soo
     storage.of("uid-2").write(PodRecord("other", "p", "uid-2"))
     crowded, lonely = world.attempt(0), storage.of("uid-2").begin("main", 0)
     (lonely / "state").write_text('{"claimed":1,"started":1}')
-    checks = Counter()
-    monkeypatch.setattr(shims, "is_alive", lambda directory: checks.update([directory]) or world.alive)
+    checks: Counter[Path] = Counter()
+
+    def check(directory: Path) -> bool:
+        checks[directory] += 1
+        return bool(world.alive)
+
+    monkeypatch.setattr(shims, "is_alive", check)
 
     async def follow():
         logs = Logs(storage, VirtualClock())
@@ -384,17 +389,17 @@ def test_a_thousand_followers_of_a_namespace_check_more_rarely_and_others_as_soo
         await asyncio.sleep(1)  # all of them have begun
         checks.clear()
         await asyncio.sleep(10)
-        counts = checks[crowded], checks[lonely]
+        crowd_checks, other_checks = checks[crowded], checks[lonely]
         for one in crowd[10:]:
             one.cancel()
         await asyncio.wait(crowd[10:])
         await asyncio.sleep(1)
         checks.clear()
         await asyncio.sleep(10)
-        counts += (checks[crowded],)
+        few_checks = checks[crowded]
         world.alive = False
         await asyncio.gather(other, *crowd[:10])
-        return counts
+        return crowd_checks, other_checks, few_checks
 
     crowd, other, few = run_virtual(follow())
     assert (crowd, other, few) == (
