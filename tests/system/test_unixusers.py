@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -60,6 +61,34 @@ def test_several_first_contacts_at_once_are_one() -> None:
     async def scene(client: Client, users: UnixUsers) -> None:
         found = await asyncio.gather(*(users.user_of(1000) for _ in range(5)))
         assert {user.name for user in found} == {"unix:ada"}
+
+    play(scene)
+
+
+def test_connections_at_once_share_one_lookup_and_later_ones_meet_new_groups() -> None:
+    accounts: list[Account] = []
+
+    def find_and_count(uid: int) -> Account:
+        accounts.append(replace(ADA, groups=(len(accounts),)))
+        return accounts[-1]
+
+    async def scene(client: Client, users: UnixUsers) -> None:
+        users = UnixUsers(client, find_and_count)
+        first, *others = [asyncio.create_task(users.user_of(1000)) for _ in range(1000)]
+        await asyncio.sleep(0)
+        first.cancel()  # the client hangs up, which is nothing to the others
+        before = {user.groups for user in await asyncio.gather(*others)}
+        assert (len(accounts), len(before)) == (1, 1)
+        assert (await users.user_of(1000)).groups not in before
+
+    play(scene)
+
+
+def test_a_refusal_is_shared_and_not_kept() -> None:
+    async def scene(client: Client, users: UnixUsers) -> None:
+        for _ in range(2):
+            refused = await asyncio.gather(*(users.user_of(7) for _ in range(5)), return_exceptions=True)
+            assert [error.code for error in refused if isinstance(error, ApiError)] == [403] * 5
 
     play(scene)
 

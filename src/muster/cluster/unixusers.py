@@ -7,6 +7,7 @@ reads them.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -52,6 +53,7 @@ class UnixUsers:
     def __init__(self, client: Client, find: Callable[[int], Account] = find_account) -> None:
         self._client = client
         self._find = find
+        self._finding: dict[int, asyncio.Task[User]] = {}  # by uid
 
     async def share(self) -> None:
         """Create the roles by which users read what they share, and cancel and hold their jobs. Raises `ApiError`."""
@@ -62,7 +64,23 @@ class UnixUsers:
         await create_missing(self._client, CLUSTER_ROLE_BINDING, _bind(SHARED_ROLE, SHARED_ROLE, subject))
 
     async def user_of(self, uid: int) -> User:
-        """Return the user with an id, who has a namespace from now on. Raises `ApiError`."""
+        """Return the user with an id, who has a namespace from now on. Raises `ApiError`.
+
+        Connections that come while a user is looked up share the outcome: a user who opens a thousand keeps nobody else
+        waiting. Nothing is kept after that, so the next connection meets changed groups.
+        """
+        finding = self._finding.get(uid)
+        if finding is None:
+            finding = self._finding[uid] = asyncio.create_task(self._find_user(uid))
+            finding.add_done_callback(partial(self._forget, uid))
+        return await asyncio.shield(finding)  # a cancelled caller must not cancel the others
+
+    def _forget(self, uid: int, finding: asyncio.Task[User]) -> None:
+        del self._finding[uid]
+        if not finding.cancelled():
+            finding.exception()  # all callers may be gone, and asyncio would report an error that nobody has seen
+
+    async def _find_user(self, uid: int) -> User:
         try:
             account, groups = await asyncio.to_thread(self._look_up, uid)
         except AccountError as error:

@@ -1,8 +1,9 @@
 """Accepts the connections of one listening socket, and begins TLS once a client has sent its first bytes.
 
 A TLS handshake costs the event loop a millisecond or two, even if the client is refused afterwards. So the acceptor
-begins one handshake in each turn of the loop, and connected clients do not wait while two thousand others arrive. At
-the limit of connections the acceptor accepts no more: clients wait in the kernel's backlog.
+begins one handshake in each turn of the loop, and connected clients do not wait while two thousand others arrive. The
+users of a local socket take turns, so that a user who opens a thousand connections at once delays only those. At the
+limit of connections the acceptor accepts no more: clients wait in the kernel's backlog.
 """
 
 import asyncio
@@ -11,7 +12,6 @@ import logging
 import socket
 import ssl
 import struct
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -19,6 +19,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot, FindPeer
+from muster.runtime.control.lanes import Lanes
 
 BACKLOG = 4096  # connections that wait to be accepted; the kernel bounds it by net.core.somaxconn
 # From accept to the end of the first request's headers, TLS included; the value is kube-apiserver's. When thousands of
@@ -64,8 +65,8 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._over_limit: socket.socket | None = None  # accepted at the limit of connections
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}  # clients that have sent nothing yet
-        # Clients that have sent bytes and wait for their handshake, with the seconds left for it.
-        self._handshake_queue: deque[tuple[socket.socket, ConnectionSlot, float]] = deque()
+        # Clients that have sent bytes and wait for their handshake, with the seconds left for it; by user, if known.
+        self._handshake_queue: Lanes[tuple[socket.socket, ConnectionSlot, float]] = Lanes()
         self._handshakes: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -88,10 +89,10 @@ class Acceptor:
         for client in [*self._silent]:
             self._forget(client)
             client.close()
-        for client, slot, _ in self._handshake_queue:
+        while waiting := self._handshake_queue.pop(lambda _: True):
+            client, slot, _ = waiting
             self._connection_limit.release(slot)
             client.close()
-        self._handshake_queue.clear()
         for task in self._handshakes:
             task.cancel()
 
@@ -151,13 +152,12 @@ class Acceptor:
         self._forget(client)
         if not self._handshake_queue:
             self._loop.call_soon(self._begin_handshake)
-        self._handshake_queue.append((client, slot, deadline - self._loop.time()))
+        self._handshake_queue.add((slot.peer,), (client, slot, deadline - self._loop.time()))
 
     def _begin_handshake(self) -> None:
-        if not self._handshake_queue:
-            return
-        client, slot, seconds_left = self._handshake_queue.popleft()  # the time spent in this queue does not count
-        if client.fileno() >= 0:  # the client may have been evicted meanwhile
+        waiting = self._handshake_queue.pop(lambda waiting: waiting[0].fileno() >= 0)  # not evicted meanwhile
+        if waiting is not None:
+            client, slot, seconds_left = waiting  # the time spent in this queue does not count
             task = self._loop.create_task(self._shake_hands(client, slot, max(seconds_left, 0.1)))
             slot.close = task.cancel
             self._handshakes.add(task)

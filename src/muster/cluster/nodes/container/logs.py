@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -41,9 +42,12 @@ _MOST_ENTRIES = 1000
 _MOST_FILES = 10
 _MOST_BYTES_OF_A_FILE = 32 << 20
 _MOST_LINES_OF_A_FILE = _MOST_BYTES_OF_A_FILE // HEAD_BYTES
+_LINES_OF_A_STEP = 1000  # walked back between two turns of other users: a millisecond or two
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
 # The interval at which a follower checks for new lines: while lines arrive, and after a while without any.
 POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.05
+# A check takes some 50 µs. So the followers of a namespace share a rate of checks: each of a thousand checks rarely.
+_SECONDS_OF_A_CHECK = 0.0005
 
 
 class Logs:
@@ -52,24 +56,27 @@ class Logs:
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
         self._clock = clock
+        self._followers: Counter[str] = Counter()  # by namespace
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield the log of a pod, in pieces. Raises `ApiError` before the first piece if there is none."""
-        return self._read(lambda: self._find_directory(pod, options), options)
+        return self._read(lambda: self._find_directory(pod, options), options, pod.metadata.namespace)
 
     def read_kept(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield the kept log of a deleted pod."""
         number = options.attempt if options.attempt is not None else max(pod.containers[options.container])
-        return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options)
+        return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options, "")
 
-    async def _read(self, find: Callable[[], Path], options: LogOptions) -> AsyncIterator[bytes]:
+    async def _read(self, find: Callable[[], Path], options: LogOptions, namespace: str) -> AsyncIterator[bytes]:
         directory = find()
         since = self._format_since(options)
         form = Raw(since) if options.raw else Rendering(since, timestamps=options.timestamps)
         left = options.limit_bytes
         reader, pause = Reader(directory), POLL_SOON_SECONDS
+        self._followers[namespace] += options.follow
         try:
-            reader.seek(options.tail_lines)
+            for _ in reader.seek_in_steps(options.tail_lines):
+                await self._clock.sleep(0)
             if options.raw:
                 yield record(AttemptRecord(int(directory.name)))
             if options.raw and reader.dropped:
@@ -90,10 +97,13 @@ class Logs:
                     await self._clock.sleep(0)
                 if over:
                     return
-                await self._clock.sleep(pause)
+                await self._clock.sleep(max(pause, self._followers[namespace] * _SECONDS_OF_A_CHECK))
                 pause = min(2 * pause, POLL_SECONDS)
         finally:
             reader.close()
+            self._followers[namespace] -= options.follow
+            if not self._followers[namespace]:
+                del self._followers[namespace]
 
     def _find_directory(self, pod: Pod, options: LogOptions) -> Path:
         storage = self._storage.of(pod.metadata.uid)
@@ -143,12 +153,17 @@ class Reader:
 
     def seek(self, lines: int | None) -> None:
         """Go to the position with this many lines left, or to the start."""
+        for _ in self.seek_in_steps(lines):
+            pass
+
+    def seek_in_steps(self, lines: int | None) -> Iterator[None]:
+        """Seek, and pause after each step, so that the caller can let other clients take turns."""
         newest_first = list(reversed(_list_files(self._directory)))
         for file in newest_first if lines is not None else newest_first[-1:]:
             if not self._open_file(file):
                 break
             if lines is not None:
-                lines -= _seek_back(self._descriptor, lines, is_newest=file is newest_first[0])
+                lines -= yield from _seek_back(self._descriptor, lines, is_newest=file is newest_first[0])
                 if lines <= 0:
                     return
         if self._file is not None:
@@ -311,14 +326,16 @@ def _count_text_bytes(descriptor: int) -> int:
     return total
 
 
-def _seek_back(descriptor: int, lines: int, *, is_newest: bool) -> int:
-    """Go back from the end of a file by at most this many lines of text; return by how many.
+def _seek_back(descriptor: int, lines: int, *, is_newest: bool) -> Generator[None, None, int]:
+    """Go back from the end of a file by at most this many lines of text; pause after each step; return by how many.
 
     A line in parts counts once for each 16 KiB, so that the tail of a progress bar is not its whole history.
     is_newest: whether the log ends with this file, so that its last line may have no end.
     """
     position = count = size = 0
-    for start, line in islice(_walk_back(descriptor), _MOST_LINES_OF_A_FILE):
+    for number, (start, line) in enumerate(islice(_walk_back(descriptor), _MOST_LINES_OF_A_FILE)):
+        if number % _LINES_OF_A_STEP == 0:
+            yield
         size += len(line) - HEAD_BYTES
         if ends_line(line) or size > LINE_BYTES or (is_newest and count == 0):
             if count == lines:

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from muster.api.status import ApiError
 from muster.cluster.nodeconnection import LogOptions
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container.logs import Logs, Reader, Rendering, read_tail
-from muster.cluster.nodes.disk.storage import Storage
+from muster.cluster.nodes.disk.storage import PodRecord, Storage
 from muster.cluster.nodes.shim.log import LINE_BYTES, Log, Stream
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.containerlogs import Missing, read_raw, record, split_runs
@@ -236,6 +237,30 @@ def test_the_tail_of_a_file_of_empty_lines_ends_somewhere(tmp_path, monkeypatch)
     assert len(walked) == 1000
 
 
+def test_others_take_turns_while_a_tail_walks_back_over_empty_lines(world, monkeypatch):
+    monkeypatch.setattr("muster.cluster.nodes.container.logs._MOST_LINES_OF_A_FILE", 10_000)
+    directory = world.attempt(0)
+    for number in range(9):
+        (directory / f"log.{number}.0").write_bytes(b"\n" * 20_000)
+    walked = [0]  # lines in each turn of the loop
+
+    def count_line(line):
+        walked[-1] += 1
+
+    monkeypatch.setattr("muster.cluster.nodes.container.logs.ends_line", count_line)
+
+    async def read_beside_another():
+        reading = asyncio.create_task(world.read(tail_lines=10))
+        while not reading.done():
+            await asyncio.sleep(0)
+            walked.append(0)
+        return await reading
+
+    run_virtual(read_beside_another())
+    assert sum(walked) == 9 * 10_000
+    assert max(walked) <= 1000
+
+
 def test_of_very_many_files_a_reader_opens_few_and_pauses_between_them(tmp_path):
     for number in range(1500):
         (tmp_path / f"log.{number}.0").write_bytes(line(0, str(number)))
@@ -276,8 +301,6 @@ def world(tmp_path, make_pod, monkeypatch):
     storage = Storage(tmp_path / "node")
     pod = make_pod()
     place = storage.of(pod.metadata.uid)
-    from muster.cluster.nodes.disk.storage import PodRecord
-
     place.write(PodRecord("ns", "p", "uid-1"))
 
     class World:
@@ -338,6 +361,52 @@ def test_following_ends_with_the_container_and_has_its_last_words(world):
         return await reading
 
     assert run_virtual(follow()) == b"0\n1\n2\n3\n4\nlast words\n"
+
+
+def test_a_thousand_followers_of_a_namespace_check_more_rarely_and_others_as_soon_as_ever(
+    world, make_pod, tmp_path, monkeypatch
+):
+    storage = Storage(tmp_path / "node")
+    storage.of("uid-2").write(PodRecord("other", "p", "uid-2"))
+    crowded, lonely = world.attempt(0), storage.of("uid-2").begin("main", 0)
+    (lonely / "state").write_text('{"claimed":1,"started":1}')
+    checks: Counter[Path] = Counter()
+
+    def check(directory: Path) -> bool:
+        checks[directory] += 1
+        return bool(world.alive)
+
+    monkeypatch.setattr(shims, "is_alive", check)
+
+    async def follow():
+        logs = Logs(storage, VirtualClock())
+
+        async def read(pod):
+            return b"".join([chunk async for chunk in logs.logs(pod, LogOptions(container="main", follow=True))])
+
+        crowd = [asyncio.create_task(read(world.pod)) for _ in range(1000)]
+        other = asyncio.create_task(read(make_pod(namespace="other", uid="uid-2")))
+        await asyncio.sleep(1)  # all of them have begun
+        checks.clear()
+        await asyncio.sleep(10)
+        crowd_checks, other_checks = checks[crowded], checks[lonely]
+        for one in crowd[10:]:
+            one.cancel()
+        await asyncio.wait(crowd[10:])
+        await asyncio.sleep(1)
+        checks.clear()
+        await asyncio.sleep(10)
+        few_checks = checks[crowded]
+        world.alive = False
+        await asyncio.gather(other, *crowd[:10])
+        return crowd_checks, other_checks, few_checks
+
+    crowd, other, few = run_virtual(follow())
+    assert (crowd, other, few) == (
+        pytest.approx(20_000, rel=0.1),  # 2,000 a second at most
+        pytest.approx(200, rel=0.1),  # every 50 ms
+        pytest.approx(10 * 200, rel=0.1),
+    )
 
 
 def test_since_seconds_counts_from_now(world):
