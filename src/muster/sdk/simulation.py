@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from muster.simulation.outcome.summary import Summary
 from muster.simulation.outcome.timeline import TimelineRow, list_rows
 from muster.simulation.runs import list_cases, simulate_all
 from muster.simulation.scenario.model import Scenario
-from muster.simulation.scenario.source import ScenarioError
+from muster.simulation.scenario.source import UNFILED, ScenarioError
 from muster.simulation.simulate import simulate as simulate_one
 
 T = TypeVar("T", bound=Struct)
@@ -86,7 +87,7 @@ def simulate(
     Raises:
         Error: the scenario cannot be simulated.
     """
-    origin = str(scenario) if isinstance(scenario, str | Path) else msgspec.json.encode(scenario)
+    origin = str(scenario) if isinstance(scenario, str | Path) else _encode_document(scenario)
     try:
         cases = list_cases([origin], [], None)
         one = simulate_one(origin, assertions=assertions, progress=progress)
@@ -99,3 +100,25 @@ def simulate(
     if several is None:
         return Report(one.summary, jobs, timeline, one.verdicts, one)
     return Report(one.summary, jobs, timeline, one.verdicts, one, several.runs, several.comparison)
+
+
+def _encode_document(scenario: Mapping[str, Any] | Scenario) -> bytes:
+    """Return the text of a document.
+
+    Raises:
+        Error: a number is none that JSON can say.
+    """
+    _refuse_no_numbers(msgspec.to_builtins(scenario), "")
+    return msgspec.json.encode(scenario)
+
+
+def _refuse_no_numbers(value: Any, path: str) -> None:
+    """Refuse a value that would be encoded as null, so that the error is not of a field that lacks."""
+    if isinstance(value, float) and not isfinite(value):
+        raise Error(f"{UNFILED}: {path}: {value} is no JSON number")
+    if isinstance(value, dict):
+        for name, one in value.items():
+            _refuse_no_numbers(one, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list | tuple):
+        for number, one in enumerate(value):
+            _refuse_no_numbers(one, f"{path}[{number}]")

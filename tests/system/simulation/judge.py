@@ -5,7 +5,8 @@ The use of quota in worker clusters is not compared: a cluster gives clones quot
 
 from bisect import insort
 from collections import Counter, defaultdict
-from itertools import pairwise, zip_longest
+from collections.abc import Collection
+from itertools import chain, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -21,7 +22,7 @@ from muster.simulation.full.engine import FullEngine
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.scenario.changes import list_times
 from muster.simulation.scenario.draws import parse_seconds
-from muster.simulation.scenario.reading import read_scenario
+from muster.simulation.scenario.reading import Reading, read_scenario
 from muster.simulation.scenario.workers import read_workers
 
 # Causes that are closer than this, in seconds, may be one moment to the fast engine and two to a cluster.
@@ -178,6 +179,18 @@ class Moment(Struct):
         ]
         return both[0] == both[1] and len(both[0]["evict"]) > 1 and abs(self.at - other.at) <= LATE_SECONDS
 
+    def is_caused_as(self, other: "Moment") -> bool:
+        """Return whether another moment has the same causes and evictions at the same time."""
+        both = [{what: names for what, names in one.order.items() if what not in LOOSE} for one in (self, other)]
+        return both[0] == both[1] and abs(self.at - other.at) <= LATE_SECONDS
+
+    def sum_grants(self, queues: Collection[str]) -> Counter[str]:
+        """Return how much CPU each of these queues gave to jobs, also to those that lost it here."""
+        grants = Counter[str]()
+        for queue, _, _, amount in chain.from_iterable(self.order.get("admit", ())):
+            grants[queue] += amount if queue in queues else 0
+        return +grants
+
     def starts_as(self, other: "Moment") -> bool:
         """Return whether the same jobs start in another moment, and go on."""
         started = [{name for name, runs in one.runs.items() if runs} for one in (self, other)]
@@ -228,10 +241,20 @@ def _note_admission(admissions: list[list[Any]], use: Any) -> None:
         admissions.append([use])
 
 
-def _list_restarts(file: str) -> list[float]:
-    """Return when the engine of a scenario has restarted."""
-    restarts = [one for one in read_scenario(file).scenario.spec.changes if one.restart is not None]
-    return [list_times(one)[0] + parse_seconds(one.restart.lasts) for one in restarts]
+def _list_outages(reading: Reading) -> list[tuple[float, float]]:
+    """Return when the engine of a scenario stops, and when it is back."""
+    restarts = [(list_times(one)[0], one.restart) for one in reading.scenario.spec.changes if one.restart is not None]
+    return [(at, at + parse_seconds(one.lasts)) for at, one in restarts]
+
+
+def _list_fair_queues(reading: Reading) -> set[str]:
+    """Return the ClusterQueues that order their LocalQueues by past use."""
+    queues = [one.document for one in reading.manifests if one.document["kind"] == "ClusterQueue"]
+    return {one["metadata"]["name"] for one in queues if "admissionScope" in one["spec"]}
+
+
+def _is_submitted_within(journal: Journal, since: float, until: float) -> bool:
+    return any(what == "submit" and since <= at <= until for at, what, _ in journal.events)
 
 
 class Unclear(NamedTuple):
@@ -240,20 +263,33 @@ class Unclear(NamedTuple):
     why: str
 
 
+RESTARTED = Unclear("the jobs that came during a restart came into the queues one after the other")
+
+
 def find_difference(file: str, configuration: Configuration = CONFIGURATION) -> str | Unclear:
     """Return where the engines differ; "" if they do not."""
     fast, fast_waiting = play(file, World, configuration)
     if not is_clear(fast):
         return Unclear("two moments are too close to each other to be compared")
     full, full_waiting = play(file, FullEngine, configuration)
-    restarts = _list_restarts(file)
+    reading = read_scenario(file)
+    outages, fair_queues, other_past = _list_outages(reading), _list_fair_queues(reading), False
     for one, other in zip_longest(list_moments(fast), list_moments(full)):
         # Queues come back one after the other, and a cluster decides between them.
-        loose = one is not None and any(at <= one.at <= at + MOMENT_SECONDS for at in restarts)
-        if one is None or other is None or not (one.is_as(other) or one.follows_as(other, loose=loose)):
-            if one is not None and other is not None and one.evicts_as(other):
-                return Unclear("the quota of several victims came free one after the other")
+        back = [] if one is None else [span for span in outages if span[1] <= one.at <= span[1] + MOMENT_SECONDS]
+        came = any(_is_submitted_within(fast, *span) for span in back)
+        if one is None or other is None or not (one.is_as(other) or one.follows_as(other, loose=bool(back))):
+            if one is not None and other is not None:
+                if one.evicts_as(other):
+                    return Unclear("the quota of several victims came free one after the other")
+                if came and one.is_caused_as(other):
+                    return RESTARTED
+            if other_past:
+                return Unclear("a job more got quota for a moment, which counts as past use")
             return f"fast {one}\nfull {other}"
+        other_past = other_past or one.sum_grants(fair_queues) != other.sum_grants(fair_queues)
+        if came and not one.starts_as(other):
+            return RESTARTED
         if not one.starts_as(other):
             return Unclear("the room of evicted jobs came free for another job")
         if not one.locates_as(other):

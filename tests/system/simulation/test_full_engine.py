@@ -36,11 +36,15 @@ def work(name, at, run_time, **more):
     return {"name": name, "arrivals": arrivals, "runTime": run_time, "template": job()} | more
 
 
-def play(tmp_path, works, objects=(), *, engine="full", progress=None, **spec):
+def write(tmp_path, works, objects=(), **spec):
     file = tmp_path / "scenario.yaml"
     head = HEAD | {"spec": spec | {"work": works}}
     file.write_text(yaml.safe_dump_all([head, kueue("ResourceFlavor", "default"), *objects]))
-    return simulate(str(file), engine=engine, progress=progress)
+    return str(file)
+
+
+def play(tmp_path, works, objects=(), *, engine="full", progress=None, **spec):
+    return simulate(write(tmp_path, works, objects, **spec), engine=engine, progress=progress)
 
 
 def times(report):

@@ -1,6 +1,8 @@
 """Simulations from Python."""
 
 import sys
+from math import inf, nan
+from re import escape
 from typing import Any
 
 import msgspec
@@ -47,6 +49,24 @@ def test_what_is_wrong_is_an_error_of_the_interface(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(muster.Error, match="needs pandas"):
         muster.simulate(DOCUMENT).jobs.to_pandas()
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"work": [WORK | {"runTime": nan}]}, "spec.work[0].runTime: nan is no JSON number"),
+        (
+            {"work": [WORK | {"runTime": {"uniform": {"from": 1, "to": inf}}}]},
+            "spec.work[0].runTime.uniform.to: inf",
+        ),
+        ({"work": [WORK], "until": -inf}, "spec.until: -inf is no JSON number"),
+    ],
+    ids=["nan", "infinite, in a distribution", "negative"],
+)
+def test_a_number_that_is_none_is_named(spec, why):
+    """JSON has null for it, which would be a field that lacks, or one without a bound."""
+    with pytest.raises(muster.Error, match=f"^<scenario>: {escape(why)}"):
+        muster.simulate(DOCUMENT | {"spec": spec})
 
 
 def test_the_report_is_a_page_and_a_timeline_of_bins():
