@@ -45,7 +45,7 @@ def command(data: str, yes: bool, **options: Any) -> None:
         ending = _describe_end(home, resolved.options, forget=requested.forget)
         if ending and not yes:
             require_agreement(ending)
-        _check_store(home, pid)
+        _check_store(home)
     unit = find_running_unit(home, pid) if pid is not None else None
     if unit is not None:
         write_options(home, resolved.options)
@@ -73,13 +73,13 @@ def _describe_end(home: Home, options: ServerOptions, *, forget: bool) -> str:
     return ending if keeps_nodes else f"unless they fit on the new nodes, {ending}"
 
 
-def _check_store(home: Home, pid: int) -> None:
+def _check_store(home: Home) -> None:
     """Refuse to end a server whose store no other server could open. Raises `click.ClickException`."""
     from muster.cluster.backups import check_beside_server
     from muster.cluster.store import DataDirectoryError
 
     try:
-        check_beside_server(home.path, pid)
+        check_beside_server(home.path)
     except DataDirectoryError as error:
         raise click.ClickException(str(error)) from error
 

@@ -92,8 +92,11 @@ def _linked_uri(path: Path, suffix: str) -> Iterator[str]:
         return
     others = [(file, file.with_name(file.name.replace(path.name, f"{path.name}{suffix}"))) for file in (path, log)]
     try:
+        if suffix == SEEN:  # this reader holds the lock of the directory
+            for left in path.parent.glob(f"{path.name}{SEEN}*"):  # by a killed process
+                left.unlink(missing_ok=True)
         for file, other in others:
-            other.unlink(missing_ok=True)  # left over from a killed process
+            other.unlink(missing_ok=True)
             os.link(file, other)
         yield f"file:{quote(str(others[0][1]))}?mode=ro&vfs=unix-none"
     finally:
