@@ -152,6 +152,21 @@ async def test_conflicts_in_a_row_are_tried_again_ever_more_seldom(world, wire):
 
 
 @played
+async def test_the_conflicts_of_a_deleted_workload_do_not_count_for_its_successor(world, wire):
+    await flavor(world)
+    await queue(world, "team", 10)
+    await world.settle()
+    times = refuse_while_stored(world, wire, 10)
+    await workload(world, "one", "team", 1)
+    await world.settle(6)
+    before = len(times)
+    await world.client.delete(WORKLOAD, "one", "default")
+    await workload(world, "one", "team", 1)
+    await world.settle(3)
+    assert times[before + 1] - times[before] < 0.05
+
+
+@played
 async def test_a_growth_that_conflicts_is_tried_again_ever_more_seldom(world, wire):
     await flavor(world)
     await queue(world, "team", 10)

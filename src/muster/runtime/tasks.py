@@ -5,6 +5,8 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable
 from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -64,6 +66,25 @@ async def yield_ended_in_order(
             yield running.popleft()
     finally:
         await cancel(running)  # asyncio prints no error of a cancelled task that nobody asks for
+
+
+async def finish_thread(work: Callable[..., T], *args: Any) -> T:
+    """Run `work` in a thread; return its result or raise its error.
+
+    A cancellation, also a repeated one, is raised only after the thread has ended.
+    """
+    # A future of the thread instead of a task: nobody can cancel it, the end of the loop included.
+    working = asyncio.get_running_loop().run_in_executor(None, partial(copy_context().run, work, *args))
+    cancelled: asyncio.CancelledError | None = None
+    while not working.done():
+        try:
+            await asyncio.wait([working])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return working.result()
+    working.exception()  # else asyncio logs an error that nobody asked for
+    raise cancelled
 
 
 async def in_daemon(work: Callable[[], T], name: str) -> T:

@@ -40,7 +40,7 @@ from muster.insight.record import JobRecord
 from muster.insight.why.answer import make_document, render_lines
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Random
-from muster.runtime.tasks import run_until_first
+from muster.runtime.tasks import finish_thread, run_until_first
 from muster.runtime.transport import TransportError
 from muster.sdk import worker
 from muster.sdk.calls import Outcome, list_returned_ranks, name_function, outcome_of, packed_call, read_outcomes
@@ -182,11 +182,7 @@ async def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
 
     A cancellation waits for the thread, so that nothing is written after it.
     """
-    writing = asyncio.create_task(asyncio.to_thread(_write_files, directory, files))
-    try:
-        await asyncio.shield(writing)
-    finally:
-        await asyncio.wait([writing])
+    await finish_thread(_write_files, directory, files)
 
 
 def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:

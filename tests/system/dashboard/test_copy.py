@@ -8,7 +8,7 @@ from tests.system.plane import World, virtual
 
 from muster.api.batch import JOB
 from muster.api.core import POD
-from muster.dashboard.viewing.copy import IDLE_SECONDS
+from muster.dashboard.viewing.copy import IDLE_SECONDS, _Key
 from muster.insight.reader.listviews import JOB_LINES
 from muster.runtime.transport import Request, Response, Transport
 
@@ -102,3 +102,15 @@ async def test_a_list_is_followed_no_longer_once_a_wider_one_serves_it(world: Wo
         await world.job("other", 1)
         await world.settle(3)
         assert len((await viewer.copy.list(JOB_LINES)).items) == 2
+
+
+@virtual
+async def test_a_list_that_comes_after_a_wider_one_is_not_followed(world: World) -> None:
+    await world.job("train", 2)
+    async with viewing(world) as viewer:
+        await viewer.copy.list(JOB)
+        narrow = viewer.copy._follow(_Key(JOB, "default", ""))  # as if asked for before the wider one was here
+        await narrow.settled.wait()
+        await world.settle(1)
+        assert [key.namespace for key in viewer.copy._followed] == [""]
+        assert len((await viewer.copy.list(JOB, "default")).items) == 1

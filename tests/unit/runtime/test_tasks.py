@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from muster.runtime.clock import run_virtual
-from muster.runtime.tasks import cancel, in_daemon, run_together, run_until_first, yield_ended_in_order
+from muster.runtime.tasks import cancel, finish_thread, in_daemon, run_together, run_until_first, yield_ended_in_order
 
 
 def test_all_have_ended_however_they_do() -> None:
@@ -163,3 +163,35 @@ def test_who_leaves_early_leaves_nothing_behind(caplog: pytest.LogCaptureFixture
     gc.collect()
     assert ended == [1, 1, 2]
     assert not caplog.records
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_repeated_cancellations_wait_for_the_thread(fails: bool) -> None:
+    release = threading.Event()
+    ended: list[str] = []
+
+    def work() -> None:
+        release.wait(10)
+        ended.append("thread")
+        if fails:
+            raise ValueError("nobody asks for it")
+
+    async def main() -> None:
+        task = asyncio.create_task(finish_thread(work))
+        for _ in range(3):
+            await asyncio.sleep(0.01)
+            task.cancel()
+        await asyncio.sleep(0.01)
+        assert not task.done()
+        release.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended == ["thread"]
+
+    asyncio.run(main())
+
+
+def test_a_finished_thread_tells_its_result_or_its_error() -> None:
+    assert asyncio.run(finish_thread(int, "3")) == 3
+    with pytest.raises(ValueError, match="invalid literal"):
+        asyncio.run(finish_thread(int, "three"))

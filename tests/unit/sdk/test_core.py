@@ -57,11 +57,14 @@ def test_the_loop_runs_on_while_a_call_is_written(tmp_path: Path, cancelled: boo
     async def write() -> bytes:
         writing = asyncio.create_task(write_calls(tmp_path, {"call": call, "later": b""}))
         await asyncio.sleep(0)
-        if cancelled:
+        for _ in range(2 * cancelled):
             writing.cancel()
+            await asyncio.sleep(0.01)
+        waits = not writing.done()
         reading = await asyncio.to_thread((tmp_path / "call").read_bytes)
         [ended] = await asyncio.gather(writing, return_exceptions=True)
         assert isinstance(ended, asyncio.CancelledError) is cancelled
+        assert waits
         assert (tmp_path / "later").exists(), "nothing is written later"
         return reading
 

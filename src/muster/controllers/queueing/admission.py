@@ -9,7 +9,6 @@ The reason for which a workload waits is written after a delay, because in a bus
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import takewhile
@@ -49,7 +48,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import make_reference, merge_patch
+from muster.runtime.objects import key_of, make_reference, merge_patch
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import TransportError
 
@@ -119,12 +118,13 @@ class AdmissionController(Reconciler):
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=2)
         self._waiting: dict[str, float] = {}  # when to write why each workload waits
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last write for each workload
-        self._conflicts: Counter[str] = Counter()  # in a row, by workload
+        self._conflicts: dict[str, tuple[str, int]] = {}  # by workload: its UID, and the conflicts in a row
         self._random = manager.random
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._stopping = False
         cache.notifier.on_wake(partial(self._controller.queue.add, _CYCLE))
         cache.notifier.on_wait(self._schedule_explanation)
+        cache.workloads.on_change(self._forget_conflicts)
 
     async def run(self) -> None:
         """Run admission cycles until `stop`."""
@@ -152,7 +152,7 @@ class AdmissionController(Reconciler):
         for listener in self._cycled:
             listener(outcome, self._clock.monotonic() - started)
         for admission in outcome.admitted:
-            self._write(admission.workload.whole, partial(self._admit, admission))
+            self._write(admission.workload, partial(self._admit, admission))
         for decision in outcome.preemptions:
             self._preempt(decision)
         for waiting in outcome.pending:
@@ -165,8 +165,9 @@ class AdmissionController(Reconciler):
 
     # Writing.
 
-    def _write(self, key: str, work: Callable[[], Awaitable[Workload]]) -> None:
+    def _write(self, workload: model.WorkloadInfo, work: Callable[[], Awaitable[Workload]]) -> None:
         """Start a write for a workload, after its running writes."""
+        key = workload.whole
         self._cache.assume(key)
         before = self._writes.get(key)
 
@@ -179,7 +180,7 @@ class AdmissionController(Reconciler):
                     result = await work()
                 self._conflicts.pop(key, None)
             except Exception as error:  # noqa: BLE001  (whatever failed, the cache must match the server)
-                result = await self._read_after_failure(key, error)
+                result = await self._read_after_failure(key, workload.uid, error)
             finally:
                 if self._writes.get(key) is task:
                     del self._writes[key]
@@ -190,7 +191,7 @@ class AdmissionController(Reconciler):
 
         task = self._writes[key] = asyncio.create_task(run(), name=f"write-{key}")
 
-    async def _read_after_failure(self, key: str, error: Exception) -> Workload | None:
+    async def _read_after_failure(self, key: str, uid: str, error: Exception) -> Workload | None:
         """Return the workload as the server has it after a failed write; None if it is deleted.
 
         The server may have stored the write although the client got an error. Until the server answers this read, the
@@ -198,8 +199,7 @@ class AdmissionController(Reconciler):
         """
         if is_refusal(error, "NotFound", "Conflict"):
             log.debug("%s changed meanwhile, deciding again: %s", key, error)
-            self._conflicts[key] += 1
-            await self._clock.sleep(CHANGED.delay(self._conflicts[key], self._random))
+            await self._clock.sleep(CHANGED.delay(self._count_conflict(key, uid), self._random))
         else:
             expected = isinstance(error, ApiError | TransportError)
             level, trace = (logging.WARNING, None) if expected else (logging.ERROR, error)
@@ -215,6 +215,18 @@ class AdmissionController(Reconciler):
                 log.debug("%s: the read failed, reading again: %s", key, refusal)
             await self._clock.sleep(ASK_SECONDS)
         return None
+
+    def _count_conflict(self, key: str, uid: str) -> int:
+        """Count one more conflict of a workload; return how many there were in a row."""
+        counted_uid, count = self._conflicts.get(key, (uid, 0))
+        count = count + 1 if counted_uid == uid else 1
+        self._conflicts[key] = uid, count
+        return count
+
+    def _forget_conflicts(self, old: Workload | None, new: Workload | None) -> None:
+        """Forget the conflicts of a workload that is gone."""
+        if new is None and old is not None:
+            self._conflicts.pop(key_of(old), None)
 
     async def _admit(self, admission: cycle.CycleAdmission) -> Workload:
         workload, assignment = admission.workload, admission.assignment
@@ -249,7 +261,7 @@ class AdmissionController(Reconciler):
                 continue
             message = classical.explain_preemption(self._cache.tree, decision.workload, victim, job_uid=job_uid)
             self._cache.tree.hold(replace(current, evicted=True))
-            self._write(current.whole, partial(self._evict, victim, message, incoming))
+            self._write(current, partial(self._evict, victim, message, incoming))
 
     async def _evict(self, victim: classical.Victim, message: str, incoming: Workload | None) -> Workload:
         obj = await self._read_latest(victim.workload)

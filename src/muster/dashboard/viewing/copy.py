@@ -219,6 +219,9 @@ class Copy(Client):
         try:
             await followed.informer.synced.wait()
             followed.settled.set()
+            if self._find_source(key) != key and self._followed.get(key) is followed:
+                del self._followed[key]  # a wider list came first, and serves this one from now on
+                return
             self._end_served(key)
             followed.informer.on_change(lambda _old, _new: self._tell())
             self._tell()

@@ -264,10 +264,14 @@ def _plan_after_remote_eviction(plan: DispatchPlan, view: DispatchView, home: Re
 
 
 def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime) -> DispatchPlan:
-    """Return the plan for a job that has ended at home: the workload ends once the manager's job shows that."""
+    """Return the plan for a job that has ended at home: the workload ends once the manager's job shows that.
+
+    An evicted workload ends at once.
+    """
     if not view.mirrored:
         return replace(plan, mirror=home.cluster)
-    if view.ended_since is not None and now < (due := view.ended_since + FINISHING):
+    evicted = is_true(view.workload.status.conditions, EVICTED)
+    if not evicted and view.ended_since is not None and now < (due := view.ended_since + FINISHING):
         return replace(plan, wake_at=due)
     why, message = sanitize_reason(finished.reason), one_line(finished.message, MAX_MESSAGE)
     conditions = put(plan.status.conditions, FINISHED, True, why, message, now)

@@ -541,6 +541,8 @@ def test_a_job_that_shows_its_end_has_a_while_to_finish_its_workload_itself() ->
         found = plan(READY, remote, home="a", mirrored=True, ended_since=NOW, now=now)
         assert is_true(found.status.conditions, FINISHED) is ends
         assert found.wake_at == (None if ends else NOW + timedelta(seconds=5))
+    evicted = plan(holding(READY, EVICTED), remote, home="a", mirrored=True, ended_since=NOW, now=NOW)
+    assert is_true(evicted.status.conditions, FINISHED), "an eviction does not wait"
 
 
 def test_what_cannot_be_dispatched_is_rejected() -> None:

@@ -51,6 +51,7 @@ from muster.cluster.apiserver.verbs.deletion import is_over
 from muster.cluster.store import Entry, Key
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids
+from muster.runtime.tasks import finish_thread
 
 NAME_ATTEMPTS = 8  # generated names that are tried until one is free
 CHANGE_ATTEMPTS = 5  # as in kube-apiserver; another writer may come first while webhooks answer
@@ -316,7 +317,7 @@ class Writer:
         """Raise `ApiError` (422, 403) if an object breaks the rules of its kind. A thread checks a big object."""
         if isinstance(call.request.body, ReadAhead):
             async with self._validation:  # one at a time: they compete with the loop for Python's lock
-                errors = await asyncio.to_thread(validate, *objects)
+                errors = await finish_thread(validate, *objects)  # a cancelled request holds the lock as long
         else:
             errors = validate(*objects)
         if isinstance(errors, OfWebhook) and errors:
