@@ -68,6 +68,17 @@ async def yield_ended_in_order(
         await cancel(running)  # asyncio prints no error of a cancelled task that nobody asks for
 
 
+async def wait_through_cancellation(working: asyncio.Future[Any]) -> asyncio.CancelledError | None:
+    """Wait until a future is done, whoever cancels the wait; return the last cancellation."""
+    cancelled: asyncio.CancelledError | None = None
+    while not working.done():
+        try:
+            await asyncio.wait([working])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return cancelled
+
+
 async def finish_thread(work: Callable[..., T], *args: Any) -> T:
     """Run `work` in a thread; return its result or raise its error.
 
@@ -75,12 +86,7 @@ async def finish_thread(work: Callable[..., T], *args: Any) -> T:
     """
     # A future of the thread instead of a task: nobody can cancel it, the end of the loop included.
     working = asyncio.get_running_loop().run_in_executor(None, partial(copy_context().run, work, *args))
-    cancelled: asyncio.CancelledError | None = None
-    while not working.done():
-        try:
-            await asyncio.wait([working])
-        except asyncio.CancelledError as error:
-            cancelled = error
+    cancelled = await wait_through_cancellation(working)
     if cancelled is None:
         return working.result()
     working.exception()  # else asyncio logs an error that nobody asked for

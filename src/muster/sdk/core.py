@@ -40,7 +40,7 @@ from muster.insight.record import JobRecord
 from muster.insight.why.answer import make_document, render_lines
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Random
-from muster.runtime.tasks import finish_thread, run_until_first
+from muster.runtime.tasks import finish_thread, run_until_first, wait_through_cancellation
 from muster.runtime.transport import TransportError
 from muster.sdk import worker
 from muster.sdk.calls import Outcome, list_returned_ranks, name_function, outcome_of, packed_call, read_outcomes
@@ -259,9 +259,9 @@ async def _submit(
     try:
         return await asyncio.shield(submitting)
     except asyncio.CancelledError:
-        await asyncio.wait({submitting})  # only the server's answer says whether the job exists
+        await wait_through_cancellation(submitting)  # only the server's answer says whether the job exists
         if not submitting.cancelled() and submitting.exception() is None:
-            await _end_unawaited(remove(submitting.result()))
+            await wait_through_cancellation(asyncio.create_task(_end_unawaited(remove(submitting.result()))))
         raise
 
 
