@@ -67,7 +67,8 @@ class Acceptor:
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}  # clients that have sent nothing yet
         # Clients that have sent bytes and wait for their handshake, with the seconds left for it; by user, if known.
         self._handshake_queue: Lanes[tuple[socket.socket, ConnectionSlot, float]] = Lanes()
-        self._handshakes: set[asyncio.Task[None]] = set()
+        # The handshakes, with the clients of those that have not begun: a task that is cancelled earlier never runs.
+        self._handshakes: dict[asyncio.Task[None], socket.socket | None] = {}
         self._is_closed = False
 
     def open(self) -> None:
@@ -160,19 +161,28 @@ class Acceptor:
             client, slot, seconds_left = waiting  # the time spent in this queue does not count
             task = self._loop.create_task(self._shake_hands(client, slot, max(seconds_left, 0.1)))
             slot.close = task.cancel
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+            self._handshakes[task] = client
+            task.add_done_callback(partial(self._end_handshake, slot))
         if self._handshake_queue:
             self._loop.call_soon(self._begin_handshake)
 
+    def _end_handshake(self, slot: ConnectionSlot, task: asyncio.Task[None]) -> None:
+        client = self._handshakes.pop(task)
+        if client is not None:
+            self._connection_limit.release(slot)
+            client.close()
+
     async def _shake_hands(self, client: socket.socket, slot: ConnectionSlot, seconds: float) -> None:
         """Do the TLS handshake, and hand the connection to its protocol."""
+        task = asyncio.current_task()
+        assert task is not None, "it runs in a task of its own"
         # A failed handshake (no TLS, an unknown authority, a timeout) closes the connection without an answer.
         with suppress(OSError):
             try:
                 context, make = self._context, self._make_connection
                 if context is not None and self._make_plain_connection is not None and is_plain_and_local(client):
                     context, make = None, self._make_plain_connection
+                self._handshakes[task] = None  # from here on the loop closes the client
                 await self._loop.connect_accepted_socket(
                     partial(make, slot, self._loop.time() + seconds),
                     client,
