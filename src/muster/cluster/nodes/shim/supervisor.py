@@ -52,8 +52,8 @@ _PASSED_ON = (
     _signal.SIGWINCH,
 )
 _RETRY_SECONDS = 1.0
-# How often the shim looks whether its directory is there. A killed server cannot tell that its home was removed.
-_LOOK_SECONDS = 15.0
+# The time between two checks that the directory is there. A killed server cannot tell that its home was removed.
+_CHECK_SECONDS = 15.0
 STDOUT, STDERR = 1, 2
 
 
@@ -65,7 +65,8 @@ class Supervisor:
         self._usher = usher  # joins the container's cgroups, if the container cannot do so by itself
         self._cgroup_procs: list[int] = []
         self._directory = os.open(spec["directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._next_look = time.monotonic() + _LOOK_SECONDS
+        self._counts_links = not is_removed(self._directory)  # some file systems count no links of directories
+        self._next_check = time.monotonic() + _CHECK_SECONDS
         self._state = -1
         self._wakeup = -1
         self._cgroups: list[int] = []
@@ -204,7 +205,7 @@ class Supervisor:
         while self._status is None:
             self._end_without_directory()
             pause = log.pause()
-            timeout = min(pause or log.flush(streams.values()) or _LOOK_SECONDS, _LOOK_SECONDS)
+            timeout = min(pause or log.flush(streams.values()) or _CHECK_SECONDS, _CHECK_SECONDS)
             is_held = bool(pause) or (attachments is not None and attachments.hold_output)
             readable = [descriptor for descriptor in reading if not is_held or descriptor not in streams]
             poll = select.poll()
@@ -242,12 +243,12 @@ class Supervisor:
         return True
 
     def _end_without_directory(self) -> None:
-        """Look now and then: kill the container if its directory was removed, so that no server can adopt it."""
+        """Kill the container if its directory was removed, so that no server can adopt it; check that seldom."""
         now = time.monotonic()
-        if now < self._next_look:
+        if now < self._next_check:
             return
-        self._next_look = now + _LOOK_SECONDS
-        if _is_removed(self._directory, self._spec["directory"]):
+        self._next_check = now + _CHECK_SECONDS
+        if self._counts_links and is_removed(self._directory):
             self._kill_all()
 
     def _handle_signals(self, signals: bytes) -> None:
@@ -324,16 +325,12 @@ class Supervisor:
                 return
 
 
-def _is_removed(directory: int, path: str) -> bool:
-    """Return whether a directory that is open has been removed, and not moved."""
-    status = os.fstat(directory)
-    if status.st_nlink:
-        return False
-    try:  # some file systems count no links
-        found = os.stat(path)  # noqa: PTH116 - pathlib takes long to import
+def is_removed(directory: int) -> bool:
+    """Return whether an open directory has no links any more; False if the file system does not answer."""
+    try:
+        return os.fstat(directory).st_nlink == 0
     except OSError:
-        return True
-    return (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino)
+        return False
 
 
 def _make_pipes(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
