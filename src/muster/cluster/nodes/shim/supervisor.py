@@ -65,7 +65,7 @@ class Supervisor:
         self._usher = usher  # joins the container's cgroups, if the container cannot do so by itself
         self._cgroup_procs: list[int] = []
         self._directory = os.open(spec["directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._counts_links = not is_removed(self._directory)  # some file systems count no links of directories
+        self._counts_links = has_links(self._directory)  # some file systems count no links of directories
         self._next_check = time.monotonic() + _CHECK_SECONDS
         self._state = -1
         self._wakeup = -1
@@ -323,6 +323,14 @@ class Supervisor:
                     return
             else:
                 return
+
+
+def has_links(directory: int) -> bool:
+    """Return whether an open directory has links for certain; False if the file system does not answer."""
+    try:
+        return os.fstat(directory).st_nlink > 0
+    except OSError:
+        return False
 
 
 def is_removed(directory: int) -> bool:

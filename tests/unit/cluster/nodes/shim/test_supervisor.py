@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cluster.nodes.shim.supervisor import is_removed
+from muster.cluster.nodes.shim.supervisor import has_links, is_removed
 
 
 @contextmanager
@@ -24,6 +24,7 @@ def test_a_directory_is_removed_once_nothing_links_to_it(tmp_path: Path) -> None
     here = tmp_path / "a" / "attempt"
     here.mkdir(parents=True)
     with opened(here) as directory:
+        assert has_links(directory)
         assert not is_removed(directory)
         here.parent.rename(tmp_path / "moved")
         assert not is_removed(directory), "it has another path"
@@ -32,6 +33,7 @@ def test_a_directory_is_removed_once_nothing_links_to_it(tmp_path: Path) -> None
         (tmp_path / "moved").chmod(0o700)
         (tmp_path / "moved" / "attempt").rmdir()
         assert is_removed(directory)
+        assert not has_links(directory)
 
 
 @pytest.mark.parametrize("code", [errno.ESTALE, errno.EIO, errno.EACCES, errno.ENOTCONN])
@@ -44,4 +46,5 @@ def test_a_file_system_that_does_not_answer_has_removed_nothing(
     with opened(tmp_path) as directory:
         monkeypatch.setattr(os, "fstat", fail)
         assert not is_removed(directory)
+        assert not has_links(directory), "a removal could not be told later"
         monkeypatch.undo()
