@@ -1,6 +1,6 @@
 """The start of the process. Until a command runs, Ctrl-C ends the process silently, as it does any other program."""
 
-# What `signal` is made of. That module imports others first, and a Ctrl-C meanwhile prints a traceback.
+# The core of `signal`, which itself imports other modules first: a Ctrl-C meanwhile would print a traceback.
 import _signal  # type: ignore[import-not-found]
 import gc
 

@@ -18,7 +18,7 @@ from muster.api.kueue.names import (
 from muster.insight.quota.state import display_name
 from muster.insight.text import format_age
 
-# What the reason of a lost cluster says if its server refuses the manager's credentials.
+# Parts of the reason of a lost cluster whose server refuses the manager's credentials.
 _UNAUTHORIZED = ("401", "Unauthorized", "403", "Forbidden", "forbidden")
 
 NEVER_LOOKED_AT = "no manager has looked at it yet"

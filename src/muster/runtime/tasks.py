@@ -69,7 +69,7 @@ async def yield_ended_in_order(
 
 
 async def wait_through_cancellation(working: asyncio.Future[Any]) -> asyncio.CancelledError | None:
-    """Wait until a future is done, whoever cancels the wait; return the last cancellation."""
+    """Wait until a future is done, through all cancellations of the wait; return the last cancellation."""
     cancelled: asyncio.CancelledError | None = None
     while not working.done():
         try:
@@ -84,12 +84,12 @@ async def finish_thread(work: Callable[..., T], *args: Any) -> T:
 
     A cancellation, also a repeated one, is raised only after the thread has ended.
     """
-    # A future of the thread instead of a task: nobody can cancel it, the end of the loop included.
+    # A future of the thread instead of a task: no cancellation reaches it, not even at the end of the loop.
     working = asyncio.get_running_loop().run_in_executor(None, partial(copy_context().run, work, *args))
     cancelled = await wait_through_cancellation(working)
     if cancelled is None:
         return working.result()
-    working.exception()  # else asyncio logs an error that nobody asked for
+    working.exception()  # else asyncio logs an error that no caller has asked for
     raise cancelled
 
 

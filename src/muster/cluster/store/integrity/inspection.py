@@ -19,7 +19,7 @@ from muster.cluster.store.journal import History, JournalRecord
 from muster.cluster.store.schema import COLUMNS, TABLES
 from muster.cluster.store.values import Key
 
-# What the names of the links end with: of a reader that holds the directory's lock, and of one beside its server.
+# The ends of the names of links: for a reader that holds the directory's lock, and for one beside its server.
 SEEN, SEEN_BESIDE = "-seen", "-seen-beside"
 _WITH_LOG = b"\2\2"  # in the header: readers and writers must support the log
 
