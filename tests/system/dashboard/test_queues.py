@@ -1,6 +1,7 @@
 """The pages about queues, against the whole engine in virtual time."""
 
 import re
+from typing import Any
 
 import pytest
 from tests.system.dashboard.viewing import viewing
@@ -12,6 +13,7 @@ from muster.actions.submission.submitting import submit
 from muster.api.core import NAMESPACE
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from muster.dashboard.visits import PageError
+from muster.runtime.transport import Request, Response, Transport
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 
@@ -161,6 +163,31 @@ async def test_a_job_has_one_state_and_one_reason_on_all_pages(world: World) -> 
         reason = re.findall(r"can never start: [a-z ]+", jobs)[0]
         assert reason in page
         assert "not as things are" in page, "no forecast says otherwise"
+
+
+class Noting:
+    """A transport that notes the questions about what waits."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner, self.asked = inner, list[str]()
+
+    async def request(self, request: Request) -> Response:
+        if "pendingworkloads" in request.path:
+            self.asked.append(request.path)
+        return await self._inner.request(request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@virtual
+async def test_a_queue_asks_once_for_its_own_order_and_for_no_other(world: World) -> None:
+    await lab(world)
+    async with viewing(world, transport=Noting) as viewer:
+        await viewer.page("/queues/cluster/vision")
+        noting = viewer.copy.transport
+        assert isinstance(noting, Noting)
+        assert [path.rpartition("v1beta2/")[2] for path in noting.asked] == ["clusterqueues/vision/pendingworkloads"]
 
 
 @virtual

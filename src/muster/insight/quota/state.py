@@ -1,7 +1,7 @@
 """The state of a Workload's quota, in a word and a sentence. Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -251,6 +251,12 @@ def owner_uids(workload: Workload) -> set[str]:
     """Return the UIDs of the jobs that own a Workload."""
     uids = {owner.uid for owner in workload.metadata.owner_references}
     return uids | ({uid} if (uid := workload.metadata.labels.get(JOB_UID_LABEL)) else set())
+
+
+def is_owned_by(workload: Workload, uids: Collection[str]) -> bool:
+    """Return whether one of the jobs with these UIDs owns a Workload."""
+    meta = workload.metadata
+    return any(owner.uid in uids for owner in meta.owner_references) or meta.labels.get(JOB_UID_LABEL) in uids
 
 
 def index_by_owner(workloads: Iterable[Workload]) -> dict[str, Workload]:

@@ -5,7 +5,7 @@ decide the states themselves.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -57,10 +57,40 @@ async def job_rows(
         pods_by_job(client, namespace),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
     )
-    jobs = await recall_jobs(client, namespace, jobs, pods)
     for text in unseen:
         say(text)
     stands = await _quota_states(client, workloads, now, memo)
+    return await _make_rows(client, namespace, now, memo, jobs, pods, workloads, stands)
+
+
+async def job_rows_of(
+    client: Client, namespace: str, now: datetime, workloads: Sequence[Workload], positions: Mapping[str, int | None]
+) -> list[dict[str, Any]]:
+    """Return the lines of `job_rows` for the jobs of some Workloads, and for those of the Workloads without a job.
+
+    workloads: all Workloads of these jobs that the user may see. positions: of those that wait, by UID.
+
+    Raises:
+        ApiError: the user may not see Jobs.
+    """
+    uids = frozenset[str]().union(*map(owner_uids, workloads))
+    jobs = await all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES, only=uids)
+    pods = await pods_by_job(client, namespace, uids)
+    stands = {one.metadata.uid: find_quota_state(one, positions.get(one.metadata.uid)) for one in workloads}
+    return await _make_rows(client, namespace, now, Memo(), jobs, pods, workloads, stands)
+
+
+async def _make_rows(
+    client: Client,
+    namespace: str,
+    now: datetime,
+    memo: Memo,
+    jobs: Sequence[JobRecord],
+    pods: Mapping[str, Sequence[Pod]],
+    workloads: Sequence[Workload],
+    stands: Mapping[str, QuotaState],
+) -> list[dict[str, Any]]:
+    jobs = await recall_jobs(client, namespace, jobs, pods)
     mine = index_by_owner(workloads)
     uids = {job.metadata.uid for job in jobs}
     standings: list[tuple[Any, Any, Any]] = []  # each job or Workload, its state, and where it stands
@@ -209,13 +239,17 @@ async def _add_verdicts(
     return [(one, judged(one.metadata.uid, state), stand) for one, state, stand in standings]
 
 
-async def pods_by_job(client: Client, namespace: str) -> dict[str, list[Any]]:
-    """Return the pods of jobs by the UID of their Job, and also by the UID of their JobSet."""
+async def pods_by_job(client: Client, namespace: str, only: Collection[str] | None = None) -> dict[str, list[Any]]:
+    """Return the pods of jobs by the UID of their Job, and also by the UID of their JobSet.
+
+    only: the UIDs of the Jobs and JobSets whose pods are wanted; None for all.
+    """
     pods: dict[str, list[Any]] = defaultdict(list)
     for pod in (await client.list(POD, namespace, labels=JOB_NAME_LABEL)).items:
         of_set = pod.metadata.labels.get(JOBSET_UID)
         for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
-            pods[uid].append(pod)
+            if only is None or uid in only:
+                pods[uid].append(pod)
     return pods
 
 

@@ -1,5 +1,7 @@
 """Read jobs from any cluster: Jobs, and JobSets if the cluster serves them."""
 
+from collections.abc import Collection
+
 from muster.api.batch import JOB, Job
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.jobset.names import JOBSET_NAME
@@ -31,14 +33,29 @@ async def read_record(client: Client, source: Job | JobSet) -> JobRecord:
 
 
 async def all_records(
-    client: Client, namespace: str, *, jobs: Kind[Job] = JOB, sets: Kind[JobSet] = JOB_SET
+    client: Client,
+    namespace: str,
+    *,
+    jobs: Kind[Job] = JOB,
+    sets: Kind[JobSet] = JOB_SET,
+    only: Collection[str] | None = None,
 ) -> list[JobRecord]:
     """Return all jobs of a namespace, or of all namespaces for "".
 
     jobs, sets: the views of Jobs and JobSets to read.
+    only: the UIDs of the jobs to return; None for all.
 
     Raises:
         ApiError: the user may not see Jobs.
     """
     records = (await client.list(jobs, namespace)).items
-    return records_of(await list_or_none(client, sets, namespace), records)
+    job_sets = await list_or_none(client, sets, namespace)
+    if only is not None:
+        records = [one for one in records if one.metadata.uid in only or not _list_owners(one).isdisjoint(only)]
+        wanted = set[str](only).union(*map(_list_owners, records))
+        job_sets = job_sets and [one for one in job_sets if one.metadata.uid in wanted]
+    return records_of(job_sets, records)
+
+
+def _list_owners(job: Job) -> set[str]:
+    return {owner.uid for owner in job.metadata.owner_references}

@@ -3,17 +3,18 @@
 Each function reads the whole cluster, or else the user's own namespace, and says which of both it read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from muster.api.kinds import Kind
+from muster.api.kueue import Workload
 from muster.api.status import ApiError
 from muster.insight.history.runs import Run, RunQuery
 from muster.insight.reader.history import read_history
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.jobs import job_rows, job_rows_of
 from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
 
@@ -63,6 +64,27 @@ async def visible_job_rows(
     rows = await job_rows(client, own, now, say, find_memo(own))
     say(_describe_limit("jobs", own))
     return rows, own
+
+
+async def visible_job_rows_of(
+    client: Client,
+    namespace: str,
+    own: str,
+    now: datetime,
+    workloads: Sequence[Workload],
+    positions: Mapping[str, int | None],
+) -> list[dict[str, Any]]:
+    """Return the lines of `job_rows_of`, as far as the user may see the jobs: all, those of one namespace, or none.
+
+    namespace: whose Workloads they are; "" for all. own: the user's namespace.
+    """
+    for where in dict.fromkeys((namespace, namespace or own)):
+        try:
+            return await job_rows_of(client, where, now, workloads, positions)
+        except ApiError as error:
+            if error.code != 403:
+                raise
+    return []
 
 
 async def visible_history(

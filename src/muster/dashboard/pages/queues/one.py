@@ -18,8 +18,6 @@ from muster.api.kueue import (
     LocalQueue,
     Workload,
 )
-from muster.api.status import ApiError
-from muster.dashboard.jobrows import read_job_rows
 from muster.dashboard.listing import PER_PAGE, Listing, find_first, make_listing, read_list_query
 from muster.dashboard.meters import draw_share
 from muster.dashboard.pages.queues.chart import SPANS, draw_use
@@ -31,11 +29,12 @@ from muster.insight.history.use import spans_of_holders, spans_of_runs, sum_use
 from muster.insight.jobs.state import tells_never
 from muster.insight.quota.queues import make_cluster_queue_row, make_local_queue_row
 from muster.insight.quota.shares import QuotaNode, list_quota_nodes
-from muster.insight.quota.state import owner_uids
+from muster.insight.quota.state import is_owned_by, owner_uids
 from muster.insight.reader.history import read_history
 from muster.insight.reader.listviews import WORKLOAD_LINES
 from muster.insight.reader.queue import PendingRow, QueueName, forecast_starts, list_holders, read_pending
 from muster.insight.reader.queues import get_or_none, list_or_none, list_or_say, workloads_of
+from muster.insight.reader.visible import visible_job_rows_of
 from muster.insight.text import format_owner, format_quantity
 from muster.insight.why.sentences import describe_estimate
 from muster.queueing.scheduling.estimate import StartEstimate
@@ -115,8 +114,10 @@ async def view_queue(visit: Visit) -> Mapping[str, Any]:
     workloads = await workloads_of(visit.copy, queue.name.namespace, unseen.append, WORKLOAD_LINES)
     listing, is_ordered = await _list_pending(visit, queue, row["pending"], workloads)
     holders = list_holders(queue.name, workloads)
+    shown_holders = holders[:_MOST_HOLDERS]
     starts = await _ask_starts(visit, queue, listing.items)
-    lines = await _find_lines(visit, queue.name.namespace, workloads)
+    positions = {row.uid: row.position for row in listing.items} | dict.fromkeys(row.uid for row in shown_holders)
+    lines = await _find_lines(visit, queue.name.namespace, workloads, positions)
     return {
         "queue": queue,
         "refusal": await _find_refusal(visit, queue),
@@ -132,7 +133,7 @@ async def view_queue(visit: Visit) -> Mapping[str, Any]:
         "shared_doubt": find_shared_doubt((starts or {}).values()),
         "describe_estimate": partial(describe_estimate, now=visit.now, with_clock=False),
         "tells_never": tells_never,
-        "holders": holders[:_MOST_HOLDERS],
+        "holders": shown_holders,
         "all_holders": len(holders),
         "use": await _view_use(visit, queue, workloads),
         "draw_share": draw_share,
@@ -182,19 +183,22 @@ def find_shared_doubt(starts: Iterable[StartEstimate]) -> str:
     return reasons.pop() if len(listed) > 1 and len(reasons) == 1 else ""
 
 
-async def _find_lines(visit: Visit, namespace: str, workloads: Sequence[Workload]) -> dict[str, Mapping[str, Any]]:
-    """Return the line of the job behind each workload, by the UID of the workload, as the page of jobs has it.
+async def _find_lines(
+    visit: Visit, namespace: str, workloads: Sequence[Workload], positions: Mapping[str, int | None]
+) -> dict[str, Mapping[str, Any]]:
+    """Return the line of the job behind each workload that is shown, by the workload's UID, as the page of jobs has it.
 
     A job thus has one state and one reason on all pages. A viewer who may see no jobs gets none.
+    positions: of the workloads that are shown, by UID.
     """
-    try:
-        rows = {row["uid"]: row for row in (await read_job_rows(visit, namespace)).rows}
-    except ApiError as error:
-        if error.code != 403:
-            raise
-        return {}
-    uids = ((one.metadata.uid, (*owner_uids(one), one.metadata.uid)) for one in workloads)
-    return {own: rows[uid] for own, candidates in uids for uid in candidates if uid in rows}
+    shown = [one for one in workloads if one.metadata.uid in positions]
+    jobs = frozenset[str]().union(*map(owner_uids, shown))
+    family = [one for one in workloads if one.metadata.uid in positions or is_owned_by(one, jobs)]
+    own = visit.viewer.namespace
+    listed = await visible_job_rows_of(visit.copy, namespace, own, visit.now, family, positions)
+    rows = {row["uid"]: row for row in listed}
+    uids = ((one.metadata.uid, (*owner_uids(one), one.metadata.uid)) for one in shown)
+    return {own_uid: rows[uid] for own_uid, candidates in uids for uid in candidates if uid in rows}
 
 
 async def _find_quota_node(visit: Visit, queue: Queue) -> QuotaNode | None:
