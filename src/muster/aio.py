@@ -15,10 +15,11 @@ from typing import Any, TypeVar, Unpack
 from muster.insight.jobs.state import JobState
 from muster.sdk import core, results
 from muster.sdk.background import get_background
-from muster.sdk.core import What, Why
+from muster.sdk.core import Why
 from muster.sdk.feed import Feed
 from muster.sdk.jobs import Job
 from muster.sdk.options import Options, normalize_options
+from muster.sdk.submission import Submission, What, work_of
 
 T = TypeVar("T")
 
@@ -29,13 +30,12 @@ async def run(
     what: What, /, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Options]
 ) -> Job:
     """Submit a job as `muster.run` does. If the call is cancelled, no job stays."""
-    checked_options, work, thread = normalize_options(options), core.work_of(what, args, kwargs), get_background()
-    submitting = thread.start(core.run(thread.connections, work, checked_options))
+    checked_options, work, thread = normalize_options(options), work_of(what, args, kwargs), get_background()
+    submission = Submission(thread.connections, work, checked_options)
     try:
-        return Job(await asyncio.wrap_future(submitting))
+        return Job(await asyncio.wrap_future(thread.start(submission.run())))
     except asyncio.CancelledError:
-        if not submitting.cancel() and submitting.exception() is None:  # the job had just been submitted
-            thread.start(core.remove(submitting.result()))
+        thread.start(submission.abandon())
         raise
 
 

@@ -1,5 +1,6 @@
 """The Python interface, from programs as people write them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -232,41 +233,142 @@ def test_a_notebook_awaits_and_waits_in_one_cell(shared_up, program):
     assert said == "('Completed', ['a', 'b'], 0, 2)\n"
 
 
+# Cancels a submission at a moment that the program chooses: `submitted` runs in Muster's thread once the server has the
+# job.
+CANCELLED = """
+    import asyncio, logging, os, signal, sys, threading, time
+    from pathlib import Path
+    import muster
+    from muster.runtime.transport import TransportError
+    from muster.sdk import submission
+    from muster.sdk.background import get_background
+
+    logging.basicConfig(stream=sys.stdout, format="%(message)s")
+    submit, created, gone = submission.submit, threading.Event(), threading.Event()
+
+    async def held(*args, **kwargs):
+        job = await submit(*args, **kwargs)
+        created.set()
+        return await submitted(job)
+
+    async def submitted(job):
+        while not gone.is_set():
+            await asyncio.sleep(0)
+        return job
+
+    async def cell(what, args=()):
+        running = asyncio.create_task(muster.aio.run(what, args, name="lost"))
+        await asyncio.to_thread(created.wait)
+        running.cancel()
+        try:
+            await running
+        except asyncio.CancelledError:
+            print("cancelled")
+        gone.set()
+
+    submission.submit = held
+"""
+
+
+def require_gone(up):
+    """Require that no job is left, but for what the garbage collector still deletes."""
+    while rows := json.loads(up("ps", "-o", "json").stdout):
+        assert [(row["name"], row["state"]) for row in rows] == [("lost", "Deleting")]
+    assert list((up.home / "calls").iterdir()) == []
+
+
 def test_a_submission_that_is_cancelled_leaves_no_job(up, program):
+    assert program(up, CANCELLED + "    asyncio.run(cell(abs, (-1,)))") == "cancelled\n"
+    require_gone(up)
+
+
+def test_a_submission_that_is_cancelled_before_its_caller_knows_of_its_end_leaves_no_job(up, program):
     said = program(
         up,
-        """
-        import asyncio
-        import threading
-        import muster
-        from muster.sdk import core
+        CANCELLED
+        + """
+    async def submitted(job):
+        return job
 
-        submit, created, gone = core.submit, threading.Event(), threading.Event()
+    async def busy_cell():
+        running = asyncio.create_task(muster.aio.run(abs, (-1,), name="lost"))
+        await asyncio.sleep(0)
+        created.wait()
+        while get_background()._works:
+            time.sleep(0.01)
+        running.cancel()
+        await asyncio.wait([running])
+        print(running.cancelled())
 
-        async def held(*args, **kwargs):
-            job = await submit(*args, **kwargs)
-            created.set()
-            while not gone.is_set():
-                await asyncio.sleep(0)
-            return job
+    asyncio.run(busy_cell())
+        """,
+    )
+    assert said == "True\n"
+    require_gone(up)
 
-        async def cell():
-            running = asyncio.create_task(muster.aio.run(abs, (-1,), name="lost"))
-            await asyncio.to_thread(created.wait)
-            running.cancel()
-            try:
-                await running
-            except asyncio.CancelledError:
-                print("cancelled")
-            gone.set()
 
-        core.submit = held
-        asyncio.run(cell())
+def test_a_submission_that_is_interrupted_leaves_no_job(up, program):
+    said = program(
+        up,
+        CANCELLED
+        + """
+    async def submitted(job):
+        os.kill(os.getpid(), signal.SIGINT)
+        return job
+
+    try:
+        muster.run(abs, (-1,), name="lost")
+    except KeyboardInterrupt:
+        print("interrupted")
+        """,
+    )
+    assert said == "interrupted\n"
+    require_gone(up)
+
+
+def test_a_cancelled_job_may_write_while_its_directory_is_removed(up, program):
+    said = program(
+        up,
+        CANCELLED
+        + """
+    def write_on():
+        directory = Path(os.environ["MUSTER_CALL"])
+        for number in range(1_000_000):
+            (directory / f"{number}.part").touch()
+
+    async def submitted(job):
+        while not list(Path(os.environ["MUSTER_HOME"], "calls").glob("*/*.part")):
+            await asyncio.sleep(0.01)
+        return job
+
+    asyncio.run(cell(write_on))
         """,
     )
     assert said == "cancelled\n"
-    assert up("ps", "-o", "name").stdout == ""
-    assert list((up.home / "calls").iterdir()) == []
+    require_gone(up)
+
+
+def test_a_cancelled_submission_whose_answer_is_lost_says_which_job_may_be_left(up, program):
+    said = program(
+        up,
+        CANCELLED
+        + """
+    async def submitted(job):
+        while not gone.is_set():
+            await asyncio.sleep(0)
+        raise TransportError("the connection broke")
+
+    asyncio.run(cell(abs, (-1,)))
+        """,
+    )
+    [cancelled, warning] = said.splitlines()
+    removal = "muster cancel --delete lost -n default"
+    assert cancelled == "cancelled"
+    assert warning == (
+        f"the job lost was cancelled, and may still be there: the connection broke. Remove it with: {removal}"
+    )
+    up(*removal.split()[1:])
+    require_gone(up)
 
 
 def test_an_executor_makes_many_calls_in_one_job(up, program):

@@ -74,6 +74,8 @@ def split_runs(block: bytes) -> Iterator[LineRun]:
     Only a newline ends a line. A line without a head, as a full disk leaves it, is skipped.
     """
     lines = block.removesuffix(b"\n").split(b"\n")
+    if len(lines) * HEAD_BYTES > len(block) + HEAD_BYTES:  # no log: a user filled the file with short lines
+        lines = [line for line in filter(None, lines) if len(line) >= HEAD_BYTES]
     heads = [line[:HEAD_BYTES] for line in lines]
     position = 0
     for head, same in groupby(heads):

@@ -1,4 +1,4 @@
-"""The common implementation of the blocking interface and of the awaited one.
+"""The common implementation of the blocking interface and of the awaited one, for jobs that exist.
 
 All functions run on the loop of `background`.
 """
@@ -6,15 +6,11 @@ All functions run on the loop of `background`.
 import asyncio
 import logging
 import os
-import shutil
-import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from muster.actions.choices import get_job, priority_classes, queue_to_name
-from muster.actions.delivering import explain_unsent
+from muster.actions.choices import get_job
 from muster.actions.errors import UserError
 from muster.actions.following.elsewhere import make_reach
 from muster.actions.following.excerpt import Excerpt
@@ -24,35 +20,24 @@ from muster.actions.jobs.cancelling import cancel as cancel_job
 from muster.actions.jobs.explaining import explain
 from muster.actions.jobs.scaling import scale as scale_job
 from muster.actions.server.session import OWN_NAMESPACE, Session, Target
-from muster.actions.submission.gang import Gang
-from muster.actions.submission.submitting import submit
-from muster.actions.submission.sweep import Sweep
 from muster.api.core import NODE
-from muster.api.ours.trials import Array
-from muster.api.status import ApiError
 from muster.api.values.quantity import parse_thousandths
-from muster.insight.jobs.state import OPEN, Ending, JobState, NeverVerdict, find_job_state
+from muster.insight.jobs.state import Ending, JobState, find_job_state
 from muster.insight.jobs.state import parse_rank as worker_named
 from muster.insight.reader.job import investigate
 from muster.insight.reader.lists import Lists
-from muster.insight.reader.queues import is_embedded
 from muster.insight.record import JobRecord
 from muster.insight.why.answer import make_document, render_lines
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Random
-from muster.runtime.tasks import finish_thread, run_until_first, wait_through_cancellation
-from muster.runtime.transport import TransportError
-from muster.sdk import worker
-from muster.sdk.calls import Outcome, list_returned_ranks, name_function, outcome_of, packed_call, read_outcomes
+from muster.runtime.tasks import run_until_first
+from muster.sdk.calls import Outcome, list_returned_ranks, outcome_of, read_outcomes
 from muster.sdk.connections import Connections
-from muster.sdk.directories import call_directory, new_directory
-from muster.sdk.errors import Error
-from muster.sdk.options import Options, gang_of
+from muster.sdk.directories import call_directory
+from muster.sdk.options import Options
 from muster.sdk.outputlines import Lines
 
 log = logging.getLogger("muster")
-
-What = Callable[..., Any] | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,126 +99,20 @@ class Ended:
     first: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The work that a job does: one call or command that all workers run, or independent trials.
-
-    name: the words from which the name of the job is made.
-    call: the pickled call.
-    trials: the pickled call of each trial, one for each worker, instead of `call`.
-    at_once: how many trials run at a time; None for all.
-    """
-
-    name: Sequence[str]
-    call: bytes = b""
-    command: Sequence[str] = ()
-    trials: Sequence[bytes] = ()
-    at_once: int | None = None
-
-    def make_sweep(self, retries: int) -> Sweep | None:
-        """Return the sweep of the trials; None if all workers run the same work.
-
-        retries: how often a trial is retried after a failure.
-        """
-        indexes = Array.of(range(len(self.trials)))
-        return Sweep(indexes, at_once=self.at_once, retries=retries) if self.trials else None
-
-    def files(self) -> dict[str, bytes]:
-        """Return the files to write into the workers' directory, by name: one pickled call, or one for each trial."""
-        trials = {worker.CALL_OF.format(rank=rank): call for rank, call in enumerate(self.trials)}
-        return trials or {worker.CALL: self.call}
-
-
-def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
-    """Return the work that runs a function or a command.
-
-    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is no sequence of arguments.
-    """
-    if callable(what):
-        if isinstance(args, str | bytes) or not isinstance(args, Iterable):
-            raise TypeError(f"args is the list of the arguments; for the one argument {args!r} say args=({args!r},)")
-        return Work([name_function(what)], packed_call(what, args, kwargs or {}))
-    if args or kwargs:
-        raise Error("args= and kwargs= belong to a function; put all words of a command into its list")
-    if not isinstance(what, str | Sequence):
-        raise TypeError(f"{what!r} is neither a function nor the words of a command")
-    words = what.split() if isinstance(what, str) else [str(word) for word in what]
-    if not words or not words[0]:
-        raise Error("the command is empty: its first word names the program")
-    return Work(words, command=["sh", "-c", what] if isinstance(what, str) else words)
-
-
-async def run(connections: Connections, work: Work, options: Options) -> JobReference:
-    """Submit the work; return the job. Raises `UserError`, and the errors of the server."""
-    if work.command:
-        return await _submit(await _open_session(connections, options), work.command, work.name, options)
-    sweep = work.make_sweep(options.get("retries") or 0)
-    directory = await directory_of(connections, options)
-    try:
-        await write_calls(directory, work.files())
-        return await submit_workers(connections, directory, worker.ONCE, work.name, options, sweep)
-    except BaseException:
-        shutil.rmtree(directory)
-        raise
-
-
-async def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write the calls of a job in a thread, as a large argument takes seconds. Raises `UserError`.
-
-    A cancellation waits for the thread, so that nothing is written after it.
-    """
-    await finish_thread(_write_files, directory, files)
-
-
-def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    for name, call in files.items():
-        try:
-            (directory / name).write_bytes(call)
-        except OSError as error:
-            raise UserError(
-                f"cannot write the call, {len(call)} bytes, to {directory / name}: {error.strerror}"
-            ) from error
-
-
-async def directory_of(connections: Connections, options: Options) -> Path:
-    """Create a directory for the calls of a job."""
-    return await new_directory(connections, await _open_session(connections, options), options.get("queue", ""))
-
-
 async def count_cpus(connections: Connections, options: Options) -> Sequence[int]:
     """Return the CPUs of each node that takes pods, in thousandths.
 
     Raises `UserError` if the user may not see the nodes.
     """
-    lists = Lists((await _open_session(connections, options)).client)
+    lists = Lists((await open_session(connections, options)).client)
     nodes = await lists.of(NODE)
     if nodes is None:
         raise UserError(lists.describe_lacking(NODE))
     return [parse_thousandths(node.status.allocatable.get("cpu", "0")) for node in nodes if not node.spec.unschedulable]
 
 
-async def submit_workers(
-    connections: Connections,
-    directory: Path,
-    how: str,
-    name: Sequence[str],
-    options: Options,
-    sweep: Sweep | None = None,
-) -> JobReference:
-    """Submit workers that make the calls in a directory; return the job.
-
-    how: `worker.ONCE` for workers that make one call, or `worker.STAY` for workers that make the calls that arrive over
-    a socket.
-    name: the words from which the name of the job is made.
-    sweep: the trials, if each worker makes a call of its own.
-    """
-    # -P keeps the directory of the file out of the module search path.
-    command = [sys.executable, "-P", worker.__file__, how]
-    env = {**options.get("env", {}), worker.DIRECTORY: str(directory)}
-    return await _submit(await _open_session(connections, options), command, name, {**options, "env": env}, sweep)
-
-
-async def _open_session(connections: Connections, options: Options) -> Session:
+async def open_session(connections: Connections, options: Options) -> Session:
+    """Return the session with the cluster that the options name. Raises `UserError`."""
     target = Target(options.get("kubeconfig", ""), options.get("namespace", ""))
     session = await connections.session(target)
     if session.own and target.namespace not in ("", OWN_NAMESPACE):
@@ -241,65 +120,9 @@ async def _open_session(connections: Connections, options: Options) -> Session:
     return session
 
 
-async def _submit(
-    session: Session, command: Sequence[str], name: Sequence[str], options: Options, sweep: Sweep | None = None
-) -> JobReference:
-    client = session.client
-    local = await is_embedded(client)
-    queue = await queue_to_name(client, session.namespace, options.get("queue", ""), embedded=local)
-    options = {**options, "queue": queue}
-    classes = await priority_classes(client, options.get("priority", ""))
-    gang = gang_of(options, command, name, session.namespace, classes, on_this_machine=local)
-    notices = local and not session.own
-    if gang.notify and (complaint := explain_unsent(gang.notify, os.environ.get("PATH", os.defpath), embedded=notices)):
-        raise UserError(f"notify=: {complaint}")
-    if sweep is not None:
-        gang = replace(gang, sweep=sweep)
-    submitting = asyncio.create_task(_create(session, gang, named=bool(options.get("name"))), name="submit")
-    try:
-        return await asyncio.shield(submitting)
-    except asyncio.CancelledError:
-        await wait_through_cancellation(submitting)  # only the server's answer says whether the job exists
-        if not submitting.cancelled() and submitting.exception() is None:
-            await wait_through_cancellation(asyncio.create_task(_end_unawaited(remove(submitting.result()))))
-        raise
-
-
-async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
-    """Create the job. Raises `UserError` if the job can never start and the cluster cannot change.
-
-    named: whether the caller chose the name. Otherwise another name is used if the first is taken.
-    """
-    job = await submit(session.client, gang, log.warning, named=named)
-    reference = JobReference(session, gang.name, gang.namespace, job.metadata.uid)
-    asks = gang.cpus or gang.memory or gang.gpus or (session.own and gang.most_workers > 1)
-    verdict = await _foresee(session, job) if asks else OPEN
-    if verdict.sentence:
-        forecast = f"{gang.name} {verdict.sentence}"
-        if verdict.awaits or not session.own:  # the cluster may get more room
-            log.warning("%s", forecast)
-        else:
-            await remove(reference)
-            raise UserError(forecast)  # a cluster inside this process never gets more room
-    return reference
-
-
-async def remove(reference: JobReference) -> None:
-    """Delete a job that was just submitted."""
-    job = await record(reference)
-    where = reference.name, reference.namespace
-    await reference.session.client.delete(job.kind, *where, propagation="Background", uid=reference.uid)
-
-
-async def _foresee(session: Session, job: JobRecord) -> NeverVerdict:
-    from muster.actions.submission.foresight import predict_start  # importing it takes long
-
-    return await predict_start(session, job)
-
-
 async def find(connections: Connections, name: str, options: Options) -> JobReference:
     """Return the reference to an existing job. Raises `ApiError` if there is none."""
-    session = await _open_session(connections, options)
+    session = await open_session(connections, options)
     job = await get_job(session.client, name, session.namespace)
     return JobReference(session, name, session.namespace, job.metadata.uid)
 
@@ -326,24 +149,6 @@ async def wait_for_end(reference: JobReference) -> Ended:
         return Ended(reference.name, end, None)
     ranks = (await record(reference)).wanted if end.code == 0 else job.wanted  # the job may have been scaled
     return Ended(reference.name, end, await asyncio.to_thread(read_outcomes, directory, ranks))
-
-
-async def submit_and_wait(connections: Connections, work: Work, options: Options) -> Ended:
-    """Submit the work, and wait until it has ended. If the caller cancels this wait, the job is cancelled, too."""
-    reference = await run(connections, work, options)
-    try:
-        return await wait_for_end(reference)
-    except asyncio.CancelledError:
-        await _end_unawaited(cancel(reference))
-        raise
-
-
-async def _end_unawaited(ending: Awaitable[object]) -> None:
-    """Wait until a job is cancelled for which no caller waits any more; log a failure instead of raising it."""
-    try:
-        await ending
-    except (ApiError, TransportError, UserError) as error:
-        log.warning("the job may still be there: %s", error)
 
 
 async def trial_ended(reference: JobReference, rank: int) -> Ended:

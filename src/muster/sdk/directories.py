@@ -4,6 +4,7 @@ Directories of jobs of the embedded cluster are beside its data, and stay while 
 """
 
 import asyncio
+import contextlib
 import shutil
 import stat
 from collections.abc import Container
@@ -73,6 +74,15 @@ def _remove(paths: list[Path], needed: Container[Path | None]) -> None:
     for path in paths:
         if path not in needed:
             shutil.rmtree(path, ignore_errors=True)  # another program may delete it, too
+
+
+def remove_directory(path: Path) -> None:
+    """Remove the directory of a job's calls, in which workers of the job may still write.
+
+    The directory moves away first, so that no worker finds it while it is emptied.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(path.rename(path.with_name(f"{path.name}.removed")))
 
 
 def call_directory(job: JobRecord) -> Path | None:

@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import os
-import shutil
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from threading import Lock, Thread
@@ -10,9 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from muster.insight.jobs.state import Ending
-from muster.sdk import core, worker
+from muster.sdk import core, submission, worker
 from muster.sdk.background import get_background
 from muster.sdk.core import Ended
+from muster.sdk.directories import remove_directory
 from muster.sdk.errors import Error
 from muster.sdk.jobs import Job
 from muster.sdk.options import Options, normalize_options, require_whole_number
@@ -65,7 +65,7 @@ class Executor(concurrent.futures.Executor):
         """Submit a call. Raises `Error` if it cannot be pickled, and in a forked process."""
         if self._is_forked:
             raise Error(f"the executor belongs to process {self._process}; make another one in this fork of it")
-        work = core.work_of(fn, args, kwargs)
+        work = submission.work_of(fn, args, kwargs)
         return self._threads.submit(self._call_in_job if self._pool is None else self._call_in_pool, work)
 
     def __exit__(
@@ -122,15 +122,15 @@ class Executor(concurrent.futures.Executor):
         """Start the workers."""
         thread = get_background()
         options: Options = {**self._options, "workers": self._array}
-        self._directory = directory = thread.call(core.directory_of(thread.connections, options))
+        self._directory = directory = thread.call(submission.directory_of(thread.connections, options))
         self._pool = pool = Pool(directory)
         try:
             reference = thread.call(
-                core.submit_workers(thread.connections, directory, worker.STAY, ["executor"], options)
+                submission.submit_workers(thread.connections, directory, worker.STAY, ["executor"], options)
             )
         except BaseException:
             pool.end("they were never submitted")
-            shutil.rmtree(directory)
+            remove_directory(directory)
             raise
         self._job = Job(reference)
         ending = thread.start(core.wait_for_ending(reference))
@@ -143,22 +143,22 @@ class Executor(concurrent.futures.Executor):
         if pool is None or self._job is None:
             return
         pool.end("it was shut down")
-        shutil.rmtree(self._directory, ignore_errors=True)
+        remove_directory(self._directory)
         if pool.ranks < self._array:
             self._job.cancel()  # no calls are left for workers that have not started
 
-    def _call_in_pool(self, work: core.Work) -> Any:
+    def _call_in_pool(self, work: submission.Work) -> Any:
         assert self._pool is not None
         assert self._job is not None
         outcome, rank = self._pool.call(self._job.name, work.call)
         return outcome.value(self._job.name, rank)
 
-    def _call_in_job(self, work: core.Work) -> Any:
+    def _call_in_job(self, work: submission.Work) -> Any:
         thread = get_background()
         with self._turn:
             if self._terminated:
                 raise CancelledError
-            gang = thread.start(core.submit_and_wait(thread.connections, work, self._options))
+            gang = thread.start(submission.submit_and_wait(thread.connections, work, self._options))
             self._gangs.add(gang)
         try:
             return collect_result(gang.result())

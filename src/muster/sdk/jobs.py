@@ -5,10 +5,11 @@ from typing import Any, TypeVar, Unpack
 
 from muster.sdk import core
 from muster.sdk.background import get_background
-from muster.sdk.core import JobReference, What, Why
+from muster.sdk.core import JobReference, Why
 from muster.sdk.feed import Feed
 from muster.sdk.options import Options, normalize_options
 from muster.sdk.results import collect_result
+from muster.sdk.submission import What, submit_work, work_of
 
 T = TypeVar("T")
 
@@ -118,8 +119,8 @@ def run(
 
     Without a running cluster, Muster starts one inside this process, which ends with it. Raises `muster.Error`.
     """
-    checked_options, work, thread = normalize_options(options), core.work_of(what, args, kwargs), get_background()
-    return Job(thread.call(core.run(thread.connections, work, checked_options)))
+    checked_options, work, thread = normalize_options(options), work_of(what, args, kwargs), get_background()
+    return Job(submit_work(thread, work, checked_options))
 
 
 def job(name: str, *, namespace: str = "", kubeconfig: str = "") -> Job:

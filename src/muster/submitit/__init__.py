@@ -24,11 +24,12 @@ from muster.runtime.containerlogs import STDERR, STDOUT
 from muster.sdk import core
 from muster.sdk.background import get_background
 from muster.sdk.calls import name_function, packed_call
-from muster.sdk.core import Ended, JobReference, Work
+from muster.sdk.core import Ended, JobReference
 from muster.sdk.jobs import Job as MusterJob
 from muster.sdk.jobs import job as found
 from muster.sdk.options import Options, normalize_options
 from muster.sdk.results import collect_result
+from muster.sdk.submission import Work, submit_work
 from muster.submitit.checkpoints import SIGNAL, Checkpointable, DelayedSubmission, Resumable, find_checkpoint_method
 from muster.submitit.paths import JobPaths
 
@@ -147,7 +148,7 @@ class AutoExecutor:
         there = get_background()
         name = self.parameters.get("name")
         named = Work([name], work.call, (), work.trials, work.at_once) if name else work
-        return MusterJob(there.call(core.run(there.connections, named, self._options(can_resume=can_resume))))
+        return MusterJob(submit_work(there, named, self._options(can_resume=can_resume)))
 
     def _options(self, *, can_resume: bool = False) -> Options:
         """Return the parameters as options of `muster.run`. can_resume: whether the function has `checkpoint`."""

@@ -17,7 +17,8 @@ from pathlib import Path
 from muster.api.status import bad_request
 from muster.cluster.nodeconnection import RESIZE, STDERR, STDIN, STDOUT
 from muster.cluster.nodes import shims
-from muster.cluster.nodes.container.logs import POLL_SECONDS, Reader, Rendering
+from muster.cluster.nodes.container.logfiles import Reader
+from muster.cluster.nodes.container.logs import POLL_SECONDS, Rendering
 from muster.cluster.nodes.shim.attachment import DEAF, HEAD_BYTES, SOCKET, WRITER, encode_frame
 from muster.cluster.nodes.shim.log import READ_BYTES
 from muster.runtime.clock import Clock

@@ -1,17 +1,10 @@
-"""Read the logs of containers across rotations, and follow them while they grow.
+"""Serve the logs of containers, and follow them while they grow.
 
-A reader holds a shared lock on its file, so that the shim waits before it deletes that file. If the shim waited long
-enough, it deletes the file; the names of the later files then show how many bytes are missing. Whether the attempt has
-ended is determined before the last read, never after it, so that the last lines are not lost.
+Whether the attempt has ended is determined before the last read, never after it, so that the last lines are not lost.
 """
 
-import contextlib
-import fcntl
-import os
-import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from pathlib import Path
@@ -20,9 +13,8 @@ from muster.api.core import ContainerStatus, Pod
 from muster.api.status import ApiError, bad_request
 from muster.cluster.nodeconnection import LogOptions
 from muster.cluster.nodes import shims
-from muster.cluster.nodes.disk import plainfiles
+from muster.cluster.nodes.container.logfiles import Reader
 from muster.cluster.nodes.disk.storage import Storage
-from muster.cluster.nodes.shim.log import LINE_BYTES, NAME
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import (
     HEAD_BYTES,
@@ -30,24 +22,15 @@ from muster.runtime.containerlogs import (
     AttemptRecord,
     KeptPod,
     Missing,
-    ends_line,
     record,
     split_runs,
 )
 
-_BLOCK = 1 << 18
-# The user of a container may put anything into the directory of its log. These bounds, which no log that a shim writes
-# exceeds, keep other users from waiting: entries of the directory, files of the log, bytes of a file, and its lines.
-_MOST_ENTRIES = 1000
-_MOST_FILES = 10
-_MOST_BYTES_OF_A_FILE = 32 << 20
-_MOST_LINES_OF_A_FILE = _MOST_BYTES_OF_A_FILE // HEAD_BYTES
-_LINES_OF_A_STEP = 1000  # walked back between two turns of other users: a millisecond or two
-_FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
 # The interval at which a follower checks for new lines: while lines arrive, and after a while without any.
 POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.05
 # A check takes some 50 µs. So the followers of a namespace share a rate of checks: each of a thousand checks rarely.
 _SECONDS_OF_A_CHECK = 0.0005
+_MOST_PIECES_OF_A_TAIL = 16  # two files have about six; the user of a container may begin new files for ever
 
 
 class Logs:
@@ -130,122 +113,6 @@ class Logs:
         return since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").encode() if since else b""
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """One file of a log, as its name describes it."""
-
-    number: int
-    text_bytes: int  # bytes logged before this file
-    path: Path
-
-
-class Reader:
-    """A reader of the files of one log, in order and whole lines at a time."""
-
-    def __init__(self, directory: Path) -> None:
-        self.dropped = 0  # bytes of text that were deleted from the start of the log before they were read
-        self._directory = directory
-        self._file: _File | None = None
-        self._descriptor = -1
-        self._read_bytes = 0  # of the open file
-        self._rest = b""
-        self._refused: set[Path] = set()  # files of other users
-
-    def seek(self, lines: int | None) -> None:
-        """Go to the position with this many lines left, or to the start."""
-        for _ in self.seek_in_steps(lines):
-            pass
-
-    def seek_in_steps(self, lines: int | None) -> Iterator[None]:
-        """Seek, and pause after each step, so that the caller can let other clients take turns."""
-        newest_first = list(reversed(_list_files(self._directory)))
-        for file in newest_first if lines is not None else newest_first[-1:]:
-            if not self._open_file(file):
-                break
-            if lines is not None:
-                lines -= yield from _seek_back(self._descriptor, lines, is_newest=file is newest_first[0])
-                if lines <= 0:
-                    return
-        if self._file is not None:
-            self.dropped = self._file.text_bytes
-
-    def read(self) -> Iterator[bytes | Missing]:
-        """Yield all whole lines from here to the present end, in blocks, with notices of missing bytes in between.
-
-        Yield an empty block after a read without a whole line, so that the caller can let other clients take turns.
-        """
-        at_end = False
-        while self._file is not None or (yield from self._open_next()):
-            yield from iter(self._read_lines, None)
-            if not self._newer_files() or (at_end and not (yield from self._open_next())):
-                return
-            at_end = not at_end  # read again: the last lines may precede the next file's creation only just
-            yield b""
-
-    def _read_lines(self) -> bytes | None:
-        """Return the whole lines of the next part of the open file; None at its end."""
-        data = os.read(self._descriptor, _BLOCK) if self._read_bytes < _MOST_BYTES_OF_A_FILE else b""
-        if not data:
-            return None
-        self._read_bytes += len(data)
-        whole, newline, rest = (self._rest + data).rpartition(b"\n")
-        self._rest = rest if len(rest) <= _BLOCK else b""  # no line of a log is that long
-        return whole + newline
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            os.close(self._descriptor)
-            self._file = None
-
-    def _newer_files(self) -> list[_File]:
-        """Return the files that come after the open one."""
-        number = self._file.number if self._file is not None else -1
-        files = _list_files(self._directory)
-        return [file for file in files if file.number > number and file.path not in self._refused]
-
-    def _open_next(self) -> Generator[bytes | Missing, None, bool]:
-        """Open the next log file, and return whether there is one.
-
-        Yield the unfinished last line of the old file, and a notice of the bytes of files that were deleted in between,
-        if any.
-        """
-        number, text_bytes = -1, 0
-        if self._file is not None:
-            number, text_bytes = self._file.number, self._file.text_bytes
-        newer = self._newer_files()
-        if newer and newer[0].number > number + 1 and self._file is not None:
-            text_bytes += _count_text_bytes(self._descriptor)
-        rest, self._rest = self._rest, b""
-        while newer and not self._open_file(newer[0]):
-            newer = self._newer_files()
-        if newer:
-            if rest:  # a full disk left the line without an end
-                yield rest + b"\n"
-            if newer[0].number > number + 1:
-                yield Missing(max(newer[0].text_bytes - text_bytes, 0))
-        return bool(newer)
-
-    def _open_file(self, file: _File) -> bool:
-        """Open a file at its start, replacing the open one; return False if it is deleted.
-
-        The previous file stays locked until the new one is.
-        """
-        try:
-            descriptor = plainfiles.open_file(file.path)
-        except FileNotFoundError:
-            return False
-        except plainfiles.OddFileError:
-            self._refused.add(file.path)
-            return False
-        # If the file cannot be locked, or the shim is about to delete it, it is read without the lock.
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        self.close()
-        self._file, self._descriptor, self._read_bytes = file, descriptor, 0
-        return True
-
-
 class Raw:
     """A log format for clients that ask for the log unchanged."""
 
@@ -291,78 +158,19 @@ class Rendering:
 
 
 def read_tail(directory: Path, lines: int, limit_bytes: int) -> str:
-    """Return the end of a log, for a message."""
-    reader, rendering = Reader(directory), Rendering()
+    """Return the end of a log, for a message.
+
+    The node reads it in one piece. So the reader reads no more than this much text can take: each byte as a line.
+    """
+    reader, rendering = Reader(directory, most_files=2, most_bytes=limit_bytes * (HEAD_BYTES + 2)), Rendering()
     try:
         reader.seek(lines)
         data = b""
-        for block in reader.read():
+        for block in islice(reader.read(), _MOST_PIECES_OF_A_TAIL):
             data = (data + rendering.feed(block))[-limit_bytes:]
     finally:
         reader.close()
     return data.decode(errors="replace")
-
-
-def _list_files(directory: Path) -> list[_File]:
-    """Return the newest files of a log, oldest first; none if its pod is deleted."""
-    try:
-        with os.scandir(directory) as entries:  # a follower calls this often, and a glob takes longer
-            first = islice(entries, _MOST_ENTRIES)
-            names = [entry.name for entry in first if entry.is_file(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
-    matches = filter(None, map(_FILE.fullmatch, names))
-    files = [_File(int(match[1]), int(match[2]), directory / match[0]) for match in matches]
-    return sorted(files, key=lambda file: file.number)[-_MOST_FILES:]
-
-
-def _count_text_bytes(descriptor: int) -> int:
-    """Return how many bytes of text a file holds."""
-    total, position, rest = 0, 0, b""
-    while position < _MOST_BYTES_OF_A_FILE and (data := os.pread(descriptor, _BLOCK, position)):
-        position += len(data)
-        whole, newline, rest = (rest[-_BLOCK:] + data).rpartition(b"\n")
-        total += sum(len(run.text) for run in split_runs(whole + newline))
-    return total
-
-
-def _seek_back(descriptor: int, lines: int, *, is_newest: bool) -> Generator[None, None, int]:
-    """Go back from the end of a file by at most this many lines of text; pause after each step; return by how many.
-
-    A line in parts counts once for each 16 KiB, so that the tail of a progress bar is not its whole history.
-    is_newest: whether the log ends with this file, so that its last line may have no end.
-    """
-    position = count = size = 0
-    for number, (start, line) in enumerate(islice(_walk_back(descriptor), _MOST_LINES_OF_A_FILE)):
-        if number % _LINES_OF_A_STEP == 0:
-            yield
-        size += len(line) - HEAD_BYTES
-        if ends_line(line) or size > LINE_BYTES or (is_newest and count == 0):
-            if count == lines:
-                position = start + len(line) + 1
-                break
-            count, size = count + 1, len(line) - HEAD_BYTES
-    os.lseek(descriptor, position, os.SEEK_SET)
-    return count
-
-
-def _walk_back(descriptor: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines of a file, the last one first, each with its position."""
-    end = min(os.lseek(descriptor, 0, os.SEEK_END), _MOST_BYTES_OF_A_FILE)
-    rest = b""  # the end of a line that begins in an earlier block
-    while end > 0:
-        if len(rest) > _BLOCK:  # no line of a log is so long
-            return
-        start = max(end - _BLOCK, 0)
-        data = os.pread(descriptor, end - start, start) + rest
-        *lines, torn = data.split(b"\n")
-        if start > 0:
-            rest = lines.pop(0) + b"\n" if lines else data
-        position = start + len(data) - len(torn)
-        for line in reversed(lines):
-            position -= len(line) + 1
-            yield position, line
-        end = start
 
 
 def _loss_notice(directory: Path) -> Iterator[bytes]:

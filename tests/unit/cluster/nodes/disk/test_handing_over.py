@@ -17,7 +17,7 @@ from muster.api.status import ApiError
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching
 from muster.cluster.nodes.container.attaching import join
-from muster.cluster.nodes.container.logs import Reader
+from muster.cluster.nodes.container.logfiles import Reader
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.leftovers import end_pod
 from muster.cluster.nodes.disk.states import States

@@ -1,0 +1,279 @@
+"""The submission of jobs, for the blocking interface and for the awaited one. A cancelled submission leaves no job.
+
+All coroutines run on the loop of `background`.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from muster.actions.choices import priority_classes, queue_to_name
+from muster.actions.delivering import explain_unsent
+from muster.actions.errors import UserError
+from muster.actions.server.session import Session
+from muster.actions.submission.gang import Gang
+from muster.actions.submission.submitting import submit
+from muster.actions.submission.sweep import Sweep
+from muster.api.ours.trials import Array
+from muster.api.status import ApiError
+from muster.insight.jobs.state import OPEN, NeverVerdict
+from muster.insight.reader.queues import is_embedded
+from muster.insight.record import JobRecord
+from muster.runtime.tasks import finish_thread, wait_through_cancellation
+from muster.runtime.transport import TransportError
+from muster.sdk import worker
+from muster.sdk.background import Background
+from muster.sdk.calls import name_function, packed_call
+from muster.sdk.connections import Connections
+from muster.sdk.core import Ended, JobReference, cancel, open_session, record, wait_for_end
+from muster.sdk.directories import call_directory, new_directory, remove_directory
+from muster.sdk.errors import Error
+from muster.sdk.options import Options, gang_of
+
+log = logging.getLogger("muster")
+
+What = Callable[..., Any] | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The work that a job does: one call or command that all workers run, or independent trials.
+
+    name: the words from which the name of the job is made.
+    call: the pickled call.
+    trials: the pickled call of each trial, one for each worker, instead of `call`.
+    at_once: how many trials run at a time; None for all.
+    """
+
+    name: Sequence[str]
+    call: bytes = b""
+    command: Sequence[str] = ()
+    trials: Sequence[bytes] = ()
+    at_once: int | None = None
+
+    def make_sweep(self, retries: int) -> Sweep | None:
+        """Return the sweep of the trials; None if all workers run the same work.
+
+        retries: how often a trial is retried after a failure.
+        """
+        indexes = Array.of(range(len(self.trials)))
+        return Sweep(indexes, at_once=self.at_once, retries=retries) if self.trials else None
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files to write into the workers' directory, by name: one pickled call, or one for each trial."""
+        trials = {worker.CALL_OF.format(rank=rank): call for rank, call in enumerate(self.trials)}
+        return trials or {worker.CALL: self.call}
+
+
+def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
+    """Return the work that runs a function or a command.
+
+    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is no sequence of arguments.
+    """
+    if callable(what):
+        if isinstance(args, str | bytes) or not isinstance(args, Iterable):
+            raise TypeError(f"args is the list of the arguments; for the one argument {args!r} say args=({args!r},)")
+        return Work([name_function(what)], packed_call(what, args, kwargs or {}))
+    if args or kwargs:
+        raise Error("args= and kwargs= belong to a function; put all words of a command into its list")
+    if not isinstance(what, str | Sequence):
+        raise TypeError(f"{what!r} is neither a function nor the words of a command")
+    words = what.split() if isinstance(what, str) else [str(word) for word in what]
+    if not words or not words[0]:
+        raise Error("the command is empty: its first word names the program")
+    return Work(words, command=["sh", "-c", what] if isinstance(what, str) else words)
+
+
+class Submission:
+    """The submission of a job, whose caller takes the job over or abandons it."""
+
+    def __init__(self, connections: Connections, work: Work, options: Options) -> None:
+        self._connections = connections
+        self._work = work
+        self._options = options
+        self._job: JobReference | None = None
+
+    async def run(self) -> JobReference:
+        """Submit the work; return the job. Raises `UserError`, and the errors of the server."""
+        self._job = await _run(self._connections, self._work, self._options)
+        return self._job
+
+    async def abandon(self) -> None:
+        """Remove the job if `run` has ended, though its caller was cancelled before it knew. Else `run` does so.
+
+        The end of the program waits for this.
+        """
+        if self._job is not None:
+            removing = _end_unawaited(self._job, _remove_with_calls(self._job))
+            await wait_through_cancellation(asyncio.create_task(removing))
+
+
+def submit_work(thread: Background, work: Work, options: Options) -> JobReference:
+    """Submit the work for a blocking caller; return the job. If the caller is interrupted, no job stays.
+
+    Raises `Error`.
+    """
+    submission = Submission(thread.connections, work, options)
+    try:
+        return thread.call(submission.run())
+    except BaseException:
+        thread.start(submission.abandon())
+        raise
+
+
+async def _run(connections: Connections, work: Work, options: Options) -> JobReference:
+    if work.command:
+        return await _submit(await open_session(connections, options), work.command, work.name, options)
+    sweep = work.make_sweep(options.get("retries") or 0)
+    directory = await directory_of(connections, options)
+    try:
+        await write_calls(directory, work.files())
+        return await submit_workers(connections, directory, worker.ONCE, work.name, options, sweep)
+    except BaseException:
+        remove_directory(directory)
+        raise
+
+
+async def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write the calls of a job in a thread, as a large argument takes seconds. Raises `UserError`.
+
+    A cancellation waits for the thread, so that nothing is written after it.
+    """
+    await finish_thread(_write_files, directory, files)
+
+
+def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    for name, call in files.items():
+        try:
+            (directory / name).write_bytes(call)
+        except OSError as error:
+            raise UserError(
+                f"cannot write the call, {len(call)} bytes, to {directory / name}: {error.strerror}"
+            ) from error
+
+
+async def directory_of(connections: Connections, options: Options) -> Path:
+    """Create a directory for the calls of a job."""
+    return await new_directory(connections, await open_session(connections, options), options.get("queue", ""))
+
+
+async def submit_workers(
+    connections: Connections,
+    directory: Path,
+    how: str,
+    name: Sequence[str],
+    options: Options,
+    sweep: Sweep | None = None,
+) -> JobReference:
+    """Submit workers that make the calls in a directory; return the job.
+
+    how: `worker.ONCE` for workers that make one call, or `worker.STAY` for workers that make the calls that arrive over
+    a socket.
+    name: the words from which the name of the job is made.
+    sweep: the trials, if each worker makes a call of its own.
+    """
+    # -P keeps the directory of the file out of the module search path.
+    command = [sys.executable, "-P", worker.__file__, how]
+    env = {**options.get("env", {}), worker.DIRECTORY: str(directory)}
+    return await _submit(await open_session(connections, options), command, name, {**options, "env": env}, sweep)
+
+
+async def _submit(
+    session: Session, command: Sequence[str], name: Sequence[str], options: Options, sweep: Sweep | None = None
+) -> JobReference:
+    client = session.client
+    local = await is_embedded(client)
+    queue = await queue_to_name(client, session.namespace, options.get("queue", ""), embedded=local)
+    options = {**options, "queue": queue}
+    classes = await priority_classes(client, options.get("priority", ""))
+    gang = gang_of(options, command, name, session.namespace, classes, on_this_machine=local)
+    notices = local and not session.own
+    if gang.notify and (complaint := explain_unsent(gang.notify, os.environ.get("PATH", os.defpath), embedded=notices)):
+        raise UserError(f"notify=: {complaint}")
+    if sweep is not None:
+        gang = replace(gang, sweep=sweep)
+    submitting = asyncio.create_task(_create(session, gang, named=bool(options.get("name"))), name="submit")
+    try:
+        return await asyncio.shield(submitting)
+    except asyncio.CancelledError:
+        await wait_through_cancellation(submitting)  # only the server's answer says whether the job exists
+        if not submitting.cancelled():
+            await wait_through_cancellation(asyncio.create_task(_undo(gang, submitting)))
+        raise
+
+
+async def _undo(gang: Gang, submitting: "asyncio.Task[JobReference]") -> None:
+    """Remove the job of a submission that has ended, for which no caller waits any more; log what may be left."""
+    error = submitting.exception()
+    if error is None:
+        await _end_unawaited(submitting.result(), remove(submitting.result()))
+    elif isinstance(error, TransportError):  # the server may have created the job before the connection broke
+        _report_left(gang.name, gang.namespace, error)
+
+
+async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
+    """Create the job. Raises `UserError` if the job can never start and the cluster cannot change.
+
+    named: whether the caller chose the name. Otherwise another name is used if the first is taken.
+    """
+    job = await submit(session.client, gang, log.warning, named=named)
+    reference = JobReference(session, gang.name, gang.namespace, job.metadata.uid)
+    asks = gang.cpus or gang.memory or gang.gpus or (session.own and gang.most_workers > 1)
+    verdict = await _foresee(session, job) if asks else OPEN
+    if verdict.sentence:
+        forecast = f"{gang.name} {verdict.sentence}"
+        if verdict.awaits or not session.own:  # the cluster may get more room
+            log.warning("%s", forecast)
+        else:
+            await remove(reference)
+            raise UserError(forecast)  # a cluster inside this process never gets more room
+    return reference
+
+
+async def remove(reference: JobReference) -> None:
+    """Delete a job that was just submitted."""
+    job = await record(reference)
+    where = reference.name, reference.namespace
+    await reference.session.client.delete(job.kind, *where, propagation="Background", uid=reference.uid)
+
+
+async def _remove_with_calls(reference: JobReference) -> None:
+    """Delete a job that was just submitted, and the directory of its calls."""
+    directory = call_directory(await record(reference))
+    await remove(reference)
+    if directory is not None:
+        remove_directory(directory)
+
+
+async def _foresee(session: Session, job: JobRecord) -> NeverVerdict:
+    from muster.actions.submission.foresight import predict_start  # importing it takes long
+
+    return await predict_start(session, job)
+
+
+async def submit_and_wait(connections: Connections, work: Work, options: Options) -> Ended:
+    """Submit the work, and wait until it has ended. If the caller cancels this wait, the job is cancelled, too."""
+    reference = await _run(connections, work, options)
+    try:
+        return await wait_for_end(reference)
+    except asyncio.CancelledError:
+        await _end_unawaited(reference, cancel(reference))
+        raise
+
+
+async def _end_unawaited(reference: JobReference, ending: Awaitable[object]) -> None:
+    """Wait until a job is cancelled for which no caller waits any more; log a failure instead of raising it."""
+    try:
+        await ending
+    except (ApiError, TransportError, UserError) as error:
+        _report_left(reference.name, reference.namespace, error)
+
+
+def _report_left(name: str, namespace: str, error: Exception) -> None:
+    removal = f"muster cancel --delete {name} -n {namespace}"
+    log.warning("the job %s was cancelled, and may still be there: %s. Remove it with: %s", name, error, removal)
