@@ -1,6 +1,7 @@
 """Gangs that displace others: whole or what is above the minimum, as few as can be, and within budgets."""
 
 import asyncio
+from logging import ERROR
 
 import msgspec
 import pytest
@@ -346,3 +347,28 @@ def test_a_victim_is_counted_as_interrupted_and_where_the_job_controller_knows_n
             assert (count_interruptions(told.conditions), told.failed) == (int(ours), 0)
 
     run_virtual(scenario())
+
+
+def test_a_gang_starts_where_its_victims_were_while_another_waits_for_a_port(caplog):
+    """The other was refused before, because of another pod, and is older. No attempt fails by that."""
+    virtual(start_where_victims_were)()
+    assert not [record for record in caplog.records if record.levelno >= ERROR]
+
+
+async def start_where_victims_were(world):
+    await classes(world)
+    await world.node("a", cpu="4")
+    ports = template("polite", cpu="500m")
+    ports["spec"]["containers"][0]["ports"] = [{"hostPort": 8080, "containerPort": 8080}]
+    await world.job("has-port", 1, template=ports)
+    await job(world, "victim", 2, "low")
+    await world.job("waits", 1, template=ports)
+    await world.settle(2)  # it is tried before the others of its priority
+    await job(world, "urgent", 3, "high")
+    assert await going(world, "victim") == 2
+    await bury(world)
+    assert (await bound(world, "urgent"), await bound(world, "waits")) == (3, 0)
+    for pod in await world.pods("has-port"):
+        await world.finish(pod)
+    await world.settle(1)
+    assert await bound(world, "waits") == 1

@@ -5,7 +5,7 @@ The use of quota in worker clusters is not compared: a cluster gives clones quot
 
 from bisect import insort
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import chain, pairwise, zip_longest
 from typing import Any, NamedTuple
 
@@ -253,17 +253,22 @@ def _list_fair_queues(reading: Reading) -> set[str]:
     return {one["metadata"]["name"] for one in queues if "admissionScope" in one["spec"]}
 
 
-def _is_submitted_within(journal: Journal, since: float, until: float) -> bool:
-    return any(what == "submit" and since <= at <= until for at, what, _ in journal.events)
-
-
 class Unclear(NamedTuple):
     """Why two plays cannot be compared to their end."""
 
     why: str
 
 
-RESTARTED = Unclear("the jobs that came during a restart came into the queues one after the other")
+CAME = Unclear("the jobs that came during a restart came into the queues one after the other")
+ENDED = Unclear("the quota of the jobs that ended during a restart came free one after the other")
+
+
+def _find_restart(journal: Journal, outages: Iterable[tuple[float, float]]) -> Unclear | None:
+    """Return why a restarted engine may decide otherwise; None if it knows all at once."""
+    happened = [what for at, what, _ in journal.events if any(since <= at <= until for since, until in outages)]
+    if "submit" in happened:
+        return CAME
+    return ENDED if happened.count("end") > 1 else None
 
 
 def find_difference(file: str, configuration: Configuration = CONFIGURATION) -> str | Unclear:
@@ -277,19 +282,19 @@ def find_difference(file: str, configuration: Configuration = CONFIGURATION) -> 
     for one, other in zip_longest(list_moments(fast), list_moments(full)):
         # Queues come back one after the other, and a cluster decides between them.
         back = [] if one is None else [span for span in outages if span[1] <= one.at <= span[1] + MOMENT_SECONDS]
-        came = any(_is_submitted_within(fast, *span) for span in back)
+        restart = _find_restart(fast, back)
         if one is None or other is None or not (one.is_as(other) or one.follows_as(other, loose=bool(back))):
             if one is not None and other is not None:
                 if one.evicts_as(other):
                     return Unclear("the quota of several victims came free one after the other")
-                if came and one.is_caused_as(other):
-                    return RESTARTED
+                if restart is not None and one.is_caused_as(other):
+                    return restart
             if other_past:
                 return Unclear("a job more got quota for a moment, which counts as past use")
             return f"fast {one}\nfull {other}"
         other_past = other_past or one.sum_grants(fair_queues) != other.sum_grants(fair_queues)
-        if came and not one.starts_as(other):
-            return RESTARTED
+        if restart is not None and not one.starts_as(other):
+            return restart
         if not one.starts_as(other):
             return Unclear("the room of evicted jobs came free for another job")
         if not one.locates_as(other):

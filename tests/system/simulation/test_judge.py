@@ -1,7 +1,7 @@
 """The judge of the fast engine: what it compares, and where it says that there is nothing to compare."""
 
 import pytest
-from tests.system.simulation.judge import RESTARTED, Unclear, configure, find_difference
+from tests.system.simulation.judge import CAME, ENDED, Unclear, configure, find_difference
 from tests.system.simulation.random_scenarios import RandomScenario
 from tests.system.simulation.test_full_engine import job, queue, work, write
 
@@ -27,7 +27,19 @@ def test_a_restarted_cluster_may_decide_before_it_knows_all_jobs(tmp_path, comes
     ]
     changes = [{"at": 100, "restart": {"for": 100}}]
     outcome = find_difference(write(tmp_path, works, queue("q", 1), changes=changes))
-    assert outcome == ("" if clear else RESTARTED)
+    assert outcome == ("" if clear else CAME)
+
+
+@pytest.mark.parametrize(("workers", "outcome"), [((1, 1), ENDED), ((2,), "")], ids=["two ended", "one ended"])
+def test_a_restarted_cluster_may_decide_before_it_frees_all_quota(tmp_path, workers, outcome):
+    """The end of one job makes room for the small job only, so that the big one waits, which has higher priority."""
+    works = [
+        *(work(f"before-{at}", [at], 120, queue="q", size=size) for at, size in zip((10, 20), workers, strict=False)),
+        work("big", [40], 100, queue="q", size=2, priority=5),
+        work("small", [60], 100, queue="q"),
+    ]
+    changes = [{"at": 100, "restart": {"for": 100}}]
+    assert find_difference(write(tmp_path, works, queue("q", 2), changes=changes)) == outcome
 
 
 def test_a_job_more_that_got_quota_for_a_moment_counts_as_past_use(tmp_path):

@@ -243,7 +243,7 @@ class PendingGangs:
         """Remove the reserved placement of a gang; return whether there was one, which frees the nodes for others."""
         if self._nominated.pop(key, None) is None:
             return False
-        self._refusals.clear()
+        self._forget_refusals()
         return True
 
     def sum_nominated_room(self, key: str, criteria: OrderCriteria) -> Ints | None:

@@ -1,17 +1,22 @@
 """Which refusals still answer for a class of gangs once something has happened."""
 
+from datetime import UTC, datetime
+
 from tests.unit.gang.conftest import make_pod
 
-from muster.controllers.scheduler.pending import PendingGangs
+from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.nodes.capacity import Strategy
 from muster.gang.order.ledger import GangLedger
-from muster.gang.placement import Refusal
+from muster.gang.placement import Placement, Refusal
 from muster.gang.shapes import shape_of
 
 OF_ROOM = Refusal(shape_of(make_pod()), 2, 1, proven=True)
 PORT = {"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}
 OF_OTHERS = Refusal(shape_of(make_pod(containers=[PORT])), 2, 1, proven=True)
+
+CREATED = datetime(2026, 1, 5, tzinfo=UTC)
+FIRST = OrderCriteria(broken=False, priority=0, tenant="", created=CREATED)
 
 
 class Asked(Refusal, frozen=True):
@@ -44,6 +49,15 @@ def test_what_comes_free_may_help_all() -> None:
     gangs.record_refusal("others", OF_OTHERS)
     gangs.drop_refusals()
     assert (gangs.get_refusal("room"), gangs.get_refusal("others")) == (None, None)
+    assert not gangs.drop_refusals_by_other_pods()
+
+
+def test_room_that_is_no_longer_nominated_may_help_all() -> None:
+    gangs = pending()
+    gangs.record_refusal("others", OF_OTHERS)
+    gangs.nominate("gang", FIRST, Placement({}))
+    assert gangs.withdraw("gang")
+    assert gangs.get_refusal("others") is None
     assert not gangs.drop_refusals_by_other_pods()
 
 
