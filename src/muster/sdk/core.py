@@ -57,9 +57,10 @@ What = Callable[..., Any] | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class JobReference:
-    """A job and the session that reaches it. The UID distinguishes the job from a later job of the same name.
+    """A job and the session that reaches it.
 
-    opened: the session, which belongs to `process`.
+    The UID distinguishes the job from a later job of the same name.
+    opened: the session. process: the id of the process that opened it.
     """
 
     opened: Session
@@ -70,7 +71,7 @@ class JobReference:
 
     @property
     def session(self) -> Session:
-        """The session.
+        """The session with the job's cluster.
 
         Raises `UserError` in a forked process, whose requests would mix with those of its parent.
         """
@@ -102,9 +103,10 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A job that has ended.
+    """The end of a job and the outcomes of its calls.
 
-    outcomes: the outcomes of its ranks, None for a missing outcome. The whole field is None if the job ran a command.
+    outcomes: the outcome of each rank's call, None for a missing outcome. The whole field is None if the job ran a
+    command.
     first: the rank of the first outcome in the list.
     """
 
@@ -147,7 +149,7 @@ class Work:
 def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
     """Return the work that runs a function or a command.
 
-    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is no sequence of arguments.
+    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is not a sequence of arguments.
     """
     if callable(what):
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
@@ -178,7 +180,9 @@ async def run(connections: Connections, work: Work, options: Options) -> JobRefe
 
 
 async def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write the calls of a job in a thread, as a large argument takes seconds. Raises `UserError`.
+    """Write the calls of a job into a directory, in a thread, because a large argument takes seconds.
+
+    Raises `UserError`.
 
     A cancellation waits for the thread, so that nothing is written after it.
     """
@@ -196,7 +200,7 @@ def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 async def directory_of(connections: Connections, options: Options) -> Path:
-    """Create a directory for the calls of a job."""
+    """Create and return a directory for the calls of a job."""
     return await new_directory(connections, await _open_session(connections, options), options.get("queue", ""))
 
 
@@ -285,7 +289,7 @@ async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
 
 
 async def remove(reference: JobReference) -> None:
-    """Delete a job that was just submitted."""
+    """Delete a job that this process has just submitted."""
     job = await record(reference)
     where = reference.name, reference.namespace
     await reference.session.client.delete(job.kind, *where, propagation="Background", uid=reference.uid)
@@ -339,7 +343,7 @@ async def submit_and_wait(connections: Connections, work: Work, options: Options
 
 
 async def _end_unawaited(ending: Awaitable[object]) -> None:
-    """Wait until a job is cancelled for which no caller waits any more; log a failure instead of raising it."""
+    """Wait until a job that no caller waits for is cancelled; log a failure instead of raising it."""
     try:
         await ending
     except (ApiError, TransportError, UserError) as error:
@@ -413,7 +417,7 @@ async def read_state(reference: JobReference) -> str:
 
 
 async def read_logs(reference: JobReference, rank: int | None, stream: bytes = b"") -> list[str]:
-    """Return the lines printed so far.
+    """Return the lines that the workers have printed so far.
 
     rank: the worker whose lines to return; None for all workers.
     stream: stdout or stderr; b"" for both. Raises `UserError` if the job has no such rank.
@@ -442,7 +446,7 @@ async def read_logs(reference: JobReference, rank: int | None, stream: bytes = b
 
 
 async def follow(reference: JobReference, rank: int | None, tell: Callable[[Sequence[str]], Awaitable[None]]) -> Ending:
-    """Call `tell` with lines as workers print them, waiting for each call; return how the job ended."""
+    """Call `tell` with lines as workers print them, and wait for each call; return how the job ended."""
     job = await record(reference)
     splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1)
     follower = replace(_make_follower(reference), show=splitter.show, excerpt=_select_rank(job, rank))
@@ -452,7 +456,7 @@ async def follow(reference: JobReference, rank: int | None, tell: Callable[[Sequ
 
 
 def _select_rank(job: JobRecord, rank: int | None) -> Excerpt:
-    """Return the output of one worker, or of all. Raises `UserError` if the job has no such rank."""
+    """Return the selection of one worker's output, or of all. Raises `UserError` if the job has no such rank."""
     try:
         return Excerpt(frozenset() if rank is None else frozenset({worker_named(job, str(rank))}))
     except ValueError as error:
@@ -476,7 +480,7 @@ async def why(reference: JobReference) -> Why:
 
 
 async def cancel(reference: JobReference) -> str:
-    """Cancel a job; return what happened in a few words."""
+    """Cancel a job; return the outcome as a phrase."""
     await record(reference)
     return await cancel_job(reference.session.client, reference.name, reference.namespace)
 
