@@ -27,9 +27,9 @@ REPLACED_MESSAGE = "Replaced to accommodate a new workload slice"
 class Slices(Struct, frozen=True):
     """The Workloads of one job.
 
-    current: the Workloads that may be paired with the job; a slice that replaced another comes first.
-    replaced: the slices that another slice has replaced, and that are not marked as finished yet.
-    waiting: the slices that wait to replace a Workload that holds quota.
+    current: the Workloads that may be paired with the job, those that replaced another one first.
+    replaced: the Workloads that another one has replaced, and that are not marked as finished yet.
+    waiting: the Workloads that wait to replace a Workload that holds quota.
     """
 
     current: tuple[Workload, ...]
@@ -51,12 +51,12 @@ def sort_slices(workloads: Sequence[Workload]) -> Slices:
 
 
 def waits_to_replace(workload: Workload) -> bool:
-    """Return whether the slice shall replace another slice and has no quota yet."""
+    """Return whether the Workload is meant to replace another one of its job and has no quota yet."""
     return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and not _has_quota(workload)
 
 
 def is_growing(workload: Workload) -> bool:
-    """Return whether the slice has quota and replaces another slice, whose pods run on during its checks."""
+    """Return whether the Workload has quota and replaces another one, whose pods run on during the checks."""
     return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and _has_quota(workload)
 
 

@@ -25,7 +25,7 @@ _MAX_INT = 2**63 - 1  # the largest 64-bit integer
 
 
 class SearchParameters(Struct, frozen=True):
-    """The parameters of a search.
+    """The parameters of a search for topology domains.
 
     count: the number of pods.
     level: the index of the requested level.
@@ -55,7 +55,7 @@ class SearchParameters(Struct, frozen=True):
 class Short(Struct, frozen=True):
     """The result of a failed search.
 
-    fits: how many slices have room.
+    fits: for how many slices there is room.
     """
 
     fits: int
@@ -72,7 +72,7 @@ class DomainChoice(Struct, frozen=True):
 
 
 class _Rooms(Struct, eq=False):
-    """The room of each domain of one level. The search first counts how many pods fit, and later how many are given.
+    """The room of each domain of one level: first the number of pods that fit, and later the number that it gets.
 
     pods, slices: the numbers if the leader is elsewhere.
     pods_led, slices_led: the numbers if the leader is in the same domain.
@@ -179,9 +179,9 @@ class _Search:
     def _narrow(
         self, level: int, order: list[int], count: int, leader: bool, size: int, *, by_slice: bool
     ) -> list[int]:
-        """Choose as few of the domains as possible for `count` pods, and set the number given to each.
+        """Choose as few of the domains as possible for `count` pods, and set the number of pods that each gets.
 
-        The domains have room for them, because their room was summed up before.
+        The caller has checked that the domains together have room for the pods.
         """
         rooms = self._rooms[level]
         room, led = (rooms.slices, rooms.slices_led) if by_slice else (rooms.pods, rooms.pods_led)

@@ -121,7 +121,7 @@ class LifecyclePlan(Struct, frozen=True):
     wake_at: datetime | None = None
 
     def wake_no_later_than(self, at: datetime) -> "LifecyclePlan":
-        """Return the plan with its next decision at this time at the latest."""
+        """Return the plan, changed so that the next decision comes at this time at the latest."""
         return replace(self, wake_at=min(at, self.wake_at) if self.wake_at is not None else at)
 
     def add_event(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "LifecyclePlan":
