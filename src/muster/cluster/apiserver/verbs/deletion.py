@@ -30,7 +30,7 @@ class Removed(Struct, frozen=True):
 
 
 class KeptObject(Struct, frozen=True):
-    """The decision to keep the object for now. `changed`: whether `document` must be written."""
+    """The decision to keep the object for now. `changed`: whether `document` must be written to the store."""
 
     document: Document
     changed: bool
@@ -101,7 +101,7 @@ def delete(document: Document, options: DeleteOptions, rules: Rules, now: dateti
 
 
 def is_over(document: Document) -> bool:
-    """Return whether an object under deletion has lost its last hold, so that its next write removes it."""
+    """Return whether nothing holds an object under deletion any more, so that its next write removes it."""
     meta = meta_of(document)
     return bool(meta.get("deletionTimestamp")) and not meta.get("deletionGracePeriodSeconds") and not _is_held(document)
 
