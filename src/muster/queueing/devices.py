@@ -128,7 +128,7 @@ def count_devices(
     extended: Mapping[str, DeviceClass],
     fleet: Fleet | None = None,
 ) -> DeviceCount:
-    """Count the devices of a workload. Raises `QuantityError`.
+    """Return the quota that the devices of a workload take. Raises `QuantityError`.
 
     templates: the templates of the workload's namespace, by name.
     extended: the DeviceClasses by extended resource.

@@ -207,7 +207,7 @@ def _plan_deleted(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pa
 
 
 def _restore_templates(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """Add a step that removes the injected fields from the templates of a stopped job."""
+    """Return the plan with a step that removes the injected fields from the templates of a stopped job."""
     if job.active or job.end is not None or not has_injected(job, workload):
         return plan
     return replace(plan, restore=workload)
@@ -301,7 +301,7 @@ def _plan_evicted(
 
 
 def _follow_job(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """Add a step that updates the Workload's mutable spec fields and annotations from the job."""
+    """Return the plan with a step that updates the Workload's mutable spec fields and annotations from the job."""
     spec, reserved = workload.spec, is_true(workload.status.conditions, QUOTA_RESERVED)
     new_spec = spec
     if job.suspended and not reserved:

@@ -38,7 +38,10 @@ class Slices(Struct, frozen=True):
 
 
 def sort_slices(workloads: Sequence[Workload]) -> Slices:
-    """Sort the Workloads of one job, which come the oldest first (Kueue `normalizeActiveSlices`)."""
+    """Return the Workloads of one job, sorted by their role (Kueue `normalizeActiveSlices`).
+
+    workloads: the oldest first.
+    """
     live = {_key_of(one): one for one in workloads if not _is_marked_as_replaced(one)}
     waiting = tuple(one for one in live.values() if _waits_behind_holder(one, live))
     others = [one for one in live.values() if one not in waiting]

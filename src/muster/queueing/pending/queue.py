@@ -181,7 +181,7 @@ class PendingQueue:
         return ((place.key, place.key in open_) for place in self.everyone)
 
     def active_by_local(self) -> Counter[str]:
-        """Count the workloads of each LocalQueue that are to be tried.
+        """Return how many workloads of each LocalQueue are to be tried.
 
         This takes linear time.
         """

@@ -423,7 +423,7 @@ class Queues:
             )
 
     def counts(self, queue: str) -> tuple[int, int]:
-        """Count the pending workloads of a ClusterQueue: those that are to be tried, and the others.
+        """Return how many pending workloads of a ClusterQueue are to be tried, and how many are not.
 
         These are the values of the metric `pending_workloads`. Workloads of a stopped LocalQueue do not count as
         pending.
@@ -456,14 +456,14 @@ class Queues:
         }
 
     def waiting_local(self, local_queue: str, queue: str) -> int:
-        """Count the workloads that wait in a LocalQueue of a ClusterQueue; 0 while the LocalQueue is stopped."""
+        """Return how many workloads wait in a LocalQueue of a ClusterQueue; 0 while the LocalQueue is stopped."""
         pending = self._pending.get(queue)
         return (
             len(pending.local.get(local_queue, ())) if pending is not None and local_queue not in self._stopped else 0
         )
 
     def classes(self, queue: str) -> tuple[int, int]:
-        """Count the equivalence classes of a ClusterQueue: those that are to be tried, and the others.
+        """Return how many equivalence classes of a ClusterQueue are to be tried, and how many are not.
 
         These are the values of the metric `pending_scheduling_hashes`.
         """

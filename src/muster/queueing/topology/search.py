@@ -89,8 +89,9 @@ class _Rooms(Struct, eq=False):
 def find(
     levels: Sequence[DomainLevel], room: Ints, ask: SearchParameters, *, led: Ints | None = None
 ) -> DomainChoice | Short:
-    """Choose domains for all pods. The requested domain level must be in `levels`.
+    """Choose topology domains for all pods; return them, or for how many slices there is room.
 
+    The requested domain level must be in `levels`.
     room: how many pods fit in each lowest domain.
     led: how many pods fit in each of them if it also takes the leader; -1 if it has no room for the leader.
     """
@@ -205,7 +206,10 @@ class _Search:
         return chosen
 
     def _move_leader_first(self, level: int, order: list[int], count: int, size: int, *, by_slice: bool) -> list[int]:
-        """Move to the front the first domain that takes the leader and leaves room for all other pods."""
+        """Return the domains with the leader's domain first.
+
+        That is the first one that takes the leader and leaves room for all other pods.
+        """
         rooms = self._rooms[level]
         room, led = (rooms.slices, rooms.slices_led) if by_slice else (rooms.pods, rooms.pods_led)
         spare = int(room[order].sum()) - (count // size if by_slice else count)
@@ -225,7 +229,7 @@ class _Search:
         return min(enough, key=lambda i: int(room[i]), default=order[0])
 
     def _sort(self, level: int, domains: Ints) -> list[int]:
-        """Sort domains by room: the most room first, or the least room first for least free capacity.
+        """Return the domains sorted by room: the most room first, or the least room first for least free capacity.
 
         Domains with the same number of slices are sorted by the room for pods, the least first.
         """
@@ -236,7 +240,7 @@ class _Search:
         return result
 
     def _sort_with_leader(self, level: int) -> Ints:
-        """Sort all domains of a level; those that take the leader come first."""
+        """Return all domains of a level, sorted; those that take the leader come first."""
         rooms = self._rooms[level]
         slices = rooms.slices_led if self._ask.anywhere else -rooms.slices_led
         return np.lexsort((np.arange(len(slices)), rooms.pods_led, slices, -rooms.leaders))

@@ -376,7 +376,7 @@ def _write_status(workload: Workload, status: WorkloadStatus) -> WorkloadChange:
 
 
 def _open_gate(plan: FamilyPlan, family: Family, now: datetime) -> FamilyPlan:
-    """Add to the plan the opening of one waiting variant's preemption gate, at most one every few minutes."""
+    """Return the plan with one waiting variant's preemption gate opened, at most one every few minutes."""
     trying = [one for one in family.variants if one.spec.active and not has_quota(one)]
     blocked = [one for one in trying if is_true(one.status.conditions, BLOCKED_ON_PREEMPTION_GATES)]
     candidate = next((one for one in blocked if not has_open_gate(one)), None)

@@ -49,6 +49,7 @@ class Documents:
         """Wait until the result of `latest` is durable.
 
         A request that writes nothing and answers with `latest` must wait so before its response.
+
         Raises:
             ApiError: the store has rolled the write back.
         """

@@ -126,7 +126,7 @@ def _find_grace_period(document: Document, options: DeleteOptions) -> int:
 
 
 def _shorten(document: Document, requested: int | None) -> Removed | KeptObject:
-    """Shorten the grace period of a pod under deletion; a longer one is ignored."""
+    """Shorten the grace period of a pod under deletion, and return the decision; a longer period is ignored."""
     meta = meta_of(document)
     current: int = meta["deletionGracePeriodSeconds"]
     grace = current if requested is None else 1 if requested < 0 else requested
