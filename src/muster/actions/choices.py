@@ -122,7 +122,8 @@ async def check_own_queue(client: Client, namespace: str, name: str) -> None:
 def _name_submitter(caller: UserInfo) -> str:
     """Return the short name by which the server knows the submitter of the caller's jobs.
 
-    The server takes an administrator's word for it, and `submitting.sign_manifest` names the account of the machine.
+    An administrator's name is taken from the job: `submitting.sign_manifest` writes the name of the machine's account
+    there.
     """
     account = find_account_name() if _ADMINISTRATORS in caller.groups else ""
     return account or short_user(caller.username)
@@ -158,7 +159,7 @@ async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded:
 
 
 async def priority_classes(client: Client, name: str) -> dict[str, str]:
-    """Return the name as `queue_priority` if it is a WorkloadPriorityClass, else as `priority`.
+    """Return `queue_priority` with the name if it is a WorkloadPriorityClass, else `priority` with the name.
 
     Raises `UserError` if there is neither a WorkloadPriorityClass nor a PriorityClass with this name.
     """
@@ -211,7 +212,7 @@ async def queue_lacks_cpus(client: Client, namespace: str, name: str) -> bool:
 
 
 async def _list_nodes(client: Client) -> Sequence[Node]:
-    """Return the first nodes; none if the user may not see nodes."""
+    """Return the first page of the cluster's nodes; none if the user may not see nodes."""
     try:
         return (await client.page(NODE, limit=_MOST_NODES)).items
     except ApiError:

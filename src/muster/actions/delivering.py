@@ -29,7 +29,7 @@ _BUSY = 429
 
 
 class Notice(Struct, frozen=True):
-    """An event of a job for a receiver: the body of the request to a URL.
+    """A notice about an event of a job, as the body of the request to a URL.
 
     text, content: the same sentence, under the names by which chat services read it.
     """

@@ -26,11 +26,11 @@ _BARE = "Unauthorized"
 
 
 class _Both(Transport, Tunnels, Protocol):
-    """A transport with tunnels."""
+    """A transport for requests that can also open tunnels."""
 
 
 class PlainRefusals:
-    """A transport whose errors name what is missing.
+    """A transport whose errors say what is missing: a right or a kind.
 
     A server refuses a user without rights to a kind in the same way whether or not it serves the kind. The transport
     therefore asks the server which kinds it serves. A refusal of a kind that is not served becomes a 404.
@@ -41,7 +41,7 @@ class PlainRefusals:
         self._served: dict[str, frozenset[str] | None] = {}
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the inner transport; a bare refusal is replaced by an explained one."""
+        """Return the response of the inner transport. A refusal that explains nothing is replaced by one that does."""
         response = await self._transport.request(request)
         if response.status not in _REFUSED:
             return response

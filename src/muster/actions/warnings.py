@@ -13,7 +13,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class Warnings:
-    """A transport that shows the user each warning about a write, once."""
+    """A transport that shows the user each warning of the server about a write, once."""
 
     def __init__(self, transport: Transport, say: Callable[[str], None]) -> None:
         self._transport = transport

@@ -73,7 +73,7 @@ _COLLECTION_THRESHOLD = 300_000
 
 
 class _Commands(SuggestingGroup):
-    """The group of commands; each is a module of `muster.cli.commands`."""
+    """The group of all commands. Each command is a module of `muster.cli.commands`, imported when it is used."""
 
     elsewhere = ELSEWHERE
 
@@ -87,7 +87,7 @@ class _Commands(SuggestingGroup):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
-        """Return click's completions, without importing a module for a line of help."""
+        """Return click's completions. No module is imported to get a line of its help."""
         from click.shell_completion import CompletionItem
 
         items = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def options_in(text: str, source: str, image: str, replicas: int | None, namespace: str) -> "Options":
-    """Return the installation options for a Configuration text.
+    """Return the installation options that a Configuration describes.
 
-    source: where the text comes from, for errors.
+    source: the file that the text comes from, for errors.
     namespace: the namespace of the engine, if the text names none.
     """
     from muster.api.config import ConfigurationError, load
@@ -30,7 +30,7 @@ def options_in(text: str, source: str, image: str, replicas: int | None, namespa
 
 
 async def require_no_embedded(client: Any) -> None:
-    """Raise `click.ClickException` if the cluster is one of `muster up`, which has an engine of its own."""
+    """Raise `click.ClickException` if the cluster was started by `muster up`, because it has an engine of its own."""
     from muster.insight.reader.queues import is_embedded
 
     if await is_embedded(client):
@@ -40,7 +40,7 @@ async def require_no_embedded(client: Any) -> None:
 
 
 async def carry_out(move: "Move", plan: "Callable[[MoveState], list[MoveStep]]", *, dry_run: bool, end: str) -> None:
-    """Carry out the steps that remain, or list them. end: the sentence to print at the end."""
+    """Carry out the remaining steps of a move, or only list them. end: the sentence to print at the end."""
     from muster.actions.moving.steps import RefusedError
 
     try:

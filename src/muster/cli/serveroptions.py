@@ -76,7 +76,7 @@ _DECORATORS = (
 
 @dataclass(frozen=True, slots=True)
 class RequestedOptions:
-    """The options that the user gave. forget: whether to ignore the options that the home stores."""
+    """The server options that the user gave. forget: whether to ignore the options stored in the home."""
 
     given: Mapping[str, Any]
     forget: bool
@@ -109,14 +109,14 @@ class ResolvedOptions:
 
 
 def server_options(command: Command) -> Command:
-    """Add the options of a server."""
+    """Add the options of a server to a command."""
     for decorator in reversed(_DECORATORS):
         command = decorator(command)
     return command
 
 
 def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
-    """Complete the requested options by those that the home stores, and check them. Raises `UserError`."""
+    """Return the requested options, completed by those stored in the home, after checking them. Raises `UserError`."""
     former = None if requested.forget else read_options(home)
     options = merge_options(former or ServerOptions(), requested.given)
     not_given = [field for field in ServerOptions.__struct_fields__ if field not in requested.given]

@@ -49,7 +49,10 @@ def target_options(command: Command) -> Command:
 
 @asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[Session]:
-    """Open a session with the cluster that the target names. Raises what `run` turns into one line."""
+    """Open a session with the cluster that the target names.
+
+    Raises the errors that `run` prints in one line.
+    """
     from muster.cli.terminal.output import say
 
     async with session.connect(target, say, _import_aiohttp) as connected:
@@ -57,7 +60,7 @@ async def connect(target: Target) -> AsyncIterator[Session]:
 
 
 def _import_aiohttp() -> None:
-    """Import aiohttp without the authorities of the system, which would double the time."""
+    """Import aiohttp without loading the system's certificate authorities, which would double the time."""
     from muster.runtime.kube.tls import no_bundle
 
     with no_bundle():
@@ -67,7 +70,7 @@ def _import_aiohttp() -> None:
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run the coroutine of a command in an event loop; return its result.
 
-    An expected failure becomes one line for the user.
+    Of an expected failure, the user sees one line.
     """
     import asyncio
 
@@ -104,7 +107,7 @@ def ask(main: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def _expected_failures() -> Iterator[None]:
-    """Replace an expected failure inside the `with` block by one line for the user."""
+    """Turn an expected failure inside the `with` block into an error that prints one line."""
     from muster.api.status import ApiError
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.transport import TransportError
@@ -116,7 +119,7 @@ def _expected_failures() -> Iterator[None]:
 
 
 def list_heeded_signals() -> set[signal.Signals]:
-    """Return the signals that ask a command to end and that are not ignored.
+    """Return the signals that ask a command to end and that this process does not ignore.
 
     `nohup` makes the process ignore SIGHUP.
     """

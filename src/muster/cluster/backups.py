@@ -42,7 +42,10 @@ _PAUSE_BESIDE_SECONDS = 0.05
 
 
 class _Message(msgspec.Struct, array_like=True):
-    """An object on its way to a backup. The last message says how many there were, and at which revision."""
+    """One object of a backup that is being sent.
+
+    The last message says how many objects there were, and at which revision.
+    """
 
     revision: int
     resource: str = ""
@@ -106,7 +109,7 @@ def read(home: Path) -> tuple[list[JournalRecord], int]:
 
 
 def check_beside_server(home: Path) -> None:
-    """Refuse a store that the next server would not open, while a server runs. Raises `DataDirectoryError`.
+    """Raise `DataDirectoryError` if the next server would not open the store; a server may be using it now.
 
     A server that writes meanwhile makes a sound store look damaged about every other time. So damage counts only if
     each of many attempts to read finds it.
@@ -143,7 +146,7 @@ def history_of(home: Path, now: datetime) -> bytes:
 
 
 def check_absent(file: Path, *, replace: bool) -> None:
-    """Refuse to overwrite a file, unless `replace` allows it. Raises `DataDirectoryError`."""
+    """Raise `DataDirectoryError` if a file exists, unless `replace` allows overwriting it."""
     if file.exists() and not replace:
         raise DataDirectoryError(f"there is a {file} already: name another file, or replace it with --force")
 
@@ -210,7 +213,7 @@ class Salvaged:
 
 
 def salvage_home(home: Path, now: datetime) -> Salvaged | None:
-    """Replace a damaged store by what is whole in it; return None if nothing is damaged.
+    """Replace a damaged store by its intact objects; return None if nothing is damaged.
 
     Raises `DataDirectoryError`, `OSError`.
     """

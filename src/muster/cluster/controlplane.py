@@ -102,7 +102,7 @@ MakeDefinitions: TypeAlias = Callable[[], Iterable[Document]]
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """A running store and server, and a manager that is still to run.
+    """A running store and API server, and a manager that the caller still has to run.
 
     integrations: the kinds of jobs that may queue.
     nodes: the connections to nodes and their pods, by name; whoever runs nodes registers them here.
@@ -124,11 +124,11 @@ class ControlPlane:
     decisions: DecisionLog
 
     def client(self, user: User = ADMIN, manager: str = "muster") -> Client:
-        """Return a client of the server, without a socket."""
+        """Return a client of the server for this user. It calls the server in this process, without a socket."""
         return Client(InProcessTransport(self.server, user), field_manager=manager)
 
     def add_controllers(self, parts: Iterable[Part] = tuple(Part), reach: Reach = over_https) -> Engine:
-        """Add everything that a cluster does by itself, except for running pods; of the engine only these parts.
+        """Add all controllers of a cluster except those that run pods; of the engine, add only these parts.
 
         reach: opens transports to worker clusters.
         """

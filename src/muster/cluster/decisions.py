@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def keep_decisions(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
-    """Keep the decisions of a cluster in its home within the context. Enter it before the manager runs.
+    """Record the engine's decisions in the cluster's home, inside the `with` block. Enter it before the manager runs.
 
     Raises:
         DataDirectoryError: the file of the home cannot be opened.
@@ -63,7 +63,7 @@ async def keep_decisions(plane: ControlPlane, home: Path) -> AsyncIterator[None]
 
 
 class DecisionKeeper:
-    """The writer of decisions. Runs under a `Manager`."""
+    """The task that writes the engine's decisions to disk. Runs under a `Manager`."""
 
     name = "decisions"
 
@@ -84,7 +84,10 @@ class DecisionKeeper:
         await self._loop.stop()
 
     async def write(self) -> None:
-        """Write all decisions so far. Raises `DecisionFileError`; what is not written then is tried again."""
+        """Write all decisions that are not on disk yet.
+
+        Raises `DecisionFileError`; the next call tries again.
+        """
         async with self._writing:
             while unwritten := self.unwritten:
                 batch = unwritten[:_AT_ONCE]
@@ -133,7 +136,10 @@ def question_of(query: Mapping[str, str]) -> DecisionQuery:
 
 
 def encode_page(unwritten: list[Decision], found: FoundDecisions, namespace: str) -> bytes:
-    """Return the answer as JSON: `Decisions`. namespace: the only one whose jobs the user asked to see; "" for all."""
+    """Return a page of decisions as JSON: `Decisions`.
+
+    namespace: the only one whose jobs the user asked to see; "" for all.
+    """
     bodies = [msgspec.json.encode(one) for one in unwritten] + list(found.bodies)
     if namespace:
         decode = msgspec.json.Decoder(Decision).decode

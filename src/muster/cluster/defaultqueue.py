@@ -49,7 +49,7 @@ _RESOURCES = ("cpu", "memory", "pods")
 
 
 async def create_default_queue(client: Client, nodes: Iterable[Node]) -> None:
-    """Create the queue, unless it was created before. Raises `ApiError`."""
+    """Create the default queue of a fresh cluster, unless it was created before. Raises `ApiError`."""
     if await client.find(CONFIG_MAP, MARKER, _MARKER_NAMESPACE):
         return
     name, flavor_name = await _choose_names(client)
@@ -75,9 +75,9 @@ async def create_default_queue(client: Client, nodes: Iterable[Node]) -> None:
 
 
 async def _choose_names(client: Client) -> tuple[str, str]:
-    """Return the names of the ClusterQueue and its flavor.
+    """Return the names of the default ClusterQueue and its flavor.
 
-    The old ones where an older version began to create them.
+    They are the old names if an older version began to create them.
     """
     old = await client.find(CLUSTER_QUEUE, _OLD_QUEUE)
     if old is not None and FOLLOWS_NODES in old.metadata.annotations:

@@ -94,11 +94,14 @@ class Running:
         self.complete.set()
 
     def abandon(self) -> None:
-        """Do not wait for the pods at the end: they are left, or killed at once if they end with this process."""
+        """Let the end of the cluster not wait for its pods.
+
+        The pods keep running, or are killed at once if they may not outlive this process.
+        """
         self.abandoned.set()
 
     async def until(self, end: Coroutine[Any, Any, Any]) -> None:
-        """Wait for the coroutine. Raises the error of a part that fails before it ends."""
+        """Wait until the coroutine has ended. Raises the error of a part of the cluster that fails before that."""
         ending = asyncio.ensure_future(end)
         try:
             ended_tasks, _ = await asyncio.wait(
@@ -169,7 +172,7 @@ Beside: TypeAlias = Callable[[ControlPlane], AbstractAsyncContextManager[None]]
 
 
 def _nothing_beside(plane: ControlPlane) -> AbstractAsyncContextManager[None]:  # noqa: ARG001  (one of its shape)
-    """Keep nothing: the default of `beside`."""
+    """Return a context that does nothing: the default of `beside`."""
     return nullcontext()
 
 

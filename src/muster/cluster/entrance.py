@@ -160,7 +160,10 @@ def connect_viewer(plane: ControlPlane, flow: Flow, user: User) -> Client:
 async def _identify(
     authenticator: Authenticator, find_peer: FindPeer, certificate: User | None, authorization: str, peer: int | None
 ) -> User:
-    """Return the user with these credentials, as for a request to the API. Raises `ApiError` (401, 403)."""
+    """Return the user that these credentials authenticate, as for a request to the API.
+
+    Raises `ApiError` (401, 403).
+    """
     return await find_peer(peer) if peer is not None else authenticator.user(certificate, authorization)
 
 
@@ -172,11 +175,11 @@ async def find_owner(uid: int) -> User:
 
 
 def bind_in_home(home: Path) -> LocalSocket | None:
-    """Bind the socket by which the user's own commands come; None where the system allows none.
+    """Bind the socket for the user's own commands in the home; None if the system allows none there.
 
     Raises `AddressForeign` if another user has put a socket there.
-
-    The commands then come over TLS: the path of a socket has at most 107 bytes, and some file systems have no sockets.
+    Without the socket, commands connect over TLS: the path of a socket has at most 107 bytes, and some file systems
+    have no sockets.
     """
     try:
         return LocalSocket.bind(home / HOME_SOCKET, FOR_OWNER)

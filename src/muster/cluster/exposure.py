@@ -15,7 +15,7 @@ _MAX_PORT = 65535
 
 
 class ExposureError(ValueError):
-    """A `--listen` or `--name` that makes no sense; says which, and what was expected."""
+    """The error of a `--listen` or `--name` that makes no sense; says which, and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,15 @@ class Address:
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it means all addresses of the machine, and so none by which others could find it."""
+        """Whether the address means all addresses of the machine, so that other machines cannot connect by it."""
         return self.host in _EVERYWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """Where the server is reached, besides by programs of this machine; without addresses, nowhere.
+    """Where other machines and users reach the server. Without addresses, only programs of this machine do.
 
-    names: further host names and addresses by which others reach it, as behind a router.
+    names: further host names and addresses by which others reach it, such as those of a router.
     """
 
     addresses: tuple[Address, ...] = ()
@@ -47,7 +47,7 @@ class Exposure:
         return (*self.names, *(one.host for one in self.addresses if not one.is_everywhere))
 
     def inside(self, port: int) -> tuple[str, int]:
-        """Return the address to listen on for programs of this machine. port: the port on loopback."""
+        """Return the address to listen on for programs of this machine. port: the port on the loopback address."""
         everywhere = (_EVERYWHERE[0], port)
         return everywhere if everywhere in self.outside(port) else (LOOPBACK, port)
 

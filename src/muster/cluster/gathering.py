@@ -12,9 +12,10 @@ log = logging.getLogger(__name__)
 
 
 class GatheringLoop:
-    """The loop of a writer on which nothing in the cluster depends: a write that fails is tried again later.
+    """A loop that writes gathered records for something that no other part of the cluster needs.
 
-    write: writes all that there is. failure: the error with which it fails. seconds: how long a write waits for more.
+    A write that fails is tried again later.
+    write: writes all records. failure: the error with which it fails. seconds: how long to wait for more records.
     """
 
     def __init__(self, write: Callable[[], Awaitable[None]], failure: type[Exception], seconds: float) -> None:
@@ -23,7 +24,7 @@ class GatheringLoop:
         self._stopping = asyncio.Event()
 
     def wake(self) -> None:
-        """Let a write come, as there is something to write."""
+        """Start a write soon, because there are new records."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -45,7 +46,7 @@ class GatheringLoop:
         self._wake.set()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait for so long, or until `stop`."""
+        """Wait for this many seconds, or until `stop` is called."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def record_history(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
-    """Record the history of a cluster in its home within the context. Enter it before the manager runs.
+    """Record the cluster's history in its home, inside the `with` block. Enter it before the manager runs.
 
     Raises:
         DataDirectoryError: the history of the home cannot be opened.

@@ -27,7 +27,7 @@ FOR_OWNER = 0o600
 
 
 def bind_local(path: Path, mode: int = FOR_ALL) -> socket.socket:
-    """Return a socket bound to a path, in the place of a socket that nobody listens on. Raises `AddressUnusable`."""
+    """Return a socket bound to a path. A socket that nobody listens on is replaced. Raises `AddressUnusable`."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     new = path.with_name(f".{path.name}.new")
     try:
@@ -50,7 +50,7 @@ def bind_local(path: Path, mode: int = FOR_ALL) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class LocalSocket:
-    """A bound socket with its path and what `identify_file` says of it."""
+    """A bound socket, with its path and the result of `identify_file` for the path."""
 
     path: Path
     listener: socket.socket
@@ -69,15 +69,16 @@ class LocalSocket:
 
 
 def identify_file(path: Path) -> tuple[int, int]:
-    """Return the device and the inode of a path, which no other file has while this one exists. Raises OSError."""
+    """Return the device and the inode of a file, which identify it while it exists. Raises OSError."""
     status = path.lstat()
     return status.st_dev, status.st_ino
 
 
 def remove_local(path: Path, file: tuple[int, int]) -> None:
-    """Remove the socket of a server that ends, so that users do not wait for it; that of another server stays.
+    """Remove the socket of a server that ends, unless another server's socket has the path now.
 
-    file: what `identify_file` returned when the socket was bound.
+    A client would wait for a socket that nobody serves.
+    file: the result of `identify_file` when the socket was bound.
     """
     try:
         if identify_file(path) == file:
@@ -89,14 +90,14 @@ def remove_local(path: Path, file: tuple[int, int]) -> None:
 
 
 def _require_directory(directory: Path) -> None:
-    """Refuse a directory in which another user can put a socket. Raises `NotOursError`, OSError."""
+    """Raise `NotOursError` if another user could put a socket into a directory. Raises OSError."""
     status = require_way(directory)
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise NotOursError(f"other users can change {directory}: choose another directory with --socket")
 
 
 def _require_free(path: Path) -> None:
-    """Refuse a path that is in use. Raises `AddressTaken`, `AddressUnusable`, OSError."""
+    """Raise `AddressTaken` or `AddressUnusable` if something uses a path already. Raises OSError."""
     if not os.path.lexists(path):
         return
     status = path.lstat()

@@ -4,7 +4,10 @@ import ctypes
 
 
 def give_back() -> None:
-    """Return free memory between used memory to the machine. C libraries other than glibc have no such function."""
+    """Give free memory that lies between used memory back to the machine.
+
+    C libraries other than glibc have no such function.
+    """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)

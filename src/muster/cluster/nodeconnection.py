@@ -54,9 +54,9 @@ class LogOptions:
 class CommandOptions(Struct, frozen=True):
     """The program to run or attach to, and its streams.
 
-    container: its name, checked.
-    command: the program and its arguments; none to attach to what runs.
-    tty: its streams are a terminal, which has no standard error of its own.
+    container: the name of an existing container.
+    command: the program and its arguments; none to attach to the running program.
+    tty: whether its streams are a terminal, which has no standard error of its own.
     """
 
     container: str
@@ -68,7 +68,7 @@ class CommandOptions(Struct, frozen=True):
 
     @property
     def channels(self) -> frozenset[int]:
-        """The channels that the command needs."""
+        """The channels that carry the streams of the command."""
         wanted = (
             (self.stdin, STDIN), (self.stdout, STDOUT), (self.stderr, STDERR), (self.tty, RESIZE), (True, ERROR)
         )  # fmt: skip
@@ -76,26 +76,29 @@ class CommandOptions(Struct, frozen=True):
 
 
 class Program(Protocol):
-    """A running program, as its user sees it."""
+    """A program that runs in a container, as the server uses it."""
 
     def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield what it writes, as pieces of its standard output (1) and error (2), until it has ended."""
+        """Yield the program's output until it has ended, as pieces of its standard output (1) and error (2)."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Write to its standard input; wait while it does not read. Drop what nobody will read."""
+        """Write to the program's standard input, and wait while it does not read.
+
+        Data that nobody will read is dropped.
+        """
         ...
 
     async def end_input(self) -> None:
-        """End its standard input."""
+        """End the program's standard input."""
         ...
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Set the size of its terminal, if it has one."""
+        """Set the size of the program's terminal, if it has one."""
         ...
 
     async def ended(self) -> int:
-        """Return its exit code, once it has ended. Raises `ApiError` if it could not be started."""
+        """Wait until the program has ended, and return its exit code. Raises `ApiError` if it could not be started."""
         ...
 
 
@@ -107,7 +110,7 @@ Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
 
 
 class GpuUse(Struct, frozen=True):
-    """The use of GPUs: the thousandths of GPUs that work, and the bytes of their memory."""
+    """How much GPUs are used: in thousandths of GPUs that work, and bytes of their memory."""
 
     milli_gpus: int = 0
     memory_bytes: int = 0

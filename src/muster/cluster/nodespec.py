@@ -18,15 +18,15 @@ _DEVICES = "device/"
 
 
 class NodeSpecError(ValueError):
-    """A `--nodes` value that makes no sense; says which part, and what was expected."""
+    """The error of a `--nodes` value that makes no sense; says which part, and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A number of nodes of one kind.
+    """A number of nodes of one kind, as `--nodes` describes them.
 
-    resources: what each has, as quantities; for a process node, what it offers of what the machine has.
-    played_gpus: how many GPUs a process node makes up, instead of those of the machine.
+    resources: the quantities that each node has; for a process node, the part of the machine that it offers.
+    played_gpus: how many GPUs a process node simulates instead of offering the machine's.
     devices: how many devices each simulated node has for resource claims, by driver.
     """
 
@@ -37,7 +37,7 @@ class NodeSpec:
     devices: Mapping[str, int] = field(default_factory=dict)
 
     def names(self, taken: int = 0) -> list[str]:
-        """Return the nodes' names; `taken` nodes of this kind come before them."""
+        """Return the names of the nodes, which are numbered after `taken` nodes of the same kind."""
         stem = "node" if self.kind == "process" else "sim"
         return [f"{stem}-{number}" for number in range(taken, taken + self.count)]
 
@@ -84,7 +84,7 @@ def parse(text: str) -> NodeSpec:
 
 
 def _parse_played(text: str, kind: str, value: str) -> int:
-    """Return how many GPUs are to be played. Raises `NodeSpecError`."""
+    """Return how many GPUs a process node simulates. Raises `NodeSpecError`."""
     count, _, how = value.partition(":")
     if how not in ("", "fake") or (kind == "process" and not how):
         raise NodeSpecError(f"{text!r}: a process node offers the GPUs of its machine; gpus=4:fake plays four instead")

@@ -20,7 +20,7 @@ _ADVICE = "submit the job as another user, or in the namespace of one, such as -
 
 
 class TenancyError(Exception):
-    """A pod that a system server does not run; the text is for the user."""
+    """The error of a pod that a system server does not run; the text is for the user."""
 
 
 def find_tenant(namespace: Namespace | None, name: str, find: Callable[[int], Account]) -> Account:
@@ -46,7 +46,7 @@ def find_tenant(namespace: Namespace | None, name: str, find: Callable[[int], Ac
 
 
 def is_plain(spec: PodSpec) -> bool:
-    """Return whether a pod asks for nothing that any account may not have."""
+    """Return whether a pod asks only for what every account may have."""
     contexts = (container.security_context for container in _list_containers(spec))
     if spec.security_context not in (None, PodSecurityContext()) or any(one not in _NO_CONTEXT for one in contexts):
         return False
@@ -54,7 +54,7 @@ def is_plain(spec: PodSpec) -> bool:
 
 
 def require_tenable(spec: PodSpec, account: Account) -> None:
-    """Refuse a pod that asks for what its account may not have. Raises `TenancyError`."""
+    """Raise `TenancyError` if a pod asks for what its account may not have."""
     for problem in _list_problems(spec, account):
         raise TenancyError(f"{problem}: pods of this namespace run as user {account.name}")
 

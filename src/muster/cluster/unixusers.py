@@ -48,7 +48,10 @@ _SHARED = (
 
 
 class UnixUsers:
-    """The Unix users of the machine. `client` acts for the server itself; `find` looks up an account."""
+    """The Unix users of the machine, as users of the cluster.
+
+    client: acts for the server itself. find: looks up an account.
+    """
 
     def __init__(self, client: Client, find: Callable[[int], Account] = find_account) -> None:
         self._client = client
@@ -56,7 +59,10 @@ class UnixUsers:
         self._finding: dict[int, asyncio.Task[User]] = {}  # by uid
 
     async def share(self) -> None:
-        """Create the roles by which users read what they share, and cancel and hold their jobs. Raises `ApiError`."""
+        """Create the roles by which users read shared objects, and cancel and hold their own jobs.
+
+        Raises `ApiError`.
+        """
         for name, rules in ((SHARED_ROLE, _SHARED), (WORK_ROLE, WORK_RULES)):
             role = ClusterRole(metadata=ObjectMeta(name=name), rules=rules)
             await create_missing(self._client, CLUSTER_ROLE, msgspec.to_builtins(role))
@@ -64,10 +70,11 @@ class UnixUsers:
         await create_missing(self._client, CLUSTER_ROLE_BINDING, _bind(SHARED_ROLE, SHARED_ROLE, subject))
 
     async def user_of(self, uid: int) -> User:
-        """Return the user with an id, who has a namespace from now on. Raises `ApiError`.
+        """Return the cluster's user for the Unix user with this id, and create the user's namespace if it is missing.
 
-        Connections that come while a user is looked up share the outcome: a user who opens a thousand keeps nobody else
-        waiting. Nothing is kept after that, so the next connection meets changed groups.
+        Raises `ApiError`.
+        Connections that come while a user is looked up share the outcome, so a user who opens a thousand keeps nobody
+        else waiting. Nothing is cached after that, so the next connection sees changed groups.
         """
         finding = self._finding.get(uid)
         if finding is None:
@@ -99,7 +106,7 @@ class UnixUsers:
         return account, name_groups(account)
 
     async def _furnish(self, account: Account) -> None:
-        """Create the user's namespace and what is in it, unless it was done before. Raises `ApiError`."""
+        """Create the user's namespace and the objects in it, unless that was done before. Raises `ApiError`."""
         name = namespace_of(account.name, account.uid)
         marks = {UNIX_USER: account.name, UNIX_UID: str(account.uid)}
         await create_missing(self._client, NAMESPACE, {"metadata": {"name": name, "annotations": marks}})
@@ -116,7 +123,7 @@ class UnixUsers:
             await self._client.patch(NAMESPACE, name, {"metadata": {"annotations": {_FURNISHED: "true"}}})
 
     async def _create_queue(self, namespace: str) -> None:
-        """Create a LocalQueue that leads where the one of namespace `default` leads, if there is that."""
+        """Create a LocalQueue with the same ClusterQueue as that of namespace `default`, if there is one."""
         model = await self._client.find(LOCAL_QUEUE, LOCAL_QUEUE_NAME, DEFAULT_NAMESPACE)
         if model is not None:
             spec = {"clusterQueue": model.spec.cluster_queue}
@@ -125,7 +132,7 @@ class UnixUsers:
 
 
 def _require_owner(namespace: Namespace, marks: dict[str, str]) -> None:
-    """Refuse a user whose namespace is another user's. Raises `ApiError` (403)."""
+    """Raise `ApiError` (403) if the user's namespace belongs to another user."""
     annotations = namespace.metadata.annotations
     if any(annotations.get(key) != value for key, value in marks.items()):
         owner = annotations.get(UNIX_USER)

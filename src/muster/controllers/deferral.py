@@ -114,7 +114,7 @@ class DeferralController(Reconciler):
         return min((delay for delay in delays if delay is not None), default=None)
 
     async def _attend(self, kind: Kind[Any], job: Job | JobSet) -> float | None:
-        """Carry out the plan for a waiting job; return the seconds until the next decision."""
+        """Carry out the plan for a deferred job; return the seconds until the next decision, None for no time."""
         plan = await self._decide(job)
         if plan.verdict is not None:
             await self._end(job, plan.verdict)
@@ -154,7 +154,7 @@ class DeferralController(Reconciler):
                 yield meta.name
 
     async def _release(self, kind: Kind[Any], job: Job | JobSet) -> None:
-        """Let the job start, and resume it if no queue does."""
+        """Let a deferred job start: resume it, unless a queue will."""
         patch = make_release(job.metadata, queues=self._queues(job))
         await self._client.patch_object(kind, job, patch)
         self._recorder.event(
@@ -162,9 +162,9 @@ class DeferralController(Reconciler):
         )
 
     def _queues(self, job: Job | JobSet) -> bool:
-        """Return whether a queue resumes the job.
+        """Return whether a queue will resume the job.
 
-        Its namespace is managed, and it names a queue or needs none.
+        A queue does if the job's namespace is managed, and the job names a queue or needs no name.
         """
         meta = job.metadata
         namespace = self._namespaces.get(meta.namespace)
@@ -172,7 +172,7 @@ class DeferralController(Reconciler):
         return is_managed and (QUEUE_NAME_LABEL in meta.labels or self._settings.without_queue)
 
     async def _end(self, job: Job | JobSet, verdict: Verdict) -> None:
-        """Fail a job that can never start; its own controller records the event."""
+        """Make a job fail that can never start. The job's own controller records the event."""
         if isinstance(job, JobSet):
             patch = make_jobset_failure(job, verdict, self._clock.now())
             await self._client.patch_object(JOB_SET, job, patch, subresource="status")

@@ -42,7 +42,7 @@ LOWEST_PRIORITY = -(2**31) - 1
 
 
 class Turn(Struct, frozen=True):
-    """A set of pods that are placed together: as many as fit and meet every quorum, or none.
+    """A set of pods that the scheduler places together: as many as fit and meet every quorum, or none.
 
     pods: the preferred ones first.
     quorums: the minimum numbers of pods to place; without any quorum, all of the pods are placed or none.
@@ -157,7 +157,10 @@ class GangSource(Protocol[T_contra]):
         return end_of(meta_of(carrier), None, started)
 
     def needs(self, carrier: T_contra, pods: Collection[Pod]) -> tuple[Quorum, ...]:  # noqa: ARG002
-        """Return the quorums of these running pods that the gang needs to continue; (): it needs all of them."""
+        """Return the quorums (minimum numbers) of these pods that the running gang needs to continue.
+
+        An empty tuple means that the gang needs all of them.
+        """
         return ()
 
     def patience(self, carrier: T_contra) -> float:  # noqa: ARG002
@@ -169,7 +172,7 @@ class GangSource(Protocol[T_contra]):
         return list(pods)
 
     def held(self, carrier: T_contra, pods: Collection[Pod]) -> int:  # noqa: ARG002
-        """Return the size to record on the carrier of a gang with these running pods."""
+        """Return the size of a gang with these running pods, to be recorded on the gang's carrier."""
         return len(pods)
 
     def most(self, carrier: T_contra) -> int | None:  # noqa: ARG002
@@ -211,7 +214,7 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         return Size(wanted, len(bound), max(len(bound), wanted if recorded is None else recorded))
 
     def place(self, carrier: T) -> Callable[[Pod], int] | None:  # noqa: ARG002  (some have none)
-        """Return the function that returns a pod's index in its gang; None if its pods have no index."""
+        """Return a function that returns a pod's index in its gang; None if the gang's pods have no index."""
         return None
 
     def key(self, pod: Pod) -> str:
@@ -353,7 +356,7 @@ def by_age(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def made_by(pod: Pod, moment: datetime) -> bool:
-    """Return whether the pod existed at that time. Creation times have whole seconds."""
+    """Return whether the pod existed at this time. Creation times have whole seconds."""
     return read_creation_time(pod.metadata) <= moment
 
 
@@ -366,7 +369,7 @@ def read_recorded_size(carrier: ObjectMeta) -> int | None:
 
 
 def note_held_members(carrier: ObjectMeta, held: int) -> dict[str, str]:
-    """Return the annotation that `read_recorded_size` reads."""
+    """Return the annotation that records the size of a gang, as `read_recorded_size` reads it."""
     return {HELD_ANNOTATION: f"{held}/{carrier.uid}"}
 
 

@@ -21,7 +21,7 @@ _LEAVES = "/leaves"
 
 
 class Intent(Struct, frozen=True):
-    """The intent to bind together all unbound members of a gang that were created by a certain time.
+    """A record, on a pod, of which unbound members of a gang are to be bound together with it.
 
     since: the creation time of the newest of these members.
     leaves: whether some members of that age are left out of the start.
@@ -32,7 +32,10 @@ class Intent(Struct, frozen=True):
 
 
 def note_intent(meta: ObjectMeta, intent: Intent) -> dict[str, str]:
-    """Return the annotation that `read_intent` reads. meta: the metadata of the pod or carrier to annotate."""
+    """Return the annotation that records an intent, as `read_intent` reads it.
+
+    meta: the metadata of the pod or carrier to annotate.
+    """
     since = intent.since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {BINDING_ANNOTATION: f"{since}/{meta.uid}{_LEAVES if intent.leaves else ''}"}
 

@@ -44,7 +44,7 @@ _BY_JOB = "notice-job"
 
 
 class NoticeController(Reconciler):
-    """The reconciler of notices; a key means the jobs of a name, of any kind.
+    """The reconciler that sends notices about jobs. A key stands for all jobs of a name, of any kind.
 
     muster_command: the shell words by which a pod calls Muster.
     explain_failure: returns why a job failed, with the exit code of its worker; "" if that is unknown.

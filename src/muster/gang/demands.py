@@ -37,7 +37,7 @@ class Size(Struct, frozen=True):
     bound: how many members have a node.
     held: how many members the gang had when it last started or grew; members done by then count if `done` counts them.
     done: how many completion indexes have finished; 0 if members have no index.
-    in_waves: the gang has more work than pods running side by side, and its first wave has started.
+    in_waves: whether the gang has more work than pods that run at the same time, and its first wave has started.
     """
 
     wanted: int
@@ -86,7 +86,10 @@ def split_demands(unbound: Sequence[T], size: Size, place: Callable[[T], int] | 
 
 
 def describe_demand(demand: Demand, pods: int) -> str:
-    """Return a sentence on what a running gang of so many waiting pods waits for; "" if the gang has not started."""
+    """Return a sentence on what a running gang with this many waiting pods waits for.
+
+    Return "" if the gang has not started.
+    """
     count = "1 pod" if pods == 1 else f"{pods} pods"
     match demand:
         case Demand.START:

@@ -72,7 +72,7 @@ class ElasticGang(Struct, frozen=True):
     done: int = 0
 
     def count_missing(self, size: int) -> dict[Shape, int]:
-        """Return the pods still to be placed for the gang to run at that size."""
+        """Return how many pods of each shape must still be placed for the gang to run at that size."""
         count = size - self.done - sum(index < size for index in self.bound)
         return {self.shape: count} if count > 0 else {}
 
@@ -81,12 +81,15 @@ class ElasticGang(Struct, frozen=True):
         return [uid for index, uid in self.bound.items() if low <= index < high]
 
     def above(self, size: int) -> list[str]:
-        """Return the bound pods whose index is outside a gang of that size."""
+        """Return the bound pods whose index is at least `size`, so that a gang of that size does not have them."""
         return self.list_pods_between(size, _LARGEST)
 
 
 class Resize(Struct, frozen=True):
-    """A change of a gang's size. `why` completes the sentence of `__str__`. helps: the gangs for which it shrinks."""
+    """A change of a gang's size.
+
+    why: the reason, which completes the sentence of `__str__`. helps: the gangs for which the gang shrinks.
+    """
 
     key: str
     old: int
@@ -111,11 +114,10 @@ def resize(
     *,
     grow: bool = True,
 ) -> list[Resize]:
-    """Return the changes of size, including growth if `grow` is set.
+    """Return the new sizes of elastic gangs; gangs grow only if `grow` is set.
 
     waiting: the waiting gangs, in the order in which they are helped.
     leaving: the pods that are being deleted and use their room until they are gone.
-
     The capacity is unchanged when the function returns.
     """
     elastic = sorted(elastic, key=_rank_gang)
@@ -158,7 +160,7 @@ class _Trial:
         self.restore(list(self._vacated))
 
     def vacate(self, uids: Iterable[str]) -> None:
-        """Treat these pods as gone."""
+        """Count the room of these pods as free."""
         for uid in uids:
             if (assignment := self.capacity.assigned(uid)) is not None:
                 self._vacated[uid] = assignment
@@ -175,7 +177,7 @@ class _Trial:
         return isinstance(place(self.capacity, pods), Placement)
 
     def seat(self, pods: Mapping[Shape, int]) -> None:
-        """Tentatively place these pods, which must fit."""
+        """Assign room to these pods for the time of the trial. They must fit."""
         placement = place(self.capacity, pods)
         assert isinstance(placement, Placement), "only what fits is seated"
         for shape in pods:
@@ -209,7 +211,7 @@ class _Shrinking:
         ]
 
     def hopeful(self, waiting: Sequence[WaitingGang]) -> list[WaitingGang]:
-        """Return the waiting gangs that would fit if every gang that may shrink for them shrank to its least size."""
+        """Return the waiting gangs that would fit if every gang that may shrink for them shrank to its minimum."""
         fitting = []
         for priority, equals in groupby(waiting, key=lambda gang: gang.priority):
             spare = [
@@ -230,7 +232,7 @@ class _Shrinking:
         return gang.list_pods_between(gang.least, self._sizes[gang.key])
 
     def help(self, waiting: WaitingGang) -> bool:
-        """Find room for a waiting gang, and reserve it.
+        """Find room for a waiting gang, by shrinking other gangs if necessary, and reserve the room.
 
         Return whether the gang, or some of its `count` sets of pods, can start now or once other pods are gone.
         """
@@ -240,7 +242,10 @@ class _Shrinking:
         return self.complete(own) or self._start_least(waiting, own)
 
     def complete(self, gang: ElasticGang) -> bool:
-        """Find room for a gang's missing pods, or shrink it to a size that fits; return whether it is then whole."""
+        """Find room for a gang's missing pods, or shrink the gang to a size that fits.
+
+        Return whether all its pods then have room.
+        """
         return self._start(gang.count_missing(self._sizes[gang.key])) or self._start_smaller(gang)
 
     def _start(self, pods: Mapping[Shape, int]) -> bool:
@@ -273,7 +278,7 @@ class _Shrinking:
         return True
 
     def _start_least(self, waiting: WaitingGang, gang: ElasticGang) -> bool:
-        """Shrink other gangs for the least size that a waiting elastic gang needs.
+        """Shrink other gangs for the minimum size of a waiting elastic gang; return whether it then fits.
 
         A later run, once those gangs have shrunk, decides by how much the waiting gang itself shrinks.
         """
@@ -384,7 +389,7 @@ class _Growth:
             self._taken[gang.shape] += more
 
     def _fits(self, gangs: Iterable[ElasticGang], rounds: int) -> bool:
-        """Return whether each gang can get so many more pods, or as many as its `most` allows."""
+        """Return whether each gang can get this many more pods (`rounds`), or as many as its `most` allows."""
         taken = self._taken.copy()
         for gang in gangs:
             taken[gang.shape] += min(rounds, self._count_left(gang))

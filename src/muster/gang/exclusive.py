@@ -13,9 +13,9 @@ _ANY_ADDRESS = "0.0.0.0"
 class Hold(Struct, frozen=True, order=True):
     """A host port or a disk that a pod uses on its node.
 
-    what: identifies the port or disk; holds that differ in it never conflict.
+    what: identifies the port or disk; two holds with different `what` never conflict.
     address: of a port: the address of the node to which the port is bound.
-    shared: of a disk: the pod only reads it, so that other readers do not conflict.
+    shared: of a disk: whether the pod only reads it, so that other readers do not conflict.
     """
 
     what: tuple[str, ...]
@@ -24,7 +24,7 @@ class Hold(Struct, frozen=True, order=True):
 
     @property
     def is_port(self) -> bool:
-        """Whether this is a port."""
+        """Whether the hold is a port and not a disk."""
         return self.what[0] == "port"
 
     def conflicts(self, other: "Hold") -> bool:

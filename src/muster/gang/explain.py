@@ -63,7 +63,7 @@ def _describe_attempts(capacity: Capacity, refusal: Refusal, gang_size: int) -> 
 
 
 def _count_reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
-    """Count the nodes that are closed to the gang's next pod, by the first reason that the scheduler meets."""
+    """Return how many nodes are closed to the gang's next pod, by the first reason that the scheduler meets."""
     reasons = Counter(capacity.count_closed(shape))
     open_nodes = capacity.eligible(shape).copy()
     held, others = _find_closed_by_pods(capacity, shape)

@@ -42,7 +42,8 @@ class Placement(Struct, frozen=True):
 class Refusal(Struct, frozen=True):
     """The answer that a gang does not fit now.
 
-    `shape` is the first shape that did not fit; `fits` of its `wanted` pods would.
+    shape: the first shape whose pods did not all fit. wanted: how many pods of it there are. fits: how many of them
+    would fit.
     """
 
     shape: Shape
@@ -75,7 +76,7 @@ def place(
     """Return the nodes for all pods of a gang, or why there are none. The caller assigns the pods.
 
     within: the nodes that may be used, by index; None: all nodes.
-    taken: additional use by resource row and node index, as `Capacity.taking` returns it; negative for freed room.
+    taken: additional use by resource row and node index, as `Capacity.sum_use` returns it; negative for freed room.
     effort: the steps left for exact packing in a decision that places a gang many times; None: a single placement.
     """
     around = Around(capacity)
@@ -154,7 +155,7 @@ def find_refusal(
 
 
 def room_of(capacity: Capacity, shape: Shape, *, within: Mask | None = None, taken: Ints | None = None) -> Ints:
-    """Return for each node how many pods of a shape it can take if no other node takes any."""
+    """Return, by node index, how many pods of a shape each node can take if no other node takes any."""
     around = Around(capacity)
     return _find_room(around, shape, limits_of(around, shape, mates=True), within, taken)
 
@@ -217,7 +218,10 @@ def _place_in_order(
 
 
 def _fill(around: Around, shape: Shape, wanted: int, within: Mask | None, taken: Ints | None) -> Filled:
-    """Place pods of a shape with its preferences, or without them if the preferences leave no room for all."""
+    """Return how many pods of a shape each node gets, by the shape's preferences.
+
+    The preferences are ignored if they leave no room for all pods.
+    """
     if has_own_wishes(around, shape):
         limits = limits_of(around, shape, wishes=True)
         if len(limits.rules) == 1 or wanted <= _WISHES_TRIED:
@@ -230,7 +234,10 @@ def _fill(around: Around, shape: Shape, wanted: int, within: Mask | None, taken:
 
 
 def _find_room(around: Around, shape: Shape, limits: ShapeLimits, within: Mask | None, taken: Ints | None) -> Ints:
-    """Return for each node how many pods of a shape it can take, by all limits except rules between those pods."""
+    """Return, by node index, how many pods of a shape each node can take.
+
+    All limits count except rules between those pods.
+    """
     fits = around.capacity.count_fitting(shape, taken)
     if within is not None:
         fits[~within] = 0

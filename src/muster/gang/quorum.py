@@ -12,21 +12,21 @@ Place = Callable[[Mapping[Shape, int]], Placement | Refusal]
 
 
 class Quorum(Struct, frozen=True):
-    """A minimum: at least `least` of the pods, given by UID, need a node. There are at least that many pods."""
+    """A minimum number of pods: at least `least` of the given pods (UIDs) must have nodes together."""
 
     pods: frozenset[str]
     least: int
 
 
 class Chosen(Struct, frozen=True):
-    """The pods that start, by UID in the order given, and their placement."""
+    """The pods of a gang that start, by UID in the order given, and their placement."""
 
     pods: tuple[str, ...]
     placement: Placement
 
 
 def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quorum]) -> Chosen | Refusal:
-    """Place all pods if they fit together, else as many as fit and meet every quorum.
+    """Place all pods if they fit together, else as many as fit and meet every quorum; return the pods and their nodes.
 
     Without quorums, place all or none. If not all pods fit, the last pods are left out. A refusal is that of the fewest
     pods that would meet the quorums.
@@ -69,7 +69,10 @@ def find_fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str
 def _add(
     place: Place, pods: Mapping[str, Shape], start: frozenset[str], order: Sequence[Shape]
 ) -> tuple[frozenset[str], Placement | None]:
-    """Add as many pods as fit, one shape after the other, earlier pods first."""
+    """Add as many pods to `start` as fit, one shape after the other; return the pods and their placement.
+
+    Earlier pods come first.
+    """
     outcome = place(_count_shapes(pods, start)) if start else None
     chosen, placement = start, outcome if isinstance(outcome, Placement) else None
     for shape in order:

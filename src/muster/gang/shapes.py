@@ -21,7 +21,7 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 class DeviceAsk(Struct, frozen=True):
-    """The demand of a pod's resource claims on a node: amounts by resource, or why no node fits ("" if some may)."""
+    """What a pod's resource claims need on a node: amounts by resource, or why no node fits ("" if some may)."""
 
     requests: Amounts = ()
     unable: str = ""
@@ -34,7 +34,7 @@ Asking = Callable[[Pod], DeviceAsk]
 
 
 class Shape(Struct, frozen=True, cache_hash=True):
-    """The requirements of a pod on its node and on the pods around it.
+    """Everything about a pod that decides where it may be placed; equal pods share a shape.
 
     Amounts are integers: milli-CPU, and whole units of other resources.
     node_terms: node selector terms of which a node has to match one; empty: every node matches.
@@ -66,7 +66,7 @@ class Shape(Struct, frozen=True, cache_hash=True):
 class Guest(Struct, frozen=True):
     """A pod on a node, with the fields that matter to other pods: its use, its identity, and its anti-affinity.
 
-    leaving: the pod is being deleted.
+    leaving: whether the pod is being deleted.
     """
 
     requests: Amounts
@@ -79,7 +79,7 @@ class Guest(Struct, frozen=True):
 
 
 def no_claims_known(pod: Pod) -> DeviceAsk:
-    """Return that no node fits a pod with claims, for callers that know nothing about devices."""
+    """Return that no node can run a pod with resource claims, for callers that know nothing about devices."""
     return DeviceAsk(unable=_UNKNOWN) if pod.spec.resource_claims else _NO_DEVICES
 
 
@@ -123,12 +123,12 @@ def shapes_of(
 def count_shapes(
     pods: Iterable[Pod], watched: frozenset[str] | None = None, asking: Asking = no_claims_known
 ) -> Counter[Shape]:
-    """Count the pods of each shape, in the order in which the shapes appear."""
+    """Return how many of the pods have each shape, in the order in which the shapes appear."""
     return Counter(shapes_of(pods, watched, asking).values())
 
 
 def guest_of(pod: Pod, devices: Amounts = ()) -> Guest:
-    """Return the fields of a pod that matter to other pods. devices: the amounts that its claims hold on its node."""
+    """Return a pod as other pods see it. devices: the amounts that its claims hold on its node."""
     return Guest(
         requests=_add_devices(_read_requests(pod), devices),
         holds=holds_of(pod.spec),
@@ -141,7 +141,7 @@ def guest_of(pod: Pod, devices: Amounts = ()) -> Guest:
 
 
 def guest_like(shape: Shape) -> Guest:
-    """Return the fields of a pod of that shape that matter to other pods."""
+    """Return a pod of this shape as other pods see it."""
     return Guest(
         requests=shape.requests,
         holds=shape.holds,

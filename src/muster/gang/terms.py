@@ -25,15 +25,15 @@ class Term(Struct, frozen=True):
     elsewhere: LabelMatcher = NOTHING
 
     def matches(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
-        """Return whether the term selects a pod."""
+        """Return whether the term selects a pod with these labels in this namespace."""
         inside = namespace in self.namespaces or self.elsewhere.matches(namespace_labels)
         return inside and self.matcher.matches(labels)
 
 
 class Spread(Struct, frozen=True):
-    """A topology spread constraint: how evenly pods of one namespace are spread over the domains of a node label.
+    """A topology spread constraint: how evenly pods of one namespace must be spread over the domains of a node label.
 
-    required: whether the constraint closes a node that breaks it, or only lowers the node's score.
+    required: whether the constraint excludes a node that breaks it, or only lowers the node's score.
     """
 
     topology_key: str
@@ -45,22 +45,22 @@ class Spread(Struct, frozen=True):
     required: bool = True
 
     def counts(self, namespace: str, other: str, labels: Labels) -> bool:
-        """Return whether a pod in the namespace `other` counts for a pod in `namespace`.
+        """Return whether a pod in the namespace `other`, with these labels, counts for a pod in `namespace`.
 
-        An empty selector counts none.
+        An empty selector counts no pods.
         """
         return namespace == other and self.matcher != EVERYTHING and self.matcher.matches(labels)
 
 
 class Wish(Struct, frozen=True):
-    """A preference for being near certain pods, or away from them if the weight is negative."""
+    """A preference for nodes near certain pods, or away from them if the weight is negative."""
 
     weight: int
     term: Term
 
 
 class PodTerms(Struct, frozen=True):
-    """All terms of a pod about other pods."""
+    """All affinity, anti-affinity and spread terms of a pod about other pods."""
 
     affinity: tuple[Term, ...] = ()
     anti_affinity: tuple[Term, ...] = ()
@@ -106,13 +106,13 @@ def terms_of(spec: PodSpec, namespace: str, labels: Labels) -> PodTerms:
 
 
 def watched_labels(terms: Iterable[PodTerms]) -> frozenset[str] | None:
-    """Return the labels that the terms select by; None if there are no terms at all."""
+    """Return the label keys by which the terms select pods; None if there are no terms at all."""
     matchers = [matcher for one in terms for matcher in one.matchers]
     return keys_of(matchers) if matchers else None
 
 
 def keys_of(matchers: Iterable[LabelMatcher]) -> frozenset[str]:
-    """Return the labels that the matchers select by."""
+    """Return the label keys by which the matchers select pods."""
     return frozenset(requirement.key for matcher in matchers for requirement in matcher.requirements)
 
 
@@ -143,7 +143,7 @@ def _read_spread(spread: TopologySpreadConstraint, labels: Labels) -> Spread:
 
 
 def _require_same(keys: Collection[str], labels: Labels, operator: Operator) -> list[Requirement]:
-    """Return the requirements that other pods have, or do not have, the pod's own values of these labels.
+    """Return the requirements that other pods have the pod's own values of these labels, or do not have them.
 
     Labels that the pod lacks are skipped.
     """

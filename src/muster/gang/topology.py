@@ -57,13 +57,12 @@ class TopologyConstraint(Struct, frozen=True):
 
 
 class NoDomain(Refusal, frozen=True):
-    """The refusal of a gang that fits in no domain, though it might fit in the whole cluster.
+    """The refusal of a gang that fits in no topology domain, though it might fit in the whole cluster.
 
     The fields of `Refusal` describe the roomiest domain.
-
     level: the label of the level.
     domain: the roomiest domain, by its values; empty if no node is in any domain.
-    running: other members run already, so only their domain is allowed.
+    running: whether other members run already, so that only their domain is allowed.
     """
 
     level: str

@@ -37,11 +37,11 @@ _ADVICE = {
 
 
 class Trouble(Struct, frozen=True):
-    """Something that needs somebody's attention.
+    """A problem that somebody should look at.
 
-    grave: whether jobs are kept from starting by it, which somebody did not decide.
-    namespace, name: of the object that it is about; "" if it is about several.
-    sentence: what is the matter. advice: what to do.
+    grave: whether the problem keeps jobs from starting, and nobody caused it on purpose.
+    namespace, name: the object with the problem; "" if the problem is about several objects.
+    sentence: what the problem is. advice: what the reader can do.
     """
 
     topic: Topic
@@ -53,10 +53,12 @@ class Trouble(Struct, frozen=True):
 
 
 class Scene(Struct, frozen=True):
-    """What a user sees of a cluster; None for each kind that the user may not list, or that is not served.
+    """The parts of a cluster in which problems are looked for.
 
-    silence: why no engine answers; "" if one does. unready: the checks of the server that fail, and why.
-    jobs: the lines of `reader.jobs`. clusters: the workers of MultiKueue.
+    A part is None if the user may not list it or the server does not serve it.
+
+    silence: why no engine answers; "" if one does. unready: the failed readiness checks of the server, with the reason.
+    jobs: the rows that `reader.jobs` made. clusters: the worker clusters of MultiKueue.
     """
 
     silence: str = ""
@@ -70,7 +72,10 @@ class Scene(Struct, frozen=True):
 
 
 def find_troubles(scene: Scene) -> list[Trouble]:
-    """Return all that needs attention, the grave first. Of many alike, only a few are named."""
+    """Return all problems of a cluster, grave problems first.
+
+    Of many similar problems, only the first few are listed.
+    """
     troubles = [
         *(Trouble("server", f"The server is not ready: {one}", "Its log says more") for one in scene.unready),
         *_find_engine(scene.silence),
@@ -89,7 +94,7 @@ def find_troubles(scene: Scene) -> list[Trouble]:
 
 
 def _limit_troubles(troubles: Iterable[Trouble], thing: str) -> list[Trouble]:
-    """Return the first few of the troubles, the grave ones first, and how many more there are."""
+    """Return the first few of some problems, grave problems first, and a last entry with the number of the others."""
     ordered = sorted(troubles, key=lambda one: not one.grave)
     shown, rest = ordered[:_MOST_ALIKE], ordered[_MOST_ALIKE:]
     if not rest:
@@ -105,7 +110,7 @@ def _find_engine(silence: str) -> Iterator[Trouble]:
 
 
 def _find_absence_of_nodes(scene: Scene) -> Iterator[Trouble]:
-    """Return that jobs wait for a first node; nothing in front of worker clusters, which have the nodes."""
+    """Return the problem that jobs wait and the cluster has no node. A cluster with worker clusters needs no nodes."""
     waiting = [one for one in scene.jobs if one["state"] in _WAITS]
     if scene.nodes is not None and not scene.nodes and not scene.clusters and waiting:
         said = f"There is no node, and {count_things(len(waiting), 'job waits', 'jobs wait')}"
@@ -133,7 +138,7 @@ def _find_nodes(nodes: Sequence[Node]) -> Iterator[Trouble]:
 
 
 def _make_node_trouble(names: Sequence[str], sentence: str, advice: str, *, grave: bool = True) -> Trouble:
-    """Return a trouble of nodes; the command names the node if there is only one."""
+    """Return a problem of some nodes. Its advice names the node if there is only one."""
     if len(names) > 1:
         return Trouble("nodes", sentence, advice, grave)
     return Trouble("nodes", sentence, advice.replace("NODE", names[0]), grave, name=names[0])
@@ -144,7 +149,7 @@ def _count_nodes(names: Sequence[str], nodes: Sequence[Node]) -> str:
 
 
 def _find_shortages(nodes: Sequence[Node]) -> Iterator[Trouble]:
-    """Find the nodes that offer less than they were started with."""
+    """Yield a problem for each node that offers less than its options promise."""
     for node in nodes:
         if shortage := node.metadata.annotations.get(SHORTAGE_ANNOTATION):
             name = node.metadata.name
@@ -177,7 +182,10 @@ def _find_clusters(clusters: Iterable[WorkerClusterState]) -> Iterator[Trouble]:
 
 
 def _find_flavors(scene: Scene) -> Iterator[Trouble]:
-    """Find the flavors with quota whose labels no node has. A cluster without nodes sends its jobs elsewhere."""
+    """Yield a problem for each flavor that has quota although no node has its labels.
+
+    A cluster without nodes has no such problem, because it sends its jobs to worker clusters.
+    """
     if not scene.nodes or not scene.flavors:
         return
     users = _list_users_of_flavors(scene.cluster_queues or ())
@@ -196,7 +204,7 @@ def _find_flavors(scene: Scene) -> Iterator[Trouble]:
 
 
 def _list_users_of_flavors(queues: Iterable[ClusterQueue]) -> dict[str, list[str]]:
-    """Return the ClusterQueues that have quota of each flavor."""
+    """Return the names of the ClusterQueues that have quota of each flavor, by the flavor's name."""
     users: dict[str, list[str]] = defaultdict(list)
     for queue in queues:
         for group in queue.spec.resource_groups:
@@ -253,7 +261,7 @@ def _find_jobs_without_queue(scene: Scene) -> Iterator[Trouble]:
 
 
 def _advise_queue(row: Mapping[str, Any], there: Sequence[str]) -> str:
-    """Return what to do with a job whose queue is not there. there: the queues of its namespace."""
+    """Return what to do about a job whose LocalQueue does not exist. there: the LocalQueues of the job's namespace."""
     namespace = row["namespace"]
     if not there:
         return f"Create the queue: muster queue create {row['queue']} -n {namespace}"

@@ -26,14 +26,14 @@ NEVER_LOOKED_AT = "no manager has looked at it yet"
 
 @dataclass(frozen=True, slots=True)
 class WorkerClusterState:
-    """One worker cluster.
+    """The state of one worker cluster.
 
-    word: whether the manager can use it.
-    reason: why it cannot.
-    since: when that began.
+    word: whether the manager can use the cluster.
+    reason: why the manager cannot use it.
+    since: when the state began.
     jobs: the jobs that run there, as `namespace/name`.
-    tried: how many more jobs wait for quota there.
-    server: its address; "" if the user may not see it.
+    tried: how many other jobs wait for quota there.
+    server: the address of the cluster; "" if the user may not see it.
     """
 
     name: str
@@ -48,7 +48,7 @@ class WorkerClusterState:
 def find_cluster_state(
     cluster: MultiKueueCluster, workloads: Iterable[Workload], server: str = ""
 ) -> WorkerClusterState:
-    """Return the state of a cluster. workloads: the manager's, from all namespaces."""
+    """Return the state of a worker cluster. workloads: the manager's Workloads, of all namespaces."""
     name, condition = cluster.metadata.name, find(cluster.status.conditions, ACTIVE)
     open_ones = [one for one in workloads if not is_true(one.status.conditions, FINISHED)]
     running = tuple(sorted(display_name(one.metadata, "") for one in open_ones if one.status.cluster_name == name))
@@ -88,7 +88,7 @@ def advise_on_cluster(state: WorkerClusterState) -> str:
 def find_cluster_states(
     clusters: Iterable[MultiKueueCluster], workloads: Iterable[Workload], servers: Mapping[str, str]
 ) -> list[WorkerClusterState]:
-    """Return the states of all clusters, by name."""
+    """Return the states of all worker clusters, ordered by name."""
     workloads = list(workloads)
     ordered = sorted(clusters, key=lambda cluster: cluster.metadata.name)
     return [find_cluster_state(one, workloads, servers.get(one.metadata.name, "")) for one in ordered]
@@ -97,7 +97,10 @@ def find_cluster_states(
 def clusters_of_queues(
     queues: Iterable[ClusterQueue], checks: Iterable[AdmissionCheck], configs: Iterable[MultiKueueConfig]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the clusters of each ClusterQueue that sends its jobs to other clusters."""
+    """Return, by ClusterQueue, the worker clusters to which it sends its jobs.
+
+    ClusterQueues that send none are left out.
+    """
     named = {config.metadata.name: config.spec.clusters for config in configs}
     sending = {
         check.metadata.name: named.get(check.spec.parameters.name, ()) if check.spec.parameters is not None else ()
@@ -114,7 +117,7 @@ def clusters_of_queues(
 
 
 def format_state(state: WorkerClusterState) -> dict[str, Any]:
-    """Return a state as values for JSON."""
+    """Return the state of a worker cluster as values for JSON."""
     return {
         "name": state.name,
         "state": state.word,
@@ -127,7 +130,7 @@ def format_state(state: WorkerClusterState) -> dict[str, Any]:
 
 
 def make_table(states: Iterable[WorkerClusterState], now: datetime) -> tuple[list[str], list[list[str]]]:
-    """Return a table of states: its header and its lines."""
+    """Return the header and the lines of a table of worker clusters."""
     header = ["CLUSTER", "STATE", "SINCE", "JOBS", "WAITING", "SERVER", "REASON"]
     lines = [
         [

@@ -17,11 +17,11 @@ HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
 
 @dataclass(frozen=True, slots=True)
 class GpuRow:
-    """One GPU.
+    """One GPU of a node.
 
     job: the job that uses it, as NAMESPACE/NAME, or "".
-    memory: its bytes; 0 if unknown.
-    shared: whether jobs that the reader may not see could use it.
+    memory: its size in bytes; 0 if unknown.
+    shared: whether the reader may not see all pods, so that a GPU without a visible job may be in use.
     """
 
     node: str
@@ -34,18 +34,18 @@ class GpuRow:
 
     @property
     def state(self) -> str:
-        """Ill, Used, Free, or Unknown where jobs may have it that the reader does not see."""
+        """The GPU's state: Ill, Used, Free, or Unknown if a job that the reader may not see could use it."""
         return "Ill" if self.ill else "Used" if self.job else "Unknown" if self.shared else "Free"
 
     def cells(self) -> list[str]:
-        """Return the row of a table."""
+        """Return the cells of the GPU's row in a table."""
         size = format_quantity("memory", self.memory) if self.memory else "-"
         state = "-" if self.state == "Unknown" else self.state
         return [self.node, self.gpu, self.model or "-", size, state, self.job or "-"]
 
 
 def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod], *, shared: bool = False) -> list[GpuRow]:
-    """Return all GPUs of the nodes that report them, by node. shared: whether there may be more pods than these."""
+    """Return all GPUs that nodes report, node by node. shared: whether there may be pods that are not in `pods`."""
     users = _find_users(pods)
     return [
         GpuRow(
@@ -63,9 +63,9 @@ def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod], *, shared: bool = 
 
 
 class GpuCount(Struct, frozen=True):
-    """The GPUs of a cluster by state. used: by pods; None if the reader may not see all pods.
+    """The number of a cluster's GPUs in each state.
 
-    total: the healthy ones and the ill ones.
+    used: how many GPUs pods use; None if the reader may not see all pods. total: healthy and ill GPUs together.
     """
 
     total: int
@@ -74,14 +74,15 @@ class GpuCount(Struct, frozen=True):
 
     @property
     def free(self) -> int:
-        """How many no pod has; 0 if that is not known."""
+        """The number of healthy GPUs that no pod uses; 0 if the use is unknown."""
         return max(0, self.total - self.ill - (self.used or 0)) if self.used is not None else 0
 
 
 def count_gpus(nodes: Iterable[Node], used: int | None) -> GpuCount:
-    """Return the GPUs by state: a node's capacity counts the ill ones, and what pods may have of it does not.
+    """Return the number of the nodes' GPUs in each state.
 
-    used: how many pods request; None if the reader may not see all pods.
+    used: how many GPUs the pods request; None if the reader may not see all pods.
+    Ill GPUs are the difference between a node's capacity and its allocatable amount.
     """
     healthy = capacity = 0
     pairs = ((tuple(node.status.allocatable.items()), tuple(node.status.capacity.items())) for node in nodes)

@@ -8,9 +8,9 @@ _LIKENESS, _LIKENESS_OF_OPTIONS = 0.6, 0.7
 
 
 def find_nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the name of `word` here, or the most similar known word; "" if none is similar.
+    """Return the known word that the user probably meant by `word`; "" if no known word is similar.
 
-    elsewhere: the names of known words in other systems, which may be misspelled, too.
+    elsewhere: the known word that means the same, by the word of another system; `word` may misspell that one, too.
     """
     if word in elsewhere:
         return elsewhere[word]

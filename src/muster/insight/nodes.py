@@ -33,10 +33,10 @@ class NodeAmount(Struct, frozen=True):
 
 
 class NodeRow(Struct, frozen=True):
-    """A node for people.
+    """A row about a node.
 
-    health: Ready, or what is the matter, as `describe_health` says.
-    jobs: the jobs on the node as NAMESPACE/NAME, the one with the most pods there first; None if unknown.
+    health: Ready, or what is wrong, as `describe_health` returns it.
+    jobs: the jobs on the node as NAMESPACE/NAME, the job with the most pods there first; None if unknown.
     """
 
     name: str
@@ -47,12 +47,18 @@ class NodeRow(Struct, frozen=True):
 
     @property
     def load(self) -> float:
-        """The requested part of the resource that is scarcest, from 0 to 1. The number of pods is no such resource."""
+        """The requested part of the node's scarcest resource, from 0 to 1.
+
+        The number of pods does not count as a resource.
+        """
         return max((one.share for one in self.amounts if one.resource != "pods"), default=0.0)
 
 
 class NodeGroup(Struct, frozen=True):
-    """Nodes in the same place. name: the values of its labels, or the first and the last node."""
+    """Nodes in the same topology domain.
+
+    name: the values of the domain's labels, or the first and the last node's name.
+    """
 
     name: str
     rows: tuple[NodeRow, ...]
@@ -67,7 +73,7 @@ def describe_health(node: Node) -> str:
 
 
 def list_node_resources(nodes: Iterable[Node]) -> list[str]:
-    """Return the resources of nodes that people look at: CPUs, memory, GPUs and the number of pods."""
+    """Return the resources of nodes that users see in tables: CPUs, memory, GPUs and the number of pods."""
     there = {resource for node in nodes for resource in node.status.allocatable}
     return [name for name in ("cpu", "memory", *sorted(filter(is_gpu, there)), "pods") if name in there]
 
@@ -107,7 +113,7 @@ def sum_cluster(nodes: Sequence[Node], pods: Iterable[Pod] | None) -> list[NodeA
 
 
 def sum_pods(pods: Iterable[Pod]) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
-    """Return by node what its pods request, with their number as `pods`, and how many pods each job has there."""
+    """Return, by node, what its pods request (their number as `pods`), and how many pods each job has there."""
     used: dict[str, Counter[str]] = {}
     jobs: dict[str, Counter[str]] = {}
     for pod in pods:
@@ -121,7 +127,7 @@ def sum_pods(pods: Iterable[Pod]) -> tuple[dict[str, Counter[str]], dict[str, Co
 
 
 def request_of(pod: Pod) -> dict[str, int]:
-    """Return what a pod requests of its node, with itself as `pods`; an invalid quantity counts as nothing."""
+    """Return what a pod requests of its node, and 1 of the resource `pods`. An invalid quantity counts as 0."""
     try:
         return {**pod_requests(pod.spec), "pods": 1}
     except QuantityError:
@@ -129,9 +135,9 @@ def request_of(pod: Pod) -> dict[str, int]:
 
 
 def list_levels(nodes: Sequence[Node], topologies: Iterable[Topology]) -> dict[str, tuple[str, ...]]:
-    """Return the labels that place the nodes, by the name of the Topology or, without one, by the label of zones.
+    """Return the labels that group nodes, by the name of their Topology or, without a Topology, by the label of zones.
 
-    The level of single hosts is left out. A Topology whose labels no node has is left out, too.
+    The level of single hosts is left out, and so is a Topology whose labels no node has.
     """
     present = {label for node in nodes for label in node.metadata.labels}
     levels = {
@@ -151,7 +157,7 @@ def _list_wide_labels(topology: Topology, present: set[str]) -> list[str]:
 
 
 def group_rows(rows: Iterable[NodeRow], labels: Sequence[str]) -> list[NodeGroup]:
-    """Return the rows grouped by the values of labels, in order; those that lack a label come last."""
+    """Return the rows grouped by the nodes' values of these labels, in order; nodes that lack a label come last."""
     places: dict[tuple[str, ...], list[NodeRow]] = {}
     for row in rows:
         place = tuple(row.labels.get(label, "") for label in labels)
@@ -177,5 +183,5 @@ def _read_amounts(resources: ResourceList) -> dict[str, int]:
 
 
 def _sort_key(name: str) -> tuple[str | int, ...]:
-    """Return a name as a key by which `node-2` comes before `node-10`."""
+    """Return a sort key for a name by which `node-2` comes before `node-10`."""
     return tuple(int(part) if number % 2 else part for number, part in enumerate(_DIGITS.split(name)))

@@ -124,13 +124,13 @@ _FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 class Snapshot(Struct, frozen=True):
-    """The part of a cluster that scheduling reads.
+    """The part of a cluster's objects that scheduling reads.
 
-    at: when it was read.
+    at: when the objects were read.
     revision: the server's revision.
     missing: the kinds that could not be read, with the reason.
-    exact: whether all objects are of that revision.
-    decisions: the recorded decisions, the newest first; None if they are left out.
+    exact: whether all objects are as of that revision.
+    decisions: the recorded decisions, the newest first; None if the snapshot has none.
     """
 
     at: datetime
@@ -142,7 +142,7 @@ class Snapshot(Struct, frozen=True):
 
 
 def write_snapshot(snapshot: Snapshot) -> dict[str, Any]:
-    """Return a snapshot as a document."""
+    """Return a snapshot as a document for a YAML file."""
     decisions = {} if snapshot.decisions is None else {"decisions": msgspec.to_builtins(snapshot.decisions)}
     return {
         "apiVersion": API_VERSION,
@@ -160,7 +160,7 @@ def write_snapshot(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def reduce_object(kind: Kind[Any], document: Document) -> Document | None:
-    """Return the part of an object that scheduling reads; None if the object has finished."""
+    """Return an object with only those fields that scheduling reads; None if the object has finished."""
     head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _reduce_meta(document.get("metadata") or {})}
     spec, status = document.get("spec") or {}, document.get("status") or {}
     if kind.kind in _WHOLE:

@@ -36,15 +36,15 @@ NAMED: Final = 5
 
 
 class Survey(Struct, frozen=True):
-    """The objects of a cluster that the report considers.
+    """The objects of a cluster that the report is made from.
 
     jobs: the running Jobs that name a queue.
-    pods: the pods that a gate of Kueue holds.
+    pods: the pods that a scheduling gate of Kueue holds.
     old: the definitions of Kueue's kinds whose objects may be stored in an older version.
     webhooks: the configurations of Kueue's webhooks.
     manager: the holder of the Lease of Kueue's manager; "" if there is none or if it is a replica of Muster.
-    idle: the frameworks that the settings name and Muster does not act on, with the reason.
-    variants: whether the gate ConcurrentAdmission is on.
+    idle: the frameworks that the settings name and Muster does not support, with the reason.
+    variants: whether the feature gate ConcurrentAdmission is on.
     """
 
     workloads: Sequence[Workload] = ()
@@ -59,7 +59,7 @@ class Survey(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """A fact that a user must know before the takeover: objects that Muster does not act on, or that prevent it.
+    """A fact that a user must know before the takeover: objects that Muster ignores, or that prevent the takeover.
 
     what: what the objects have in common.
     advice: what the user can do.
@@ -83,11 +83,11 @@ class Row(Struct, frozen=True):
 
 
 class TakeoverReport(Struct, frozen=True):
-    """The report about a takeover.
+    """The report about a takeover of Kueue's workloads by Muster.
 
     rows: the workloads that Muster would manage.
     findings: what Muster would not manage, or what prevents the takeover; empty if the takeover can begin.
-    gates: the gates that hold waiting pods.
+    gates: the scheduling gates of waiting pods.
     """
 
     rows: tuple[Row, ...]
@@ -112,7 +112,7 @@ def make_report(
 
 
 def _owned_by_jobs(seen: Survey) -> list[Workload]:
-    """Return the Workloads, without variants of others if the gate of variants is on."""
+    """Return the Workloads; variants of other Workloads are left out if the feature gate of variants is on."""
     return [one for one in seen.workloads if not (seen.variants and is_variant(one))]
 
 
@@ -226,7 +226,7 @@ def _of_features(live: Sequence[Workload], fixed: Collection[GroupKind], *, vari
     """Yield the findings about features that workloads use.
 
     fixed: the kinds of jobs that keep their size while they run.
-    variants: whether the gate of variants is on.
+    variants: whether the feature gate of variants is on.
     """
     acted_on = {CONCURRENT_ADMISSION_GATE} if variants else set[str]()
     yield from _list_some(

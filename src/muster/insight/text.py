@@ -131,7 +131,7 @@ def format_ranges(numbers: Iterable[int]) -> str:
 
 
 def group_alike(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return each text once, with the list of names that share it, such as `a, b and 3 more`.
+    """Return each distinct text once, with the list of the names that have it, such as `a, b and 3 more`.
 
     said: pairs of a name and a text.
     """
@@ -153,5 +153,5 @@ def count_things(number: int, one: str, many: str) -> str:
 
 
 def make_sentence(text: str) -> str:
-    """Return a note of a command as a sentence: with a capital at the beginning, and an end."""
+    """Return a text as a sentence: with a capital letter at the beginning and a full stop at the end."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"

@@ -23,7 +23,7 @@ _MEBIBYTE = 1 << 20
 
 
 class CurrentUsage(Struct, frozen=True):
-    """The average usage of pods over the last moments: CPUs in thousandths and bytes of memory; the same of GPUs.
+    """The average usage of pods over the last moments: thousandths of CPUs, bytes of memory, and the same of GPUs.
 
     milli_gpus: None if the usage of GPUs is not known.
     """
@@ -60,7 +60,7 @@ def usage_by_job(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
 
 
 def make_worker_table(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -> tuple[list[str], list[list[str]]]:
-    """Return a header, and a row for each pod of a job by rank, with its usage and requests.
+    """Return a table of the usage and requests of a job's pods: a header, and a row for each pod by rank.
 
     There are columns for GPUs if their usage is known for any pod.
     """

@@ -45,7 +45,7 @@ _WORDS = {
 
 
 class DeferralPlan(Struct, frozen=True):
-    """The work to do for one waiting job now.
+    """The work to do for one deferred job now.
 
     release: whether the job starts.
     verdict: the failure with which the job ends without a start; None if it may still start.

@@ -99,7 +99,7 @@ class CountingCondition(ConditionLike, Protocol):
 
 
 class Interruption(Struct, frozen=True):
-    """The way in which the platform ended a pod.
+    """How the platform ended a pod.
 
     reason: the reason of the pod's condition `DisruptionTarget`.
     message: a phrase that follows the pod's name: `was evicted from node-0`.
@@ -110,7 +110,10 @@ class Interruption(Struct, frozen=True):
 
 
 def interruption_of(pod: Pod) -> Interruption | None:
-    """Return how the platform ended a pod. Return None for a pod that runs, has succeeded, or failed by itself."""
+    """Return how the platform ended a pod.
+
+    Return None for a pod that runs, has succeeded, or failed by itself.
+    """
     if pod.status.phase == "Succeeded" or not (pod.status.phase == "Failed" or is_deleting(pod)):
         return None
     if ended_with_cluster(pod):

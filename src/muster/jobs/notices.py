@@ -36,7 +36,10 @@ _SHELL = "/bin/sh"
 
 
 class Notice(Struct, frozen=True):
-    """An event of a job. state: the job's state in a word. reason: the cluster's message about it, or ""."""
+    """An event of a job about which a notice is sent.
+
+    state: the job's state in a word. reason: the cluster's message about it, or "".
+    """
 
     event: Event
     state: str

@@ -63,4 +63,4 @@ def text_answer(status: int, text: str) -> Response:
 
 
 async def _no_rest() -> None:
-    """Return at once, because the next piece of a stream need not wait."""
+    """Do not pause between the pieces of a stream, because nothing else is served with them."""

@@ -24,7 +24,7 @@ PREVIOUSLY: Final = "Previously: "
 
 
 def describe_gates(names: str) -> str:
-    """Return the message of a Workload that these gates keep from being queued (Kueue KEP-6915)."""
+    """Return the message of a Workload that these gates keep out of its queue (Kueue KEP-6915)."""
     return f"Admission is gated by: {names}"
 
 
@@ -34,7 +34,10 @@ def find_last_change(condition: Condition | None, default: datetime) -> datetime
 
 
 def put(conditions: Conditions, type: str, value: bool, reason: str, message: str, now: datetime) -> Conditions:
-    """Return the conditions with the condition of this type set to `value`; the same tuple if nothing changes."""
+    """Return the conditions with the condition of this type set to `value`.
+
+    The same tuple is returned if nothing changes.
+    """
     status = "True" if value else "False"
     if len(message) > MAX_MESSAGE:
         message = message[: MAX_MESSAGE - len(_CUT)] + _CUT

@@ -128,7 +128,10 @@ def describe_eviction(plan: LifecyclePlan, subject: Subject, queue: str, now: da
 
 
 def _measure(node: Node | None, usage: Usage) -> tuple[Amount, ...]:
-    """Return how much of each quota is used, each with the ClusterQueue's own quota."""
+    """Return the requested amounts in `usage`, each beside the node's nominal quota, its use and what is free.
+
+    The result is empty without a node, and has the first few amounts only.
+    """
     if node is None:
         return ()
     return tuple(

@@ -37,11 +37,11 @@ _MOST_REMEMBERED: Final = 300_000
 
 
 class Source(Struct, frozen=True):
-    """A counter or a capacity of devices that counts instead of the devices themselves.
+    """A counter or a capacity of devices that quota counts in place of the devices themselves.
 
-    resource: its name in quotas.
+    resource: the name of the resource in quotas.
     name: the name of the counter or the capacity.
-    driver, selector: which devices have it.
+    driver, selector: which devices have the counter or the capacity.
     """
 
     resource: str
@@ -79,7 +79,7 @@ class RememberedMatches:
 
 
 class Fleet:
-    """The devices of the cluster. The caller makes a new instance when a ResourceSlice or a DeviceClass changes."""
+    """The devices of a cluster. The caller makes a new instance when a ResourceSlice or a DeviceClass changes."""
 
     def __init__(self, slices: Iterable[ResourceSlice], classes: Iterable[DeviceClass], matches: Matcher) -> None:
         self._devices = list(published_devices(slices))
@@ -88,7 +88,7 @@ class Fleet:
         self._matching_devices: dict[tuple[str, tuple[str, ...]], list[Published]] = {}
 
     def shortage(self, spec: ResourceClaimSpec) -> FieldError | None:
-        """Return an error if a claim's requests with selectors ask for more devices than match them."""
+        """Return an error if a claim requests more devices by its selectors than devices match them."""
         used: set[int] = set()
         for index, request in enumerate(spec.devices.requests):
             exactly, path = request.exactly, f"devices.requests[{index}]"
@@ -109,7 +109,7 @@ class Fleet:
         return None
 
     def charge(self, path: str, request: ExactDeviceRequest, source: Source) -> int | FieldError:
-        """Return the amount of one source that a request takes, or the error that prevents counting it.
+        """Return how much of one counter or capacity a request takes, or the error that prevents counting it.
 
         path: the field path of the request, for errors.
         """

@@ -30,11 +30,11 @@ GATE_IS_OFF: Final = "Workload uses DRA resources but the KueueDRAIntegration fe
 class DeviceRules(Struct, frozen=True):
     """The settings of the Configuration for devices.
 
-    counts: whether devices count (gate KueueDRAIntegration).
+    counts: whether quota counts devices (gate KueueDRAIntegration).
     rejects: whether workloads with claims wait while devices do not count (KueueDRARejectWorkloadsWhenDRADisabled).
     extended: whether extended resources of device classes count (gate KueueDRAIntegrationExtendedResource).
     names: the resource in quotas, by device class.
-    sources: the counters and capacities that count instead of the devices, by device class.
+    sources: by device class, the counters and capacities that quota counts in place of the devices.
     """
 
     counts: bool = False
@@ -128,7 +128,7 @@ def count_devices(
     extended: Mapping[str, DeviceClass],
     fleet: Fleet | None = None,
 ) -> DeviceCount:
-    """Count the devices of a workload. Raises `QuantityError`.
+    """Return the quota that the devices of a workload take. Raises `QuantityError`.
 
     templates: the templates of the workload's namespace, by name.
     extended: the DeviceClasses by extended resource.
@@ -154,10 +154,10 @@ def count_devices(
 
 
 def devices_by_status(workload: Workload) -> dict[str, PodDevices]:
-    """Return the devices of a waiting workload by podset, as admission wrote them to its status.
+    """Return the devices of a waiting workload by podset, as admission wrote them to the workload's status.
 
-    This serves readers who do not know the Configuration. Before admission has written why the workload waits, the
-    result is empty. Raises `QuantityError`.
+    Callers that do not know the Configuration use this function. Before admission has written why the workload waits,
+    the result is empty. Raises `QuantityError`.
     """
     podsets = {podset.name: podset for podset in workload.spec.pod_sets if podset.template.spec.resource_claims}
     by_podset = {}

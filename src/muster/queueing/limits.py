@@ -17,10 +17,10 @@ Written = tuple[str, ResourceRequirements]
 
 
 def limits_problem(podsets: Sequence[PodSet], ranges: Sequence[LimitRangeItem] = ()) -> str:
-    """Return why the API server would refuse the pods, in upstream's words; "" if it would not.
+    """Return why the API server would refuse pods, in the words of Kubernetes; "" if it would accept them.
 
-    Raises `QuantityError`.
     podsets: podsets completed with the defaults of their namespace.
+    Raises `QuantityError`.
     """
     specs = [(f"spec.podSets[{index}].template.spec", podset.template.spec) for index, podset in enumerate(podsets)]
     return _join_problems("resources validation failed", _check_limits(specs)) or _join_problems(
@@ -70,7 +70,7 @@ def _list_containers(path: str, spec: PodSpec) -> Iterator[Written]:
 
 
 def _find_extremes(resources: ResourceRequirements) -> tuple[dict[str, int], dict[str, int]]:
-    """Return, by resource, the smaller and the larger of request and limit."""
+    """Return, by resource, the smaller of request and limit, and the larger of the two."""
     requests, limits = parse_amounts(resources.requests), parse_amounts(resources.limits)
     least, most = limits | requests, requests | limits
     return {name: min(least[name], most[name]) for name in most}, {name: max(least[name], most[name]) for name in most}

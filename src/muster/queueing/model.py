@@ -23,7 +23,7 @@ PODS = "pods"
 
 
 class FlavorResource(NamedTuple):
-    """The unit in which quota is kept: cpu of flavor spot differs from cpu of flavor on-demand."""
+    """A flavor and a resource, for which quota is counted: CPUs of flavor spot are not CPUs of flavor on-demand."""
 
     flavor: str
     resource: str
@@ -43,7 +43,7 @@ class Quota(Struct, frozen=True):
     """The quota of one flavor and resource in one ClusterQueue or Cohort.
 
     borrowing: the most that the ClusterQueue or Cohort may use beyond its own quota; None is no limit.
-    lending: the most of its own quota that other queues may use; None is all of it.
+    lending: the most of its own quota that other queues may use; None is no limit.
     """
 
     nominal: int
@@ -52,14 +52,14 @@ class Quota(Struct, frozen=True):
 
 
 class ResourceGroup(Struct, frozen=True):
-    """Resources that always come from the same flavor, and the flavors in the order in which they are tried."""
+    """Resources that a workload always gets from the same flavor, and their flavors in the order of the search."""
 
     resources: tuple[str, ...]
     flavors: tuple[str, ...]
 
 
 class Fungibility(Struct, frozen=True):
-    """The rules for trying the next flavor (`whenCanBorrow`, `whenCanPreempt`), and the preference between flavors."""
+    """The rules by which a workload tries the next flavor (`whenCanBorrow`, `whenCanPreempt`) or prefers one."""
 
     try_next_before_borrowing: bool = False
     try_next_before_preempting: bool = True
@@ -175,7 +175,7 @@ class Places(Struct, frozen=True, gc=False):
     flavors: the flavors of the podset, one of which has a topology.
     levels: the node labels that identify a domain, from the widest.
     requests: the requests of each pod, as a node counts them.
-    domains: the label values of each domain, and the number of pods in it; ranks follow this order.
+    domains: the label values of each domain, and the number of pods in it, in the order of the pods' ranks.
     """
 
     podset: str
@@ -226,8 +226,8 @@ class Mode(IntEnum):
 class FlavorChoice(Struct, frozen=True, gc=False):
     """The flavor chosen for one resource of a podset.
 
-    level: 0 within the quota of the queue, else the height of the subtree whose quota suffices.
-    tried: index in the group of the last flavor that was tried, -1 if it was the last one of the group.
+    level: 0 if the quota of the queue suffices, else the height of the subtree whose quota suffices.
+    tried: the index in the resource group of the last flavor that was tried; -1 if that was the group's last flavor.
     """
 
     flavor: str
@@ -241,7 +241,7 @@ Cause = Literal["", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuo
 
 
 class FlavorAttempt(Struct, frozen=True, gc=False):
-    """A flavor that was tried for a podset.
+    """A flavor that was tried for a podset, and the result.
 
     group: index of its resource group in the ClusterQueue.
     level: the highest level over the resources.
@@ -357,7 +357,7 @@ class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def whole(self) -> str:
-        """The key of the workload; for a growth, the key of the running workload."""
+        """The key of the workload. For a growth, it is the key of the running workload that grows."""
         return self.growth_of or self.key
 
     @property

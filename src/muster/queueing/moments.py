@@ -11,7 +11,7 @@ NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def shift_moment(moment: datetime, by: timedelta) -> datetime:
-    """Return `moment` plus the duration `by`, which may be negative, limited to the range from `FIRST` to `LAST`."""
+    """Return `moment` plus the duration `by`, which may be negative; the result stays between `FIRST` and `LAST`."""
     try:
         return moment + by
     except OverflowError:

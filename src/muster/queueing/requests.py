@@ -18,7 +18,7 @@ from muster.api.values.quantity import parse
 
 
 class Transformation(Struct, frozen=True):
-    """The rule that counts one resource as others.
+    """The rule by which quota counts one resource as other resources.
 
     outputs: the amount of each output for one unit of the resource.
     multiplied_by: a resource whose amount multiplies the outputs, if the pod requests it.
@@ -31,7 +31,7 @@ class Transformation(Struct, frozen=True):
 
 
 class ResourceRules(Struct, frozen=True):
-    """The rules of the Configuration: prefixes of excluded resources, and transformations by resource."""
+    """The rules of the Configuration: the prefixes of excluded resources, and the transformations by resource."""
 
     excluded: tuple[str, ...] = ()
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def requests_of(pod: PodSpec, rules: ResourceRules) -> dict[str, int]:
 def _zero_requests(pod: PodSpec) -> dict[str, int]:
     """Return a request of 0 for every resource that the pod names.
 
-    So a request for 0 GPUs gets a flavor for GPUs, as upstream.
+    With it, a pod that requests 0 GPUs gets a flavor for GPUs, as in Kueue.
     """
     containers = (*pod.containers, *pod.init_containers)
     return {
@@ -72,7 +72,10 @@ def _zero_requests(pod: PodSpec) -> dict[str, int]:
 
 
 def _transform(requests: Mapping[str, int], transformations: Mapping[str, Transformation]) -> dict[str, int]:
-    """Apply the transformations. Negative factors may reduce other outputs, but never requests."""
+    """Return the requests after the transformations.
+
+    Negative factors may reduce other outputs, but never the pod's own requests.
+    """
     amounts = {
         name: amount for name, amount in requests.items() if name not in transformations or transformations[name].keep
     }

@@ -26,7 +26,7 @@ _TURN = threading.Lock()
 
 
 class Background:
-    """An event loop in a thread of its own, with the connections that live on it. Both end with the process."""
+    """An event loop in a thread of its own, and the connections that use it. Both end with the process."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -40,9 +40,9 @@ class Background:
         os.register_at_fork(after_in_child=self._keep_for_ever)
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run the work on the loop, wait for it at most `timeout` seconds, and return its result.
+        """Run a coroutine on the loop, wait for it at most `timeout` seconds, and return its result.
 
-        Raises what the work raises; expected failures become `Error`.
+        Raises what the coroutine raises; expected failures become `Error`.
         """
         if threading.current_thread() is self._thread:
             work.close()
@@ -54,7 +54,7 @@ class Background:
             doing.cancel()  # if the caller was interrupted
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Start the work on the loop; return its future. Raises `Error` once Python ends."""
+        """Start a coroutine on the loop; return its future. Raises `Error` if Python is about to end."""
         if self._closed:
             work.close()
             raise Error(
@@ -83,7 +83,7 @@ class Background:
     def _keep_for_ever(self) -> None:
         """Keep this object alive until the end of a forked process, which inherited it from its parent.
 
-        The fork must not close the parent's connections, not even at the end of Python.
+        Otherwise its finalizers would close the parent's connections.
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
@@ -98,9 +98,9 @@ class Background:
 
 
 def get_background() -> Background:
-    """Return the background of this process.
+    """Return the `Background` of this process, and create it at the first call.
 
-    A forked process gets a new background, because it does not inherit the thread.
+    A forked process gets a new one, because it does not inherit the thread.
     """
     with _TURN:
         return _background_of(os.getpid())
@@ -112,7 +112,7 @@ def _background_of(_pid: int) -> Background:
 
 
 async def _with_errors(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of the work; raise `Error` for expected failures."""
+    """Return the result of the coroutine; raise `Error` for expected failures."""
     from muster.api.status import ApiError
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.transport import TransportError

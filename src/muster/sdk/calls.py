@@ -35,7 +35,7 @@ def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
 
 
 def _pickle(value: object) -> bytes:
-    """Pickle a value, with the code of all that it uses of the main program, which no worker can import."""
+    """Pickle a value together with the code of the main program that the value uses, which no worker can import."""
     import cloudpickle
 
     if spawned_main := sys.modules.get(_SPAWNED_MAIN):
@@ -58,14 +58,14 @@ def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Map
 
 
 def name_function(function: Callable[..., Any]) -> str:
-    """Return the name of a function as users know it: for a `functools.partial`, the name of the wrapped function."""
+    """Return the name of a function, for messages: for a `functools.partial`, the name of the wrapped function."""
     named = getattr(function, "func", function)  # of a functools.partial
     return getattr(named, "__name__", "") or type(named).__name__
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a call, as the worker reports it.
+    """The result or the error of a call, as the worker reports it.
 
     at: when the call ended, in seconds since the epoch.
     """
@@ -93,7 +93,7 @@ class Outcome:
     def _raise(self, job: str, rank: int) -> NoReturn:
         """Raise the error of the call, with its traceback on the worker as a note.
 
-        An error that would end this program becomes a message.
+        An error such as SystemExit, which would end this program, is replaced by one that quotes it.
         """
         error = self._unpickle(job, rank) if self.body else None
         if not isinstance(error, Exception):
@@ -138,8 +138,8 @@ def list_returned_ranks(directory: Path, known: Container[int]) -> frozenset[int
 def _is_trusted(directory: Path) -> bool:
     """Return whether a directory exists and only this user can access it. Raises `Error` if others can change it.
 
-    The job names the directory, and the job may be another user's. Unpickling another user's file would run that user's
-    code.
+    The job names the directory, and another user may have submitted the job. Unpickling a file of that user would run
+    that user's code.
     """
     try:
         require_directory(directory)

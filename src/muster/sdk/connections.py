@@ -29,7 +29,7 @@ class Connections:
     async def session(self, target: Target) -> Session:
         """Return the session with the cluster that the target names, or with a cluster inside this process.
 
-        Once there is a cluster inside this process, a target without a name means that one, so that all jobs of the
+        Once a cluster runs inside this process, a target that names no cluster means that one, so that all jobs of the
         program are in one cluster. Raises what `connect` raises.
         """
         key: object = _OWN

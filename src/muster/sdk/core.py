@@ -42,9 +42,10 @@ log = logging.getLogger("muster")
 
 @dataclass(frozen=True, slots=True)
 class JobReference:
-    """A job and the session that reaches it. The UID distinguishes the job from a later job of the same name.
+    """A job and the session that reaches it.
 
-    opened: the session, which belongs to `process`.
+    The UID distinguishes the job from a later job of the same name.
+    opened: the session. process: the id of the process that opened it.
     """
 
     opened: Session
@@ -55,7 +56,7 @@ class JobReference:
 
     @property
     def session(self) -> Session:
-        """The session.
+        """The session with the job's cluster.
 
         Raises `UserError` in a forked process, whose requests would mix with those of its parent.
         """
@@ -87,9 +88,10 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A job that has ended.
+    """The end of a job and the outcomes of its calls.
 
-    outcomes: the outcomes of its ranks, None for a missing outcome. The whole field is None if the job ran a command.
+    outcomes: the outcome of each rank's call, None for a missing outcome. The whole field is None if the job ran a
+    command.
     first: the rank of the first outcome in the list.
     """
 
@@ -218,7 +220,7 @@ async def read_state(reference: JobReference) -> str:
 
 
 async def read_logs(reference: JobReference, rank: int | None, stream: bytes = b"") -> list[str]:
-    """Return the lines printed so far.
+    """Return the lines that the workers have printed so far.
 
     rank: the worker whose lines to return; None for all workers.
     stream: stdout or stderr; b"" for both. Raises `UserError` if the job has no such rank.
@@ -247,7 +249,7 @@ async def read_logs(reference: JobReference, rank: int | None, stream: bytes = b
 
 
 async def follow(reference: JobReference, rank: int | None, tell: Callable[[Sequence[str]], Awaitable[None]]) -> Ending:
-    """Call `tell` with lines as workers print them, waiting for each call; return how the job ended."""
+    """Call `tell` with lines as workers print them, and wait for each call; return how the job ended."""
     job = await record(reference)
     splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1)
     follower = replace(_make_follower(reference), show=splitter.show, excerpt=_select_rank(job, rank))
@@ -257,7 +259,7 @@ async def follow(reference: JobReference, rank: int | None, tell: Callable[[Sequ
 
 
 def _select_rank(job: JobRecord, rank: int | None) -> Excerpt:
-    """Return the output of one worker, or of all. Raises `UserError` if the job has no such rank."""
+    """Return the selection of one worker's output, or of all. Raises `UserError` if the job has no such rank."""
     try:
         return Excerpt(frozenset() if rank is None else frozenset({worker_named(job, str(rank))}))
     except ValueError as error:
@@ -281,7 +283,7 @@ async def why(reference: JobReference) -> Why:
 
 
 async def cancel(reference: JobReference) -> str:
-    """Cancel a job; return what happened in a few words."""
+    """Cancel a job; return the outcome as a phrase."""
     await record(reference)
     return await cancel_job(reference.session.client, reference.name, reference.namespace)
 

@@ -58,7 +58,7 @@ async def new_directory(connections: Connections, session: Session, queue: str) 
 
 
 def unused_since(root: Path, moment: float) -> list[Path]:
-    """Return the directories of calls that were last written before this time."""
+    """Return the directories of calls in `root` whose last write was before this time."""
     return [path for path in root.iterdir() if _is_unused(path, moment)]
 
 
@@ -86,7 +86,7 @@ def remove_directory(path: Path) -> None:
 
 
 def call_directory(job: JobRecord) -> Path | None:
-    """Return the directory of a job's call and outcomes; None if the job makes no call."""
+    """Return the directory with a job's call and its outcomes; None if the job runs a command."""
     for template in job.templates:
         for container in template.spec.containers:
             for variable in container.env:

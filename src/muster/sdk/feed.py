@@ -18,7 +18,7 @@ class Feed(Generic[T]):
         self._taken = asyncio.Event()
 
     async def filled_by(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run the work that adds the items, and mark the end of the feed when the work ends."""
+        """Await the coroutine that adds the items, and mark the end of the feed when it ends."""
         try:
             await work
         finally:

@@ -10,7 +10,7 @@ _SAID = b"[muster: "
 
 
 class Lines:
-    """A splitter of workers' output that passes on each complete line. With `ranks`, the rank is put before the line.
+    """A splitter that passes on each complete line of the workers' output. With `ranks`, the rank precedes each line.
 
     stream: the only stream whose lines are passed on; b"" for both.
     """
@@ -34,7 +34,7 @@ class Lines:
             await self._tell([self._format_line(rank, line) for line in whole])
 
     async def finish(self) -> None:
-        """Pass on the last lines that have no end."""
+        """Pass on the unfinished last lines."""
         if self._unended:
             await self._tell([self._format_line(rank, rest) for (rank, _), rest in self._unended.items()])
         self._unended.clear()

@@ -69,7 +69,7 @@ class Pool:
     def end(self, text: str, *, at_once: bool = False) -> None:
         """Make no more calls, and release the free workers.
 
-        text: the reason, which threads that still wait for a worker report.
+        text: the reason that threads report which still wait for a worker.
         at_once: also interrupt workers that make a call. The threads that wait for these calls get an error.
         """
         with self._changed:
@@ -127,9 +127,9 @@ class Pool:
             self._changed.notify_all()
 
     def _hold_lifeline(self, connection: socket.socket) -> None:
-        """Keep open the connection by which a worker learns whether calls may still come.
+        """Keep open the connection by which a worker learns whether more calls may come.
 
-        Its end tells the worker that no more calls come.
+        When the connection ends, no more calls come.
         """
         with self._changed:
             self._lifelines.append(connection)
@@ -141,7 +141,7 @@ class Pool:
 class _Seat:
     """The connection to one process of a worker, which makes calls.
 
-    before: how the previous process of that worker died; "" for the first one.
+    before: how the previous process of that worker died; "" for the first process.
     """
 
     rank: int

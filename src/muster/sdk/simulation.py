@@ -43,9 +43,10 @@ class Records(list[T]):
 
 
 class Report(Struct, frozen=True):
-    """The outcome of a scenario. summary, jobs, timeline, verdicts: of the scenario itself with its first seed.
+    """The outcome of a scenario.
 
-    timeline: means over regular bins of time, as in timeline.csv. whole: all that the page shows.
+    summary, jobs, timeline, verdicts: of the scenario itself with its first seed.
+    timeline: means over regular bins of time, as in timeline.csv. whole: everything that the HTML page shows.
     runs, comparison: of all variants and seeds; None if there is only one.
     """
 
@@ -58,11 +59,11 @@ class Report(Struct, frozen=True):
     comparison: Comparison | None = None
 
     def html(self) -> str:
-        """Return the page of the scenario itself, as `muster simulate --report` writes it."""
+        """Return the HTML page about the scenario itself, as `muster simulate --report` writes it."""
         return render_report(self.whole)
 
     def _repr_html_(self) -> str:
-        """Return the waits of the queues as a table, which a notebook shows."""
+        """Return the waiting times by queue as an HTML table, which a notebook shows."""
         groups = [*self.summary.queues.items(), ("all", self.summary.total)]
         cells = [
             (name, one.submitted, one.ended, "-" if one.wait is None else f"{one.wait.mean:.0f}")
@@ -103,17 +104,17 @@ def simulate(
 
 
 def _encode_document(scenario: Mapping[str, Any] | Scenario) -> bytes:
-    """Return the text of a document.
+    """Return the text of a scenario given as a document.
 
     Raises:
-        Error: a number is none that JSON can say.
+        Error: a number has no form in JSON, such as NaN.
     """
     _refuse_no_numbers(msgspec.to_builtins(scenario), "")
     return msgspec.json.encode(scenario)
 
 
 def _refuse_no_numbers(value: Any, path: str) -> None:
-    """Refuse a value that would be encoded as null, so that the error is not of a field that lacks."""
+    """Raise an error for NaN and infinities, which JSON would encode as null, with the path of the field."""
     if isinstance(value, float) and not isfinite(value):
         raise Error(f"{UNFILED}: {path}: {value} is no JSON number")
     if isinstance(value, dict):

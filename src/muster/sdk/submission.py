@@ -73,7 +73,7 @@ class Work:
 def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
     """Return the work that runs a function or a command.
 
-    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is no sequence of arguments.
+    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is not a sequence of arguments.
     """
     if callable(what):
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
@@ -140,7 +140,9 @@ async def _run(connections: Connections, work: Work, options: Options) -> JobRef
 
 
 async def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write the calls of a job in a thread, as a large argument takes seconds. Raises `UserError`.
+    """Write the calls of a job into a directory, in a thread, because a large argument takes seconds.
+
+    Raises `UserError`.
 
     A cancellation waits for the thread, so that nothing is written after it.
     """
@@ -158,7 +160,7 @@ def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 async def directory_of(connections: Connections, options: Options) -> Path:
-    """Create a directory for the calls of a job."""
+    """Create and return a directory for the calls of a job."""
     return await new_directory(connections, await open_session(connections, options), options.get("queue", ""))
 
 
@@ -236,7 +238,7 @@ async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
 
 
 async def remove(reference: JobReference) -> None:
-    """Delete a job that was just submitted."""
+    """Delete a job that this process has just submitted."""
     job = await record(reference)
     where = reference.name, reference.namespace
     await reference.session.client.delete(job.kind, *where, propagation="Background", uid=reference.uid)

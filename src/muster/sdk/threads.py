@@ -27,12 +27,12 @@ class LastingLoop(asyncio.SelectorEventLoop):
         self._lasting_threads = LastingThreads()
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> "asyncio.Future[T]":
-        """Do blocking work in a thread; return its future."""
+        """Run a blocking function in a thread; return its future."""
         return super().run_in_executor(executor or self._lasting_threads, func, *args)
 
 
 class LastingThreads(Executor):
-    """An executor that accepts work until the process ends. It starts all its threads at once."""
+    """An executor that accepts calls until the process ends. It starts all its threads at once."""
 
     def __init__(self) -> None:
         self._works: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()

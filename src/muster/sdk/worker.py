@@ -65,7 +65,7 @@ def send(stream: BufferedRWPair, message: bytes) -> None:
 
 
 def receive(stream: BufferedRWPair) -> bytes:
-    """Return the next message; empty at the end. Raises `EOFError` if the message is cut off."""
+    """Return the next message of the stream; b"" at its end. Raises `EOFError` if the message is cut off."""
     head = stream.read(_LENGTH)
     size = int.from_bytes(head, "big")
     message = stream.read(size)
@@ -75,7 +75,7 @@ def receive(stream: BufferedRWPair) -> bytes:
 
 
 def perform(call: bytes, now: Now) -> bytes:
-    """Make a pickled call; return its outcome as a message. An error of the call is an outcome, too."""
+    """Make a pickled call; return its outcome as a message. An error that the call raises is an outcome, too."""
     facts, body = _make_call(call)
     return pack_message(facts | {"python": PYTHON, "at": now()}, body)
 
@@ -106,7 +106,7 @@ def _make_call(call: bytes) -> _Made:
 
 
 def _outcome_of_error(error: BaseException) -> _Made:
-    """Return the outcome of an error, with the error itself if it can be pickled."""
+    """Return the outcome for an error that a call raised, with the error itself if it can be pickled."""
     below = error.__traceback__.tb_next if error.__traceback__ is not None else None
     text = "".join(traceback.format_exception(type(error), error, below))
     body = b""
@@ -151,9 +151,9 @@ def make_call(directory: Path, rank: str, now: Now) -> int:
 
 
 def serve_calls(directory: Path, rank: str, now: Now) -> int:
-    """Make calls until no more come; return the exit code.
+    """Make the calls that the caller sends until it sends no more; return the exit code.
 
-    A child process makes the calls, so that a crash loses only one call. After a crash another child goes on.
+    A child process makes the calls, so that a crash loses only one call. After a crash, another child continues.
     """
     died = ""
     try:
@@ -174,7 +174,10 @@ def serve_calls(directory: Path, rank: str, now: Now) -> int:
 
 
 def _wait_for_child(child: int, lifeline: socket.socket) -> int | None:
-    """Wait for a child; return its exit code. Kill it, and return None, if the calling program is gone."""
+    """Wait for a child process; return its exit code.
+
+    If the calling program is gone, kill the child and return None.
+    """
     descriptor = os.pidfd_open(child)
     try:
         ready, _, _ = select.select([descriptor, lifeline.fileno()], [], [])

@@ -13,9 +13,10 @@ _CONTROLS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\
 
 
 def split_lines(begun: bytes, text: bytes) -> tuple[bytes, bytes]:
-    """Return the whole lines of an unfinished line and the text after it, and the new unfinished line.
+    """Split text that follows an unfinished line; return the whole lines, and the new unfinished line.
 
-    Each whole line is its last state. The unfinished line keeps no state that is written over.
+    A carriage return lets later text overwrite a line: each whole line is returned as it looks in the end. The
+    unfinished line keeps nothing that is already overwritten.
     """
     whole, newline, rest = (begun + text).rpartition(b"\n")
     if b"\r" in whole:
@@ -28,21 +29,21 @@ def split_lines(begun: bytes, text: bytes) -> tuple[bytes, bytes]:
 
 
 def last_state(line: bytes) -> bytes:
-    """Return what stands in a line at its end."""
+    """Return a line as it looks in the end, after its carriage returns."""
     return line.rstrip(b"\r").rpartition(b"\r")[2]
 
 
 def is_wiped(line: bytes) -> bool:
-    """Return whether a line was written over with blanks, as a progress bar does that leaves nothing behind."""
+    """Return whether a line ends up blank because blanks overwrote it, as at the end of a progress bar."""
     return b"\r" in line and not last_state(line).strip()
 
 
 def make_row(line: bytes) -> str:
-    """Return the present state of an unfinished line for one row of a terminal; "" if it is blank."""
+    """Return an unfinished line as it looks now, for one row of a terminal; "" if it is blank."""
     return _CONTROLS.sub(b"", last_state(line).replace(b"\t", b" ")).decode(errors="replace").rstrip()
 
 
 def _forget_earlier_states(line: bytes) -> bytes:
-    """Return a line without the states that are written over. Carriage returns around its last state stay."""
+    """Return a line without the text that is overwritten. The carriage returns around the last text stay."""
     states = line.rstrip(b"\r")
     return states[max(states.rfind(b"\r"), 0) :] + line[len(states) :][:1]

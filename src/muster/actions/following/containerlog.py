@@ -95,7 +95,10 @@ class ContainerLog:
             self._status_changed.set()
 
     async def copy(self) -> None:
-        """Show all attempts, until `finish`. Raises `ApiError` if the server refuses permanently."""
+        """Show the output of all attempts, until `finish` is called.
+
+        Raises `ApiError` if the server refuses permanently.
+        """
         await self._copy()
         await self._lines.finish()
 
@@ -121,7 +124,7 @@ class ContainerLog:
         await self._lines.finish()
 
     async def _read(self) -> bool:
-        """Show the rest of the previous attempt and all of the newest; return False if the pod is deleted."""
+        """Show the rest of the previous attempt's log and all of the newest one; return False if the pod is deleted."""
         while True:
             try:
                 async with self._open(follow="true") as newest:
@@ -148,14 +151,14 @@ class ContainerLog:
             await self._clock.sleep(RETRY_SECONDS)
 
     def _is_temporary(self, error: ApiError) -> bool:
-        """Return whether to retry after this error.
+        """Return whether an error may go away, so that a retry makes sense.
 
         A server that has just started refuses all requests until it has read the users' rights.
         """
         return error.code == 429 or error.code >= 500 or (error.code == 403 and self._was_let_in)
 
     async def _catch_up(self) -> None:
-        """Show the lines of the previous attempt that have not been shown."""
+        """Show the lines of the previous attempt that have not been shown yet."""
         try:
             # Other servers ignore the unknown parameter, and return the last attempt that has ended.
             async with self._open(previous="true", beforeNewest="true") as previous:
@@ -177,7 +180,7 @@ class ContainerLog:
         return self._client.transport.stream(Request("GET", self._path, query))
 
     async def _print(self, chunks: AsyncIterator[bytes]) -> None:
-        """Show the lines of an attempt's log that have not been shown."""
+        """Show the lines of an attempt's log that have not been shown yet."""
         self._place = self._place.again()
         await (self._print_raw(chunks) if self._raw else self._print_text(chunks))
 
@@ -237,7 +240,7 @@ class ContainerLog:
 
 @dataclass(slots=True)
 class _Place:
-    """The position up to which a log has been shown, as a time stamp; several lines may have the same stamp."""
+    """The position up to which a log has been shown: a time stamp, and how many lines with this stamp were shown."""
 
     stamp: bytes = b""
     shown: int = 0  # the number of shown lines with this stamp

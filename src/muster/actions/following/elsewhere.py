@@ -27,7 +27,7 @@ class OutOfReachError(Exception):
 
 
 async def cluster_of(client: Client, job: JobRecord) -> str:
-    """Return the worker cluster in which a job runs or last ran, or "" if the user sees none."""
+    """Return the worker cluster in which a job runs or last ran, or "" if the user sees no such cluster."""
     meta = job.metadata
     workloads = await list_or_none(client, WORKLOAD, meta.namespace, labels=labels_of(meta.uid)) or ()
     workload = index_by_owner(workloads).get(meta.uid)
@@ -65,7 +65,7 @@ def make_reach(client: Client) -> Reach:
 
 @asynccontextmanager
 async def open_tunnel(client: Client, name: str) -> "AsyncIterator[HttpsTransport]":
-    """Open a transport to a worker cluster that also supports streams into pods. Raises `OutOfReachError`."""
+    """Open a transport to a worker cluster that also supports exec and attach. Raises `OutOfReachError`."""
     from muster.insight.reader.clusters import connection_to, engine_namespace  # few jobs run in other clusters
 
     cluster = await get_or_none(client, MULTI_KUEUE_CLUSTER, name)

@@ -12,11 +12,11 @@ _LINE_BYTES = 1 << 20
 class Excerpt:
     """A selection from a job's output.
 
-    ranks: the workers whose output is shown; all if empty.
+    ranks: the workers whose output is shown; all workers if empty.
     tail: how many of each worker's last existing lines are shown; None for all.
     since: the time from which lines are shown.
     matches: returns whether a line is shown.
-    stamped: whether each line begins with the time at which it was written.
+    stamped: whether the time at which a line was written precedes it.
     """
 
     ranks: frozenset[str] = frozenset()
@@ -35,7 +35,10 @@ WHOLE = Excerpt()
 
 
 class Lines:
-    """The output of one container, formatted for an excerpt; unchanged if the excerpt selects whole output."""
+    """The formatter of one container's output for an excerpt.
+
+    It changes nothing if the excerpt selects whole output.
+    """
 
     def __init__(self, excerpt: Excerpt, show: Callable[[bytes, bytes], Awaitable[None]]) -> None:
         self._matches = excerpt.matches or (lambda _: True)

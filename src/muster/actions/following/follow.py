@@ -55,7 +55,7 @@ _DELETED = Ending(1, "it was deleted")
 
 @dataclass(slots=True)
 class Follower:
-    """The follower of one job, until the job ends.
+    """The follower of one job's state and output, until the job ends.
 
     show: called with all output, with the title of its worker and the stream.
     report: called with every new state.
@@ -164,7 +164,7 @@ class Follower:
             self._copies.append(task)
 
     async def _print_gone(self, job: JobRecord, pods: list[Pod]) -> None:
-        """Show the kept output of pods that were deleted before they were followed to their end."""
+        """Show the output that the node keeps of pods that were deleted before all of their output was shown."""
         printout = self._make_printout()
         if printout is None or not self._raw:
             return
@@ -333,7 +333,7 @@ class Follower:
         return list(newest.values())
 
     async def _drain(self) -> None:
-        """Wait for the last lines of all logs."""
+        """Wait until the last lines of all logs have been shown."""
         for log in self._logs.values():
             log.finish()
         if self._copies:
@@ -357,7 +357,7 @@ class Follower:
                     self._copies.append(group.create_task(log.copy(), name=f"logs-{key_of(pod)}"))
 
     def _make_printout(self) -> Printout | None:
-        """Return what prints the job's output; None if no output is shown."""
+        """Return the printer of the job's output; None if no output is to be shown."""
         if self.show is None:
             return None
         return Printout(self.client, self.clock, self.namespace, self.name, self.show, self.warn, self.excerpt)
@@ -404,9 +404,9 @@ class _Watched:
 
 
 class _QuietInformer(Informer[T]):
-    """An informer that leaves it to the follower to report an unreachable server or invalid credentials.
+    """An informer that does not report an unreachable server or invalid credentials, because the follower does.
 
-    The follower reports once. A user who may list but not watch learns of errors from the next list.
+    A user who may list but not watch learns of errors from the next list.
     """
 
     def _report(self, error: ApiError | TransportError) -> None:

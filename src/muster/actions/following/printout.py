@@ -29,7 +29,7 @@ ShowOutput: TypeAlias = Callable[[str, bytes, bytes], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Printout:
-    """The logs of one job, and who gets what is in them.
+    """The output of one job, as it is shown to the user.
 
     show: called with all output. warn: called with remarks on missing output. excerpt: which output is shown.
     reach: opens clients of worker clusters that run the job; without it, output from there is not shown.
@@ -45,8 +45,9 @@ class Printout:
     reach: Reach | None = None
 
     async def print_once(self, job: JobRecord, number: int | None = None, *, previous: bool = False) -> None:
-        """Show the existing output of the job; `choose_attempts` says which attempts.
+        """Show the existing output of the job.
 
+        number, previous: which attempts to show, as for `choose_attempts`.
         Raises `ApiError`, `TransportError`; `LookupError` if no container has the requested attempt.
         """
         if job.remote_counts is not None and (cluster := await cluster_of(self.client, job)):
@@ -79,7 +80,7 @@ class Printout:
         return [attempt for attempt in attempts if self.excerpt.has(attempt.rank)]
 
     def make_log_of_attempt(self, job: JobRecord, attempt: WorkerAttempt, *, raw: bool) -> ContainerLog:
-        """Return the log of the container that an attempt is of."""
+        """Return the log of the container that made an attempt."""
         pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
         return self.make_log(pod, ContainerStatus(name=attempt.container), job.title_of(attempt.rank), raw=raw)
 
@@ -91,7 +92,7 @@ class Printout:
         )
 
     async def _print_there(self, job: JobRecord, cluster: str, number: int | None, *, previous: bool) -> None:
-        """Show the existing output in a worker cluster."""
+        """Show the existing output of a job that runs in a worker cluster."""
         if self.reach is None:
             return
         try:

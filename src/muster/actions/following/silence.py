@@ -12,11 +12,11 @@ SILENT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The time since a server's last answer.
+    """How long a server has not answered.
 
     answered: when it answered last.
-    met: when a request last met a server, whether or not that answered.
-    failed: when the last request failed; equal to `met` if it met a server.
+    met: when a request last reached a server, whether or not the server answered.
+    failed: when the last request failed; equal to `met` if the request reached a server.
     limit: how long the follower tries, in seconds: the longest limit since the last answer, 0 before the first failure.
     """
 
@@ -27,25 +27,25 @@ class Silence:
 
     @classmethod
     def since(cls, moment: float) -> "Silence":
-        """Return the silence after an answer at this moment."""
+        """Return the silence that begins with an answer at this moment."""
         return cls(moment, moment, moment)
 
     def after(self, error: TransportError, moment: float) -> "Silence":
-        """Return the silence after another request has failed."""
+        """Return the silence after another request has failed at this moment."""
         if isinstance(error, SilentError):
             return replace(self, met=moment, failed=moment, limit=SILENT_SECONDS)
         return replace(self, failed=moment, limit=max(self.limit, GONE_SECONDS))
 
     @property
     def is_over(self) -> bool:
-        """Whether the follower gives the server up."""
+        """Whether the follower should stop trying to reach the server."""
         return self.failed - self.met >= GONE_SECONDS or self.failed - self.answered >= SILENT_SECONDS
 
 
 def explain_giving_up(name: str, error: TransportError, *, ours: bool) -> str:
     """Return why the follower of a job stops, and how the user can follow the job again.
 
-    ours: whether `muster up` starts the server. Without a server, the nodes keep running the pods of a job.
+    ours: whether the server was started by `muster up`. Without a server, the nodes keep running the pods of a job.
     """
     is_silent = isinstance(error, SilentError)
     lack = "not answered" if is_silent else "been gone"

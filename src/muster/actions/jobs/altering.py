@@ -27,7 +27,7 @@ class Alteration:
 
     time_limit: the seconds that each attempt may run.
     priority: a WorkloadPriorityClass.
-    force: set the limit even if it ends the current attempt at once.
+    force: set the limit even if that ends the current attempt at once.
     """
 
     time_limit: int | None = None
@@ -37,7 +37,10 @@ class Alteration:
 
 
 async def alter(session: Session, name: str, alteration: Alteration, now: datetime) -> list[str]:
-    """Change the settings of a job; return a sentence about each. Raises `ApiError`, `TransportError`, `UserError`."""
+    """Change the settings of a job; return a sentence about each changed one.
+
+    Raises `ApiError`, `TransportError`, `UserError`.
+    """
     if alteration.queue:
         await check_own_queue(session.client, session.namespace, alteration.queue)
     if (await priority_classes(session.client, alteration.priority))["priority"]:
@@ -103,7 +106,7 @@ def _find_obstacle_to_queueing(job: JobRecord, alteration: Alteration) -> str:
 
 
 def make_edits(job: JobRecord, alteration: Alteration) -> list[dict[str, Any]]:
-    """Return the JSON patch of the job's object."""
+    """Return the JSON patch that makes the changes to the job's object."""
     labels = {QUEUE_NAME_LABEL: alteration.queue, PRIORITY_CLASS_LABEL: alteration.priority}
     new_labels = {**job.metadata.labels, **{label: value for label, value in labels.items() if value}}
     values: dict[str, Any] = {}

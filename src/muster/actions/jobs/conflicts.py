@@ -17,7 +17,7 @@ _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.01, 0.5
 
 
 async def rewrite_object(client: Client, name: str, namespace: str, write: Callable[[JobRecord], Awaitable[T]]) -> T:
-    """Read a job and pass it to `write`; read and write again after each conflict.
+    """Read a job and pass it to `write`, which changes it on the server; do both again after each conflict.
 
     Raises `ApiError`, and what reading and `write` raise.
     """

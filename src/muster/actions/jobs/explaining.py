@@ -25,7 +25,7 @@ async def explain(
 
 
 async def _add_levels_there(client: Client, readings: JobReadings, here: Sequence[JobLevel]) -> Sequence[JobLevel]:
-    """Return the levels with the state of the pods in the worker cluster, if the user may read that."""
+    """Return the levels, with those about pods taken from the worker cluster, if the user may read that cluster."""
     cluster = readings.quota_state.cluster if readings.quota_state is not None else ""
     if not cluster or readings.job is None or readings.state.finished:
         return here

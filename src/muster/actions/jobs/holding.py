@@ -29,7 +29,7 @@ class _QueueSpec(Struct, frozen=True, rename="camel"):
 
 
 class _Queue(Struct, frozen=True):
-    """The common fields of a ClusterQueue and a LocalQueue for stopping it."""
+    """The fields that stop a queue, which a ClusterQueue and a LocalQueue have in common."""
 
     spec: _QueueSpec = _QueueSpec()
 
@@ -69,7 +69,7 @@ async def _find_other_stopped(session: Session, name: str, *, cluster: bool) -> 
 
 
 async def _find_job_and_workload(session: Session, name: str) -> tuple[JobRecord | None, Workload | None]:
-    """Return the job with this name and its Workload; None for each that does not exist.
+    """Return the job with this name and its Workload, each None if it does not exist.
 
     Raises `ApiError` if the job queues and the user may not read its Workload, because the queue would undo a change of
     the job alone.
@@ -109,7 +109,7 @@ async def set_active(session: Session, name: str, *, active: bool) -> str:
 
 
 async def _set_starting(session: Session, name: str, *, starting: bool) -> str:
-    """Suspend or resume the starts of a CronJob; return the outcome as a sentence.
+    """Suspend a CronJob or resume it; return the outcome as a sentence.
 
     Raises `UserError` if there is no such CronJob.
     """

@@ -21,7 +21,7 @@ from muster.runtime.ids import Ids
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A sweep that retries trials. of: how many trials the retried sweep has."""
+    """A sweep that retries trials of an earlier sweep. of: how many trials the earlier sweep has."""
 
     name: str
     trials: Array

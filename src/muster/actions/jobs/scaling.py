@@ -13,7 +13,7 @@ from muster.insight.record import JobRecord
 
 
 class ObjectionError(UserError):
-    """A size that the user probably does not mean; the user may insist on it (`force`)."""
+    """The user probably does not mean this number of workers. With `force`, the change is made anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def part_of(job: JobRecord, role: str = "") -> Part:
 
 
 async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> None:
-    """Write the new size, if the job still has the version that was read."""
+    """Write the new number of workers, if the job still has the version that was read."""
     if part.place is None:
         await session.client.patch_object(job.kind, job.source, {"spec": make_size_fields(part, workers)})
         return
@@ -74,7 +74,10 @@ async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> 
 
 
 def list_size_fields(part: Part, workers: int) -> dict[str, int]:
-    """Return the fields of a JobSet, by JSON pointer, that set the size of one role. Raises `UserError`."""
+    """Return the new values, by JSON pointer, of the JobSet's fields that set the number of a role's workers.
+
+    Raises `UserError`.
+    """
     role = f"/spec/replicatedJobs/{part.place}"
     if part.jobs == 1 and workers == 0:
         raise UserError(f"{part.name} keeps at least 1 worker; `muster hold {part.name}` pauses it")
@@ -87,7 +90,10 @@ def list_size_fields(part: Part, workers: int) -> dict[str, int]:
 
 
 def make_size_fields(part: Part, workers: int) -> dict[str, Any]:
-    """Return the fields of a Job's spec for this size. Raises `UserError` if its completions forbid it."""
+    """Return the fields of a Job's spec for this number of workers.
+
+    Raises `UserError` if the Job's completions forbid that number.
+    """
     spec = part.spec
     if spec.completion_mode == INDEXED and spec.completions == spec.parallelism and not part.sweep:
         return {"parallelism": workers, "completions": workers}
@@ -100,7 +106,7 @@ def make_size_fields(part: Part, workers: int) -> dict[str, Any]:
 
 
 def objection_to(part: Part, workers: int) -> str:
-    """Return why this size is probably a mistake of the user; "" if the size is plausible."""
+    """Return why this number of workers is probably a mistake; "" if it is plausible."""
     name, bounds = part.name, part.bounds
     if part.place is None and make_size_fields(part, workers).get("completions") == 0:
         return f"with 0 workers {name} is complete, which cannot be taken back (`muster hold {name}` pauses it)"
@@ -151,7 +157,7 @@ async def scale(
 
 
 def explain_later_sizes(part: Part, workers: int) -> str:
-    """Return a sentence on how the size may change later; "" if it will not."""
+    """Return a sentence on how the number of workers may change later; "" if it will not."""
     if workers == 0 and part.place is None and part.spec.completion_mode == INDEXED:
         return f"{part.name} is complete with 0 workers, and stays so; `muster hold` would have paused it"
     bounds = part.bounds

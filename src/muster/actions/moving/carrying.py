@@ -49,7 +49,10 @@ class Move:
     """
 
     def __init__(self, client: Client, inputs: ExternalInputs, options: Options, said: Callable[[str], None]) -> None:
-        """Prepare the move. said: called with each step as it begins, and with the reason of a wait."""
+        """Prepare the move.
+
+        said: called with the text of each step as the step begins, and with the reason of a wait.
+        """
         self.documents = make_documents(options)
         # The help of `muster manifests` uses the same field manager, so that later applies do not conflict.
         self._client = Client(client.transport, field_manager=FIELD_MANAGER)
@@ -62,7 +65,7 @@ class Move:
         return await observe(self._client, self._options, self.documents, self._learned)
 
     async def run(self, plan: Plan) -> int:
-        """Take all remaining steps; return how many. Raises `RefusedError`, and `ApiError` if the server refuses.
+        """Carry out all remaining steps; return how many. Raises `RefusedError`, and `ApiError` if the server refuses.
 
         A run that ends early leaves the cluster in a state from which the next run continues.
         """
@@ -85,7 +88,10 @@ class Move:
         return times.total() + len(since)
 
     async def rehearse(self, steps: Sequence[MoveStep]) -> None:
-        """Take only the dry-run steps, which test whether later steps will succeed. Raises `RefusedError`."""
+        """Carry out only the dry runs among the steps, which test whether later steps will succeed.
+
+        Raises `RefusedError`.
+        """
         for step in steps:
             if isinstance(step, Try):
                 await self._write(step)

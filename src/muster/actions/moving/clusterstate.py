@@ -30,10 +30,10 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The Deployment of an engine.
+    """A Deployment that runs an engine.
 
-    replicas: how many are desired.
-    pods: those that have not ended.
+    replicas: the desired number of replicas.
+    pods: the pods that have not ended.
     troubles: why pods do not run.
     deleting: whether the Deployment is being deleted and waits for its pods to end.
     """
@@ -48,7 +48,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The facts that a run has established, and that a single read of the cluster does not show.
+    """Facts that a move has found out so far and that reading the cluster once does not show.
 
     tried: the server accepted Muster's documents in a dry run.
     lease_free: no engine but a replica of Muster renews the Lease.

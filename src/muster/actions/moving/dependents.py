@@ -16,8 +16,9 @@ from muster.runtime.realclock import Clock
 
 
 async def find_dependents(client: Client, clock: Clock, options: Options, said: Callable[[str], None]) -> list[str]:
-    """Return a title of each JobSet that no other controller runs, and of each pod that waits for Muster's scheduler.
+    """Return titles of the objects that nothing would run without Muster.
 
+    They are each JobSet that no other controller runs, and each pod that waits for Muster's scheduler.
     said: called with the reason of a wait. Raises `ApiError`.
     """
     settings = beside_others(options.settings)

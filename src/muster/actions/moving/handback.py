@@ -44,14 +44,14 @@ WITHOUT_KUEUE: Final = (
 
 
 def include_extras(options: Options) -> Options:
-    """Return the options with all extras, because an installation does not record which extras it has."""
+    """Return the options with all extras, because the cluster does not show which extras an installation has."""
     return replace(options, cert_manager=True, monitoring=True, dashboard=True)
 
 
 def plan_handback(seen: MoveState, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[MoveStep]:
-    """Return the remaining steps in order; none once Kueue's manager leads, or if it cannot be started from here.
+    """Return the remaining steps in order; none once Kueue's manager leads, or if Muster cannot start it.
 
-    documents: all that Muster installs, with its extras.
+    documents: everything that Muster installs, with its extras.
     left: objects that no engine would run once Muster is stopped. Raises `RefusedError`.
     """
     manager = _find_manager(seen, options)
@@ -156,8 +156,8 @@ def _plan_releases(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveS
 def remove_our_managers(entries: Sequence[Json], before: Sequence[Json]) -> list[Json] | None:
     """Return the managed fields of an object without Muster's entries; None if Muster has no entry.
 
-    before: the entries from before a takeover deleted the object. A single empty entry makes the server forget all
-    entries.
+    before: the entries that the object had before a takeover deleted it. A single empty entry makes the server forget
+    all entries.
     """
     others = [each for each in entries if each.get("manager") != FIELD_MANAGER]
     earlier = [each for each in before if each.get("manager") != FIELD_MANAGER]

@@ -35,7 +35,7 @@ class KueueState(Struct, frozen=True):
 def capture_state(
     replicas: int, objects: list[Json], service: Mapping[str, Any] | None, namespace: Mapping[str, Any]
 ) -> KueueState:
-    """Return the state to restore later, from the present objects."""
+    """Return the state to restore later, from the objects as they are now."""
     spec = (service or {}).get("spec") or {}
     service_spec = {part: spec[part] for part in ("selector", "ports") if spec.get(part)}
     labels = (namespace.get("metadata") or {}).get("labels") or {}
@@ -79,7 +79,7 @@ def namespace_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
 def _strip_server_fields(document: Json) -> Json:
     """Return an object without the fields that the server sets, but with its managed fields.
 
-    So Kueue's manifest can later be applied without conflicts.
+    With the managed fields, Kueue's manifest can later be applied without conflicts.
     """
     meta = document["metadata"]
     metadata = {part: meta[part] for part in ("name", "labels", "annotations", "managedFields") if meta.get(part)}

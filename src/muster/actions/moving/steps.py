@@ -82,7 +82,7 @@ class DeleteStep(MoveStep):
 
 @dataclass(frozen=True, slots=True)
 class GiveBack(MoveStep):
-    """The step that hands Muster's status of Workloads over to Kueue, while no engine runs."""
+    """The step that hands over Muster's status of Workloads to Kueue, while no engine runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Await(MoveStep):
 
 
 def await_event(event: AwaitedEvent) -> Await:
-    """Return the step that waits for an event."""
+    """Return the step that waits until an event has occurred."""
     return Await(event.value, event)
 
 

@@ -143,10 +143,10 @@ def _refuse_to_disturb(options: Options, restarting: Sequence[str]) -> None:
 
 
 def _merge_state(seen: MoveState, manager: Engine | None) -> KueueState:
-    """Return the state to keep; once Kueue's manager is stopped, the state that is stored already.
+    """Return the state of Kueue to store for the way back; once its manager is stopped, keep what is stored already.
 
-    A manager may run again after a takeover has deleted Kueue's objects. The stored copies of these objects are kept
-    then.
+    A manager may run again after a takeover has deleted Kueue's objects. Then the stored copies of these objects are
+    kept.
     """
     running = manager is not None and manager.replicas > 0
     if seen.kueue_state is not None and not running:

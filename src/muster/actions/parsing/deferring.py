@@ -18,8 +18,9 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?", re.ASCII)
 
 
 def parse_begin(text: str, now: datetime) -> datetime:
-    """Return the time: for a time of day the next one, for a date its beginning, in the time zone of this machine.
+    """Return the start time that the text means.
 
+    A time of day means its next occurrence, a date the beginning of that day, both in the time zone of this machine.
     Raises `ValueError` with a sentence for the user.
     """
     if text.startswith("+"):

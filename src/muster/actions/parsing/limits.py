@@ -54,7 +54,7 @@ def _parse_signal(name: str) -> signal.Signals | None:
 
 
 def _parse_duration(text: str) -> int:
-    """Parse `1h30m`, or the same after a number of days: `1d12h`."""
+    """Parse `1h30m` or `1d12h` into seconds."""
     days = _DAYS.fullmatch(text)
     whole, rest = (int(days["days"]), days["rest"] or "") if days is not None else (0, text)
     if days is not None and not rest:

@@ -12,7 +12,7 @@ _MOST_UNITS = 2**63 - 1
 
 
 class Amount(Struct, frozen=True):
-    """A worker's request and limit of a resource; "" for none."""
+    """The request and the limit of a worker for a resource; "" if it has none."""
 
     request: str = ""
     limit: str = ""
@@ -68,7 +68,7 @@ def worker_memory(text: str) -> Amount:
 
 
 def _parse_amount(text: str, read: Callable[[str], str]) -> Amount:
-    """Return a request with its limit; the limit is the request if the text names no other."""
+    """Return a request and its limit. If the text names no limit, the limit equals the request."""
     first, colon, second = text.partition(":")
     request, limit = read(first), read(second if colon else first)
     if parse(limit) < parse(request):

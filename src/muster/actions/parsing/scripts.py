@@ -30,14 +30,17 @@ class ScriptError(Exception):
 
 
 class Directive(Struct, frozen=True):
-    """The options on one line."""
+    """The options on one line of a script."""
 
     number: int
     words: tuple[str, ...]
 
 
 class Script(Struct, frozen=True):
-    """A parsed batch script. by_input: whether it was read from standard input rather than from a file."""
+    """A parsed batch script.
+
+    by_input: whether the script was read from standard input rather than from a file.
+    """
 
     name: str
     text: str
@@ -60,16 +63,18 @@ def read(name: str, data: bytes, *, by_input: bool = False) -> Script:
 
 
 def has_directives(data: bytes, marks: Sequence[str] = (MUSTER, SBATCH)) -> bool:
-    """Return whether a file that begins with these bytes has lines with options."""
+    """Return whether a file that begins with these bytes has lines with options for a job."""
     return data.startswith(b"#") and any(
         _find_options(line, mark) is not None for line in _read_head(data.decode(errors="replace")) for mark in marks
     )
 
 
 def find_misspelt_marks(data: bytes) -> Iterator[tuple[int, str, str]]:
-    """Yield the number, the first word and the mark it resembles, of each line whose options are a mere comment.
+    """Yield each line whose options are only a comment because its mark is misspelt.
 
-    data: the beginning of the file. `##SBATCH` and `# SBATCH` are how people switch a line off.
+    The results are the line's number, its first word, and the mark that the word resembles. `##SBATCH` and `# SBATCH`
+    are left out, because that is how users disable a line.
+    data: the beginning of the file.
     """
     for number, line in enumerate(_read_head(data.decode(errors="replace")) if data.startswith(b"#") else (), 1):
         if (found := _LIKE_A_MARK.match(line)) and found[0] not in (MUSTER, SBATCH):
@@ -140,6 +145,6 @@ def _read_head(text: str) -> Iterator[str]:
 
 
 def _find_options(line: str, mark: str) -> str | None:
-    """Return the text after the mark; None if the line does not have it."""
+    """Return the options in a line after the mark; None if the line does not begin with the mark."""
     rest = line.removeprefix(mark)
     return rest if rest != line and (not rest or rest[0].isspace()) else None

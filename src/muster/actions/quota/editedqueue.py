@@ -16,13 +16,15 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueueEdit:
-    """The requested changes of a queue; None and "" leave a field as it is.
+    """The requested changes of a queue. None and "" leave a field unchanged.
 
     quotas, borrowing, lending: by resource; a limit may be UNLIMITED. flavor: whose quota changes; "" if there is only
     one.
     cohort: "" removes the queue from its cohort.
-    users: the only users from now on. added, removed: users to add and to remove. everybody: the queue is for all.
-    limits: what each user may have, by name; UNLIMITED removes a limit. without_team: whether other work may run.
+    users: the only users from now on. added, removed: users to add and to remove. everybody: whether all users may use
+    the queue.
+    limits: what each user may have, by name; UNLIMITED removes a limit. without_team: whether jobs outside of teams may
+    run.
     """
 
     quotas: Mapping[str, str] = field(default_factory=dict)
@@ -79,7 +81,7 @@ def patch_quotas(spec: Spec, quotas: Mapping[tuple[str, str], str]) -> dict[str,
 
 
 def _change_rules(edit: QueueEdit) -> dict[str, Any]:
-    """Return the fields of the spec beside its quotas that change."""
+    """Return the changed fields of the spec, except the quotas."""
     changed: dict[str, Any] = {}
     if edit.cohort is not None:
         changed["cohortName"] = edit.cohort or None
@@ -96,7 +98,7 @@ def _change_rules(edit: QueueEdit) -> dict[str, Any]:
 
 
 def make_annotations(annotations: Mapping[str, str], edit: QueueEdit) -> dict[str, str | None]:
-    """Return the annotations that change; None removes one. Raises `ValueError` with a sentence for the user."""
+    """Return the annotations to change; None removes one. Raises `ValueError` with a sentence for the user."""
     changed: dict[str, str | None] = {}
     users = edit.users if edit.users is not None else read_users(annotations)
     if edit.everybody:
@@ -119,7 +121,10 @@ def _read_limit_texts(text: str) -> dict[str, str]:
 
 
 def describe_excess(queue: Spec) -> list[str]:
-    """Return for each quota of an edited ClusterQueue that jobs exceed what they use; a cohort may lend the rest."""
+    """Return a sentence for each quota of an edited ClusterQueue that is below what its jobs use.
+
+    A cohort may lend what is missing.
+    """
     spec, status = queue["spec"], queue.get("status") or {}
     if spec.get("cohortName"):
         return []
@@ -156,7 +161,7 @@ def _copy_group(group: Spec) -> dict[str, Any]:
 
 
 def _find_quota(groups: list[dict[str, Any]], resource: str, flavor: str, *, new: bool) -> dict[str, Any]:
-    """Return the quota of a resource in this flavor, or in the only one.
+    """Return the quota of a resource in this flavor or, without a flavor, in the only one.
 
     new: whether to add the resource if the queue lacks it.
     """
@@ -178,7 +183,7 @@ def _find_quota(groups: list[dict[str, Any]], resource: str, flavor: str, *, new
 
 
 def _add_resource(groups: list[dict[str, Any]], resource: str, flavor: str) -> dict[str, Any]:
-    """Return the group that a new resource belongs to, with the resource added to its flavors."""
+    """Return the resource group that a new resource belongs to, with the resource added to its flavors."""
     fitting = [one for one in groups if not flavor or flavor in [had["name"] for had in one["flavors"]]]
     if len(fitting) != 1:
         names = ", ".join(one["name"] for group in groups for one in group["flavors"])

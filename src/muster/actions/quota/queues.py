@@ -54,7 +54,7 @@ async def _create(client: Client, document: dict[str, Any], *, dry_run: bool) ->
 
 
 def taken_queue(kind: str, name: str) -> UserError:
-    """Return the error that a queue of this name exists."""
+    """Return the error that a queue of this name exists already."""
     change = f"change it (muster queue edit {name}), or " if kind == CLUSTER_QUEUE.kind else ""
     return UserError(f"there is a {kind} {name} already: {change}choose another name")
 
@@ -70,9 +70,9 @@ async def edit(
     """Change a ClusterQueue; return the changed object, or None if nothing had to change.
 
     patch: returns the merge patch of a spec.
-    annotate: returns the changes of its annotations. Quotas that followed the nodes stop following them, because the
-    next change of a node would overwrite the edit. That is refused while teams have parts of them.
-
+    annotate: returns the changes of its annotations.
+    Edited quotas stop following the nodes, because the next change of a node would overwrite the edit. While teams have
+    parts of such quotas, the edit is refused.
     Raises `ApiError`, `UserError` if there is no such queue or its quota is divided, and the errors of `patch` and
     `annotate`.
     """
@@ -156,7 +156,8 @@ async def _describe_users(client: Client, queue: LocalQueue, namespace: str) -> 
 async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
     """Delete the queues; return one sentence for each deleted object. Raises `ApiError`.
 
-    Wait a moment until the engine has released a ClusterQueue that no job uses: the next command sees its quota free.
+    For a moment, wait until the engine has released a ClusterQueue that no job uses, so that the next command sees its
+    quota free.
     """
     sentences = []
     for queue in what.local:
@@ -173,6 +174,6 @@ async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
 
 
 async def _is_gone(client: Client, queue: ClusterQueue) -> bool | None:
-    """Return whether a deleted ClusterQueue no longer exists; None as long as it does."""
+    """Return True once a deleted ClusterQueue no longer exists, and None before that."""
     there = await client.find(CLUSTER_QUEUE, queue.metadata.name)
     return True if there is None or there.metadata.uid != queue.metadata.uid else None

@@ -32,7 +32,10 @@ TEAMS_COHORT = "muster-teams"
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The ClusterQueue whose quota follows the nodes, and all ClusterQueues. left: its undivided quota by resource."""
+    """The quota that teams divide: the ClusterQueue whose quota follows the nodes, and all ClusterQueues.
+
+    left: the undivided quota by resource.
+    """
 
     whole: ClusterQueue
     queues: Sequence[ClusterQueue]
@@ -98,7 +101,7 @@ def check_parts(division: Division) -> None:
 
 
 def check_division(division: Division, name: str, asked: Mapping[str, str]) -> None:
-    """Raise `UserError` if a team would get more than is left. asked: quantities by resource."""
+    """Raise `UserError` if a team would get more quota than is undivided. asked: quantities by resource."""
     lines = []
     for resource, quantity in asked.items():
         left = division.left.get(resource, 0)
@@ -160,7 +163,10 @@ def _is_unix_user(name: str) -> bool:
 
 
 def describe_users(name: str, users: Iterable[str], queues: Iterable[ClusterQueue]) -> list[str]:
-    """Return which queue gets the jobs of a team's users that name no queue. queues: all of them, with the team's."""
+    """Return a sentence for each case of where the jobs of a team's users go that name no queue.
+
+    queues: all ClusterQueues, with the team's.
+    """
     teams = find_teams(queues)
     lines, here = [], []
     for user in sorted(users):
@@ -176,7 +182,7 @@ def describe_users(name: str, users: Iterable[str], queues: Iterable[ClusterQueu
 
 
 def describe_rest(division: Division, queues: Sequence[ClusterQueue]) -> str:
-    """Return who may use the quota that no team has. queues: all of them, with the new team."""
+    """Return who may use the quota that no team has. queues: all ClusterQueues, with the new team's."""
     teams, name = find_teams(queues), division.whole.metadata.name
     if not is_shared(division.whole, teams) or is_open(division.whole, teams):
         return f"everybody may run jobs in {name}, which has what no team was given"
@@ -187,7 +193,10 @@ def describe_rest(division: Division, queues: Sequence[ClusterQueue]) -> str:
 
 
 async def join_team(session: Session, local_queue: str, user: str) -> None:
-    """Add a user to the team of a LocalQueue in the session's namespace, if it belongs to one. Raises `ApiError`."""
+    """Add a user to the team of a LocalQueue in the session's namespace, if the LocalQueue is a team's.
+
+    Raises `ApiError`.
+    """
     client = session.client
     local = await client.find(LOCAL_QUEUE, local_queue, session.namespace)
     queue = await client.find(CLUSTER_QUEUE, local.spec.cluster_queue) if local is not None else None

@@ -51,7 +51,7 @@ class Home:
 
     @property
     def socket(self) -> Path:
-        """The socket by which this user's commands reach the server, where it has one."""
+        """The socket by which this user's commands reach the server, if the server has one."""
         return self.path / HOME_SOCKET
 
     def is_reached_by_socket(self) -> bool:
@@ -75,10 +75,10 @@ class Home:
         return self.path / "login.kubeconfig"
 
     def uses_login(self) -> bool:
-        """Return whether commands go to the cluster of the login.
+        """Return whether commands connect to the cluster that `login` names.
 
-        That is so if no server runs in this home and the login is newer. If a server of this home was started after the
-        login, commands go to that server, even while it is down.
+        They do if no server runs in this home and the login is newer than its last server. If a server of this home was
+        started after the login, commands connect to that server, even while it is down.
         """
         if self.server_pid() is not None:
             return False

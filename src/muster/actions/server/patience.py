@@ -11,7 +11,7 @@ PATIENCE_SECONDS = 5.0
 
 
 class Patience:
-    """A transport that tells the user, once, that an answer is late."""
+    """A transport that tells the user, once, that an answer takes long."""
 
     def __init__(self, transport: Transport, say: Callable[[str], None]) -> None:
         self._transport = transport
@@ -27,7 +27,10 @@ class Patience:
             cancel()
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Return the stream of the inner transport; a stream may be silent for any time."""
+        """Return the stream of the inner transport.
+
+        A stream may be silent for any time, so nothing is told about it.
+        """
         return self._transport.stream(request)
 
     async def close(self) -> None:

@@ -10,15 +10,15 @@ S = TypeVar("S")
 
 
 class Reaching(Transport, Tunnels, Protocol):
-    """A transport with tunnels."""
+    """A transport for requests that can also open tunnels."""
 
 
 class Relocating(Generic[S]):
     """A transport that looks up its server again after its connection has broken.
 
     make: returns the transport to a server.
-    locate: returns the current server; None while that is unknown. The transport repeats no request, because only the
-    caller knows which requests may be repeated.
+    locate: returns the current server; None while that is unknown.
+    The transport repeats no request, because only the caller knows which requests may be repeated.
     """
 
     def __init__(self, make: Callable[[S], Reaching], server: S, locate: Callable[[], S | None]) -> None:
@@ -29,7 +29,7 @@ class Relocating(Generic[S]):
         self._broken = False
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the server."""
+        """Return the response of the current server."""
         try:
             return await self._find_current().request(request)
         except TransportError:
@@ -38,7 +38,7 @@ class Relocating(Generic[S]):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Return the stream of the server."""
+        """Return the stream of the current server."""
         try:
             async with self._find_current().stream(request) as chunks:
                 yield chunks
@@ -48,7 +48,7 @@ class Relocating(Generic[S]):
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
-        """Return the conversation with the server."""
+        """Return the conversation with the current server."""
         try:
             async with self._find_current().converse(request, protocol) as conversation:
                 yield conversation
@@ -62,7 +62,7 @@ class Relocating(Generic[S]):
             await transport.close()
 
     def _find_current(self) -> Reaching:
-        """Return the transport to the current server; streams over earlier transports continue."""
+        """Return the transport to the current server. Streams over earlier transports continue."""
         if self._broken:
             self._broken = False
             server = self._locate()

@@ -8,7 +8,10 @@ PACKAGES = frozenset({"cel_expr_python", "httptools", "jinja2", "jwt", "numpy", 
 
 
 def check_packages() -> None:
-    """Raise `ModuleNotFoundError` for a package that is missing. A server imports some only when it needs them."""
+    """Raise `ModuleNotFoundError` if a package that a server needs is missing.
+
+    The check is needed because a server imports some packages only later.
+    """
     from importlib.util import find_spec
 
     for package in sorted(PACKAGES):

@@ -39,7 +39,7 @@ def find_version() -> int:
 
 
 def make_unit(scope: Scope, home: Home, account: pwd.struct_passwd) -> Unit:
-    """Return the unit of a home in one of systemd's managers, installed or not."""
+    """Return the unit of a home, installed or not, in the user's or the system's manager of systemd."""
     named = os.environ.get("HOME") if account.pw_uid == os.getuid() else None
     return Unit(scope, home.path, account.pw_name, Path(named or account.pw_dir))
 
@@ -60,7 +60,10 @@ def find_account(user: int | str) -> pwd.struct_passwd:
 
 @contextmanager
 def acting_as(account: pwd.struct_passwd) -> Iterator[None]:
-    """Access files with the rights of a user, if the superuser acts for that user. Only one thread may run."""
+    """Access files with the rights of a user inside the `with` block, if this process is root's.
+
+    Only one thread may run meanwhile.
+    """
     if os.geteuid() == account.pw_uid:
         yield
         return
@@ -101,7 +104,7 @@ def install_unit(unit: Unit, text: str) -> None:
 def remove_unit(unit: Unit) -> None:
     """Remove a unit whose server does not run. Raises `UserError`, `OSError`.
 
-    For a running server, systemd would forget how to restart it, and end its containers when it fails.
+    If the server ran, systemd would forget how to restart it, and would end its containers when it fails.
     """
     _read_ours(unit)
     if _show(unit, "MainPID") not in ("", "0"):
@@ -160,7 +163,7 @@ def name_start(unit: Unit) -> str:
 
 
 def _read_ours(unit: Unit) -> str:
-    """Return the text of a unit that Muster has written; "" if there is none. Raises `UserError`, `OSError`."""
+    """Return the text of a unit that Muster has written; "" if there is no unit. Raises `UserError`, `OSError`."""
     try:
         text = unit.path.read_text(errors="replace")
     except FileNotFoundError:

@@ -53,11 +53,11 @@ class Target:
 class Session:
     """A connection to a cluster: a client, and the default namespace of commands.
 
-    leave: called when the user leaves at once; a cluster of the command's own then does not wait for its pods.
-    tunnels: the transport for streams into pods.
+    leave: called when the user leaves at once; a cluster that the command started then does not wait for its pods.
+    tunnels: the transport for exec and attach.
     own: whether the cluster runs inside this process.
     where: the cluster's address, if it is not the one of this home.
-    files: a directory that is deleted with a cluster of the command's own, however the cluster ends.
+    files: a directory that is deleted with a cluster that the command started, however the cluster ends.
     """
 
     client: Any  # muster.runtime.client.Client, which is imported late
@@ -80,7 +80,7 @@ def names_another(target: Target, home: Home) -> bool:
 def has_cluster(target: Target) -> bool:
     """Return whether there is a cluster to connect to: a named one, a running embedded one, or the system server.
 
-    A system server that does not answer counts, so that no job bypasses its queues while it restarts.
+    A system server that does not answer counts, too. Otherwise jobs would bypass its queues while it restarts.
     """
     home = Home.find(os.environ)
     return names_another(target, home) or home.server_pid() is not None or has_server(os.environ)
@@ -105,7 +105,10 @@ def describe_outage(target: Target, error: "TransportError") -> str:
 
 
 def find_connection(target: Target) -> "ConnectionConfig":
-    """Return the server and the credentials that the target names. Raises `UserError`, `KubeconfigError`."""
+    """Return the address of the server that the target names, and the credentials.
+
+    Raises `UserError`, `KubeconfigError`.
+    """
     from muster.runtime.kube.kubeconfig_files import load
 
     home = Home.find(os.environ)
@@ -168,7 +171,7 @@ def _make_transport(server: "ConnectionConfig") -> "LocalTransport | HttpsTransp
 
 
 def make_random() -> "Random":
-    """Return a source of jitter."""
+    """Return a random generator for the jitter of retries."""
     from muster.runtime.ids import Random  # it takes long to load, and few commands retry anything
 
     return Random()

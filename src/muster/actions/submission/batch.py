@@ -17,7 +17,7 @@ _MEBIBYTE = 1 << 20
 
 
 def script_call(gang: Gang, role: Role, script: SlurmScript) -> str:
-    """Return the shell line that runs the script. The shell's arguments are the script's command."""
+    """Return the shell line that runs a Slurm script. The script's command follows as arguments of the shell."""
     allocation = Allocation(
         id=script.id,
         batch=script.batch,

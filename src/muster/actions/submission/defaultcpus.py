@@ -20,7 +20,10 @@ _DEFAULT = "1"
 
 
 def read_default(environ: Mapping[str, str]) -> int:
-    """Return the default of a worker in thousandths of a CPU. Raises `UserError` for an invalid setting."""
+    """Return the default CPU request of a worker, in thousandths of a CPU.
+
+    Raises `UserError` for an invalid setting.
+    """
     try:
         return parse_thousandths(check_quantity(environ.get(VARIABLE) or _DEFAULT))
     except ValueError as error:
@@ -28,7 +31,7 @@ def read_default(environ: Mapping[str, str]) -> int:
 
 
 def needs_default(gang: Gang) -> bool:
-    """Return whether any worker of the gang needs the default."""
+    """Return whether any worker of the gang has no CPU request, so that it gets the default."""
     return any(map(_lacks_request, gang.parts))
 
 

@@ -24,9 +24,10 @@ RANKS = ("NODE_RANK", "GROUP_RANK", "CROSS_RANK")
 
 
 def framework_variables(gang: Gang, role: Role) -> dict[str, dict[str, Any]]:
-    """Return the variables that torchrun, Lightning, DeepSpeed, JAX and TensorFlow set or read, by name.
+    """Return by name the variables that torchrun, Lightning, DeepSpeed, JAX and TensorFlow set or read.
 
-    Each refers to `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` and `MUSTER_ROLE_RANK`, which must come first.
+    Each value refers to `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` or `MUSTER_ROLE_RANK`, so these must come
+    first in the environment.
     """
     rank = _rank_in_role(gang)
     values = dict.fromkeys(RANKS, "$(RANK)") | {
@@ -60,7 +61,7 @@ def host_name(gang: Gang, role: Role, index: int) -> str:
 
 
 def host_pattern(gang: Gang, role: Role) -> str:
-    """Return the host names of a role's workers, with {} in place of the index."""
+    """Return a pattern of the host names of a role's workers, with {} in place of the worker's index."""
     return host_name(gang, role, 0).replace("-0.", "-{}.")
 
 

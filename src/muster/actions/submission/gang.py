@@ -182,7 +182,7 @@ def beyond_elastic(gang: Gang) -> tuple[str, str] | None:
 
 
 def beyond_schedule(gang: Gang) -> str:
-    """Return the first option that a gang with a schedule cannot have; "" if it has no such option."""
+    """Return the first option of the gang that a gang with a schedule cannot have; "" without such an option."""
     options = {
         "role": gang.roles,
         "until": gang.until,
@@ -198,7 +198,7 @@ def beyond_schedule(gang: Gang) -> str:
 
 
 def not_text(gang: Gang) -> str:
-    """Return a sentence that names a part of the gang that is not UTF-8; "" if a manifest can contain all of it."""
+    """Return a sentence that names a part of the gang that is not valid UTF-8; "" if all parts are valid."""
     commands = [role.command for role in gang.parts]
     arguments = {f"argument {number} of the command": word for words in commands for number, word in enumerate(words)}
     variables = {f"the variable {name}": f"{name}={value}" for name, value in gang.environment.items()}

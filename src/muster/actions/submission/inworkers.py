@@ -7,7 +7,9 @@ _CALL = 'command -v {program} >/dev/null || {{ echo "{missing}" >&2; exit 127; }
 
 
 def call_muster(muster: str, words: str, missing: str) -> str:
-    """Return the shell line that runs a command of Muster; the shell's arguments follow it after `--`.
+    """Return the shell line by which a worker runs a command of Muster.
+
+    The command's arguments follow the line after `--`.
 
     muster: the shell words that call Muster.
     missing: the message if there is no such program.

@@ -100,7 +100,7 @@ def _make_failure_policy(gang: Gang) -> dict[str, Any]:
 
 
 def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
-    """Return the metadata of the JobSet or Job. own: annotations for its kind of gang."""
+    """Return the metadata of the JobSet or Job. own: the annotations that only this kind of object has."""
     queueing = {QUEUE_NAME_LABEL: gang.queue, PRIORITY_CLASS_LABEL: gang.queue_priority}
     labels = {**gang.labels, **{label: value for label, value in queueing.items() if value}}
     return {"name": gang.name, "namespace": gang.namespace} | _make_marks(
@@ -109,7 +109,7 @@ def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _suspend(gang: Gang) -> dict[str, Any]:
-    """Return the field that keeps a deferred job from starting early if no queue does so."""
+    """Return the field that suspends a deferred job, unless a queue keeps the job from starting early."""
     return {"suspend": True} if gang.deferral else {}
 
 

@@ -25,7 +25,7 @@ _MISSING = "workers that mpirun or srun reaches need the command muster in the i
 
 
 def agent_call(gang: Gang, role: Role) -> str:
-    """Return the shell line that calls the agent; the shell's arguments are the command."""
+    """Return the shell line by which a worker calls the agent of MPI. The command follows as arguments of the shell."""
     pattern = shlex.quote(host_pattern(gang, role))
     port = _FIRST_PORT + zlib.crc32(gang.name.encode()) % _PORTS
     processes = count_slots(role.cpus, role.gpus) if gang.script is None else gang.script.batch.tasks_per_node

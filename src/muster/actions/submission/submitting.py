@@ -124,7 +124,7 @@ async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> Job
 
 
 async def _create_identity(client: Client, gang: Gang) -> bool:
-    """Create the Secret with which the workers of MPI authenticate each other; return whether it is new.
+    """Create the Secret by which the workers of an MPI job authenticate each other; return whether it is new.
 
     No worker starts without the Secret, so it is created before the job. If the connection broke between the two in an
     earlier attempt, the Secret of that attempt is used. Raises `ApiError`, also if another job has a Secret of that
@@ -183,7 +183,7 @@ async def _submit_job(client: Client, gang: Gang) -> JobRecord:
 
 
 async def _create_service(client: Client, gang: Gang, owner: Kind[Any], uid: str) -> None:
-    """Create the Service that names the workers; if that fails, delete its owner, or report that it stays."""
+    """Create the Service that names the workers; if that fails, delete the job, or report that the job stays."""
     try:
         await client.create(SERVICE.seen_as(dict), make_service(gang, uid), gang.namespace)
     except (ApiError, TransportError) as error:
@@ -238,5 +238,8 @@ def _describe_taken_service(gang: Gang) -> str:
 
 
 def _choose_error(error: ApiError | TransportError, taken: str) -> Exception:
-    """Return the error to raise: `taken` for a name that exists already, else the server's error."""
+    """Return the error to raise after a refused creation.
+
+    It is `taken` if an object has the name already, and otherwise the server's error.
+    """
     return UserError(taken) if is_refusal(error, "AlreadyExists") else error

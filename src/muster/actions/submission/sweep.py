@@ -114,7 +114,7 @@ class Sweep:
         return index | {_ATTEMPT: _annotation_reference(INDEX_FAILURE_COUNT if upstream else ATTEMPT_ANNOTATION)}
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """Return the command of a trial for a manifest, with the shell that finds its index and values."""
+        """Return the command of a trial for a manifest, with the shell that finds the trial's index and values."""
         command = [escape(word) for word in words] if self.grid is None else _wrap_with_values(self.grid, words)
         return command if self.array.is_plain else _wrap_with_index(command)
 
@@ -202,12 +202,15 @@ def _annotation_reference(key: str) -> dict[str, Any]:
 
 
 def _wrap_with_index(command: Sequence[str]) -> list[str]:
-    """Return the command wrapped in the shell that finds its index."""
+    """Return the command wrapped in a shell that finds the trial's index."""
     return wrap_in_shell(_FIND, command)
 
 
 def _wrap_with_values(grid: Grid, words: Sequence[str]) -> list[str]:
-    """Return the command wrapped in the shell that sets the values of its index, as variables and for `{NAME}`."""
+    """Return the command wrapped in a shell that finds the trial's values.
+
+    The shell sets a variable for each value, and replaces `{NAME}` in the command's words.
+    """
     picks = [shlex.join(["pick", name, str(stride), *grid.axes[name]]) for name, stride in grid.strides().items()]
     script = _PICK + "\n".join(picks) + "\n"
     command = [escape(word) for word in words]

@@ -106,7 +106,7 @@ def has_timer(command: Iterable[str]) -> bool:
 
 
 def _make_rank_export(gang: Gang) -> str:
-    """Return the shell line that exports the rank in all variables for it, except those that the user sets."""
+    """Return the shell line that exports the rank in each variable for it, except those that the user sets."""
     names = ("RANK", *(name for name in RANKS if name not in gang.environment))
     return _RANKED.format(names=" ".join(f"{name}={_RANK}" for name in names))
 

@@ -53,7 +53,7 @@ def annotate_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
 def make_apply_patch(current: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the merge patch that turns the current object into its manifest.
 
-    Fields that were in the last applied manifest and are not in this one are removed. Fields that other writers set
+    The patch removes fields that the last applied manifest had and this one has not. Fields that other writers set
     stay.
     """
     text = (current.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
@@ -82,7 +82,10 @@ def _make_patch(last: dict[str, Any], current: dict[str, Any], wanted: dict[str,
 
 
 def _matches(there: Any, wanted: Any) -> bool:
-    """Return whether the current value contains all that is wanted. Inside a list, the server may have added fields."""
+    """Return whether the current value contains everything in the wanted value.
+
+    An element of a list may have more fields than the wanted one, because the server adds fields.
+    """
     if isinstance(wanted, dict) and isinstance(there, dict):
         return all(key in there and _matches(there[key], value) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(there, list) and any(isinstance(item, dict) for item in wanted):

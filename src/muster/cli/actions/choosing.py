@@ -18,9 +18,9 @@ from muster.runtime.realclock import RealClock
 async def jobs_alike(
     session: Session, labels: str, states: Collection[str], queue: str, user: str
 ) -> list[dict[str, Any]]:
-    """Return the rows of the namespace's jobs with these labels, states, queue and user; an empty value matches any.
+    """Return the rows of the namespace's jobs that have these labels, states, queue and user.
 
-    Workloads without a job do not match, because only their owner ends them.
+    An empty argument matches any job. Workloads without a job never match, because only their owner can end them.
     Raises `ApiError`, `TransportError`.
     """
     from muster.cli.commands.ps import select_rows

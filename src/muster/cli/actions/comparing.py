@@ -21,7 +21,7 @@ _COLUMNS = ("wait mean", "wait p99", "slowdown", "ended", "waiting", "evictions"
 
 
 def report_comparing(outcome: Comparing, total: int, folder: Path | None, output: str) -> int:
-    """Print a comparison, and write it into a folder if one is given; return the exit code.
+    """Print a comparison of simulations, and write it into a folder if one is given; return the exit code.
 
     total: how many simulations were planned.
     output: "json", or "" for tables.
@@ -68,7 +68,7 @@ def _format_estimate(estimate: MeanEstimate, figure: Figure) -> str:
 
 
 def _choose(comparison: Comparison) -> list[Difference]:
-    """Return those differences between variants that are not zero."""
+    """Return the differences between variants that are not zero."""
     return [one for one in comparison.differences if one.change.mean or one.change.low != one.change.high]
 
 

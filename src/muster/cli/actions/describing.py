@@ -14,14 +14,17 @@ from muster.runtime.client import Client
 async def describe_groups(
     client: Client, namespace: str, name: str, now: datetime
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Read the PodGroups of a name: return the details of at most one of each kind, and the names of all PodGroups."""
+    """Read the PodGroups with this name.
+
+    Return the details of at most one PodGroup of each kind, and the names of all PodGroups.
+    """
     groups = await pod_groups(client, namespace, say)
     mine = [view for view in groups if view.name == name]
     return [make_details(view, await events_of(client, view), now) for view in mine], [view.name for view in groups]
 
 
 def described_lines(documents: Sequence[dict[str, Any]]) -> str:
-    """Render the details as text."""
+    """Return the details of a PodGroup as text."""
     return "\n\n".join("\n".join(_render_group(document)) for document in documents)
 
 

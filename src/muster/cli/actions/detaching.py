@@ -14,7 +14,10 @@ from muster.cli.serveroptions import require_same_options
 
 
 def find_running(home: Home, options: ServerOptions) -> bool:
-    """Return whether a server holds this home; print that it does. Raises `UserError` if it has other options."""
+    """Print that a server runs for this home, if one does; return whether one does.
+
+    Raises `UserError` if the server has other options than these.
+    """
     from muster.cli.actions.serving import await_start, say_unready
 
     if (pid := home.server_pid()) is None:
@@ -30,14 +33,14 @@ def find_running(home: Home, options: ServerOptions) -> bool:
 
 
 def make_export(home: Home) -> str:
-    """Return the shell line that makes kubectl use the cluster."""
+    """Return the shell command that makes kubectl use the cluster."""
     import shlex
 
     return f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}"
 
 
 def start_detached(home: Home, options: ServerOptions) -> None:
-    """Start the server as a process of its own; return once it serves.
+    """Start the server as a process of its own; return when it serves requests.
 
     Raises `click.ClickException` if the start fails, and `UserError` if another server with other options was started
     first.

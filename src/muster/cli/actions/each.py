@@ -10,9 +10,9 @@ from muster.cli.terminal.output import say
 
 
 async def try_and_say(what: str, work: Awaitable[object], say: Callable[[str], None] = say) -> bool:
-    """Await the work; print an error with `what` before it. Return whether the work succeeded.
+    """Await `work`, and print an error with `what` before it. Return whether `work` succeeded.
 
-    If the server cannot be reached, every name would fail. So a `TransportError` is not caught.
+    A `TransportError` is raised, because the server cannot be reached for the other names either.
     """
     try:
         await work

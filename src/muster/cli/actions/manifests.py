@@ -53,7 +53,7 @@ async def apply_one(
 ) -> tuple[dict[str, Any], str]:
     """Create or patch an object; return the stored object, and the outcome: created, configured or unchanged.
 
-    is_likely_new: the object is created without a look for it, and looked for only if that fails.
+    is_likely_new: create the object without reading it first, and read it only if the creation fails.
     """
     from muster.api.status import ApiError
 

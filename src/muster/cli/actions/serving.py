@@ -17,9 +17,10 @@ PATIENCE_SECONDS = 60.0
 
 
 def await_service(home: Home, unit: Unit, *, former: int | None) -> None:
-    """Wait until systemd has started the server, and print where it is. Raises `click.ClickException`.
+    """Wait until systemd has started the server, and print the server's address.
 
-    Raises `click.ClickException`, also once the server has failed more than once.
+    former: the process of the former server. Raises `click.ClickException` if the start takes too long or failed more
+    than once.
     """
     before = count_restarts(unit)
 
@@ -36,7 +37,7 @@ def await_service(home: Home, unit: Unit, *, former: int | None) -> None:
 
 
 def await_start(home: Home, pid: int) -> None:
-    """Wait until a server that may still be starting serves. Raises `click.ClickException`."""
+    """Wait until a server that may still be starting answers requests. Raises `click.ClickException`."""
     if run(_await_server(home, None, lambda: None)) is None:
         raise click.ClickException(
             f"process {pid} does not serve after {PATIENCE_SECONDS:.0f} s; `muster down` ends it"
@@ -44,7 +45,7 @@ def await_start(home: Home, pid: int) -> None:
 
 
 def say_unready(home: Home) -> None:
-    """Say why a server that runs is not ready, if it is not. Raises `click.ClickException` if it does not answer."""
+    """Print why a running server is not ready, if it is not. Raises `click.ClickException` if it does not answer."""
     from muster.cli.terminal.output import say
 
     for check in ask(_list_failed_checks(home)):
@@ -59,9 +60,10 @@ async def _list_failed_checks(home: Home) -> tuple[str, ...]:
 
 
 async def _await_server(home: Home, former: int | None, require_start: Callable[[], None]) -> str | None:
-    """Return the address and the process of the new server; None if it does not serve in time.
+    """Wait until a server runs in another process than `former`; return its address and process.
 
-    require_start: raises while the server does not serve, if it will not.
+    Return None if no server did in time.
+    require_start: called while the server does not answer; raises if the server will never answer.
     """
     from muster.actions.waiting import wait_for_result
     from muster.runtime.kube.kubeconfig import KubeconfigError
@@ -83,7 +85,7 @@ async def _await_server(home: Home, former: int | None, require_start: Callable[
 
 
 async def _find_url(home: Home) -> str:
-    """Return the URL of a server that serves; "" if it is not ready."""
+    """Return the URL of the home's server if it is ready; "" otherwise."""
     from muster.runtime.kube.kubeconfig_files import read
     from muster.runtime.transport import Request
 

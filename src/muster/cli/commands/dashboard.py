@@ -131,7 +131,7 @@ async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) ->
 
 @dataclass(frozen=True)
 class Proxied:
-    """The options about a proxy in front."""
+    """The options about a reverse proxy in front of the dashboard."""
 
     token_header: str
     config: str
@@ -177,7 +177,10 @@ async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_o
 
 
 def _read_settings(proxied: Proxied) -> "Settings":
-    """Return what the Configuration and the options say. Raises `click.BadParameter`, `click.UsageError`."""
+    """Return the dashboard's settings from the Configuration and the options.
+
+    Raises `click.BadParameter`, `click.UsageError`.
+    """
     from muster.api.config.types import Dashboard
     from muster.cli.settings import configuration_of
 

@@ -65,7 +65,7 @@ def require_agreement(ending: str) -> None:
 
 
 def describe_end(home: Home, *, only_terminals: bool = False) -> str:
-    """Return a phrase that says which pods and jobs end with the server, and whose they are.
+    """Return a phrase that says which pods and jobs end with the server, and which users' jobs they are.
 
     only_terminals: count only jobs that end when their terminal closes.
     """
@@ -77,7 +77,7 @@ def describe_end(home: Home, *, only_terminals: bool = False) -> str:
 
 
 def describe_ends(names: Sequence[str], pods: int) -> str:
-    """Return the phrase that this many pods of these jobs end."""
+    """Return the phrase that says how many pods of which jobs end."""
     from muster.insight.jobs.failures import count_of
 
     if not names:
@@ -88,7 +88,10 @@ def describe_ends(names: Sequence[str], pods: int) -> str:
 
 
 async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
-    """Return the job of each running pod, and whose job it is."""
+    """Return a label for each running pod: its job, and the job's user.
+
+    only_terminals: leave out the pods of jobs that do not end when their terminal closes.
+    """
     from muster.api.core import POD
     from muster.api.pods import is_finished, job_of
     from muster.api.values.shells import HANGS_UP
@@ -112,9 +115,10 @@ async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
 
 
 def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> bool:
-    """End the server that holds the directory; once its process is gone, return whether it ignored the signal.
+    """End the server that holds the directory, and wait until its process is gone.
 
-    by: SIGTERM ends what the server runs; SIGKILL leaves that to the next server.
+    Return whether the process ignored the signal and was killed.
+    by: the signal. SIGTERM also ends the pods; SIGKILL leaves them to the next server.
     """
     try:
         process = os.pidfd_open(pid)

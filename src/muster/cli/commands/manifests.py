@@ -139,7 +139,10 @@ def _make_options(
 
 
 def checked_options(text: str, settings: "Configuration", image: str, replicas: int | None, source: str) -> "Options":
-    """Return the options of the installation. source: where the settings are from. Raises `click.BadParameter`."""
+    """Return the options of the installation. source: the file or option that the settings come from.
+
+    Raises `click.BadParameter`.
+    """
     from muster.install.options import REPLICAS, Options, most_replicas
 
     if not image.strip() or any(character.isspace() for character in image):

@@ -110,7 +110,7 @@ def _parse_specs(texts: Sequence[str]) -> list[Any]:
 
 
 def _parse_lease_duration(given: str) -> int:
-    """Return whole seconds, as a Lease has them. Raises `click.BadParameter`."""
+    """Return the duration in whole seconds, because a Lease has no fractions. Raises `click.BadParameter`."""
     from muster.api.values import durations
 
     try:

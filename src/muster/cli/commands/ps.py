@@ -127,7 +127,7 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
 
 
 async def _require_queue(session: Session, queue: str, rows: Iterable[dict[str, Any]], where: str) -> None:
-    """Raise `click.ClickException` if no job has named the queue, and there is none of that name."""
+    """Raise `click.ClickException` if no queue has this name and no job names it."""
     if not queue or any(row["queue"] == queue for row in rows):
         return
     from muster.actions.choices import describe_missing_queue
@@ -170,7 +170,7 @@ async def _add_past(session: Session, rows: list[dict[str, Any]], where: str, no
 
 
 async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, wide: bool) -> None:
-    """Show all jobs on a terminal, unfinished ones first; print changed rows into a pipe."""
+    """Show jobs until the user leaves: on a terminal all jobs, unfinished ones first; in a pipe each changed row."""
     from muster.actions.server.session import describe_outage
     from muster.actions.watching import Watch, survive_outages
     from muster.api.batch import JOB
@@ -256,9 +256,9 @@ def _split_by_end(rows: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]],
 
 
 def unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of unfinished jobs, then those of finished jobs, of which the newest come first.
+    """Return the rows of unfinished jobs, then the rows of finished jobs, from the newest end to the oldest.
 
-    So a small screen cuts off the jobs that ended first.
+    A screen that is too small thus cuts off the jobs that ended first.
     """
     going, ended = _split_by_end(rows)
     return going + ended[::-1]

@@ -164,7 +164,7 @@ async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
 
 
 async def _find_nodes_flavor(session: Session) -> str:
-    """Return the flavor of the queue that a fresh embedded cluster has; "" if there is none."""
+    """Return the flavor of the default queue that an embedded cluster is created with; "" without such a queue."""
     from muster.api.kueue import RESOURCE_FLAVOR
     from muster.api.ours.embedded import NODES_FLAVOR
     from muster.runtime.refusals import ignoring

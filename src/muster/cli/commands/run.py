@@ -33,7 +33,7 @@ _FEW_TRIALS = 20
 
 
 class _Run(click.Command):
-    """The command `run`; it warns about its own options that follow the user's command, to which they belong."""
+    """The command `run`. It warns if one of its own options follows the user's command, which then gets that option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args, behind_colons = split(args)
@@ -111,7 +111,7 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
 
 
 def _check_replacement(options: dict[str, Any]) -> None:
-    """Raise `click.UsageError` if the options name no job that could be replaced."""
+    """Raise `click.UsageError` if `--replace` is given without the job's name, or for a CronJob."""
     if not options["name"]:
         raise click.UsageError("--replace needs the name of the job: add --name")
     if options["schedule"]:
@@ -119,7 +119,7 @@ def _check_replacement(options: dict[str, Any]) -> None:
 
 
 def _check_terminal(options: dict[str, Any]) -> None:
-    """Raise `click.UsageError` if the job cannot have our terminal."""
+    """Raise `click.UsageError` if the job cannot use this terminal."""
     from muster.cli.terminal.remote import is_terminal
 
     others = ("detach", "elastic", "array", "grid", "schedule", "begin", "after", "retries", "mpi", "stdin")
@@ -131,7 +131,10 @@ def _check_terminal(options: dict[str, Any]) -> None:
 
 
 def _passes_stdin(options: dict[str, Any]) -> bool:
-    """Return whether the job gets our standard input. Raises `click.UsageError` if it is requested and impossible."""
+    """Return whether the job gets this command's standard input.
+
+    Raises `click.UsageError` if the user requested that and it is impossible.
+    """
     from muster.cli.terminal.output import say
     from muster.cli.terminal.stdin import can_come, is_there
 
@@ -223,9 +226,9 @@ def _explain_bound_to_cluster(gang: "Gang") -> str:
 
 
 def _warn_of_unread_input(options: dict[str, Any]) -> None:
-    """Warn if there is input, which does not reach a job in a worker cluster.
+    """Warn if this command has input, because the input does not reach a job in a worker cluster.
 
-    Raises `click.UsageError` if the user insists on the input.
+    Raises `click.UsageError` if the user requested that the job gets the input.
     """
     from muster.cli.terminal.output import say
     from muster.cli.terminal.stdin import is_there
@@ -237,7 +240,10 @@ def _warn_of_unread_input(options: dict[str, Any]) -> None:
 
 
 async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, detach: bool, embedded: bool) -> int:
-    """Submit the gang and stay with it. The first signal to end cancels the job, and the next one leaves at once."""
+    """Submit the gang and follow its job.
+
+    The first signal to end cancels the job, and the next one ends the command.
+    """
     from muster.actions.jobs.cancelling import cancel
     from muster.actions.submission.submitting import submit
     from muster.api.status import ApiError
@@ -285,9 +291,9 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
 
 
 def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> "Gang":
-    """Return the gang.
+    """Return the gang that the command line describes.
 
-    Warn about options that the user may not mean. Raises `click.ClickException` if they are invalid.
+    Warn about options that the user may not mean. Raises `click.ClickException` if options are invalid.
     """
     from muster.actions.submission.workers import list_overridden
     from muster.cli.actions.running.gangoptions import gang_from_options
@@ -305,9 +311,9 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
 
 @contextmanager
 def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
-    """Interrupt with each signal that asks this command to end.
+    """Handle signals that ask this command to end, inside the `with` block, by interrupting the job.
 
-    The loop may come to a signal late, and the command has to know at once that it does not leave the job running.
+    A handler records the signal at once, because the event loop may run late.
     """
     loop, signals = asyncio.get_running_loop(), list_heeded_signals()
     for number in signals:
@@ -321,7 +327,7 @@ def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
 
 
 async def _hint_at_gpus(session: Session) -> None:
-    """Print once per user, if the cluster has GPUs, that a job without `--gpus` sees none."""
+    """Print that a job without `--gpus` sees no GPU, if the cluster has GPUs. Each user sees this hint once."""
     from muster.actions import hints
     from muster.actions.choices import has_gpus
     from muster.actions.server.home import Home
@@ -345,7 +351,7 @@ async def _stay(
 ) -> "Ending":
     """Wait for the submission, then print the progress and output of the job until it ends.
 
-    A detached job is left at once, with a hint how to follow it, unless it is being cancelled.
+    For a detached job, print a hint how to follow it and return at once, unless the job is being cancelled.
     """
     from muster.cli.terminal.output import say
     from muster.insight.jobs.state import OPEN, Ending
@@ -377,7 +383,7 @@ async def _stay(
 
 
 async def _hint_at_limit(session: Session, sweep: "JobRecord") -> None:
-    """Print that a sweep takes its whole queue for long, if it does."""
+    """Print that a sweep will use its whole queue for a long time, if that is so."""
     from muster.actions.submission.foresight import foresee_queue_use
     from muster.cli.terminal.output import say
 

@@ -38,7 +38,7 @@ def command() -> None:
 
 
 def _unit_options(command: Command) -> Command:
-    """Add the options that name a home's unit."""
+    """Add the options that select the unit of a home."""
     account = click.option(
         "--as",
         "account",
@@ -124,7 +124,7 @@ def status(data: str, scope: Scope, account: str) -> None:
 
 
 def _find_installed(data: str, scope: Scope, account: str) -> tuple[Home, Unit]:
-    """Return a home with its installed unit. Raises `UserError`."""
+    """Return the home that the options name, and its installed unit. Raises `UserError`."""
     owner = _find_owner(scope, account)
     service.require_systemd()
     home, unit = _find_unit(scope, owner, data)
@@ -145,7 +145,10 @@ def _find_owner(scope: Scope, account: str) -> pwd.struct_passwd:
 
 
 def choose_socket(scope: Scope, owner: pwd.struct_passwd, named: str | None) -> str:
-    """Return the local socket of a unit's server; "" for none. A server of root runs no pods as root."""
+    """Return the path of the local socket for a unit's server; "" for none.
+
+    named: the path that the user gave, which wins. A system unit of root has the system's socket by default.
+    """
     return named or (SYSTEM_SOCKET if scope == "system" and owner.pw_uid == 0 else "")
 
 

@@ -152,7 +152,10 @@ def _make_folder(folder: Path) -> None:
 
 
 class _Progress:
-    """The progress of a simulation, shown a few times a second. It also stops the simulation on an interrupt."""
+    """The display of a simulation's progress, drawn a few times a second.
+
+    It also stops the simulation on an interrupt.
+    """
 
     def __init__(self, live: "LiveLine", clock: "Clock") -> None:
         self._live = live

@@ -116,7 +116,7 @@ def _describe_cordoned(names: Sequence[str]) -> str:
 
 
 def describe_full(disks: Mapping[str, str]) -> str:
-    """Return which nodes have a full disk; "" if none has. disks: which disk is full, by node; "" if it is not said."""
+    """Return which nodes have a full disk; "" if none has. disks: by node, which disk is full, or "" if unknown."""
     from muster.insight.text import list_names
 
     names = [f"{name} ({disk})" if disk else name for name, disk in disks.items()]

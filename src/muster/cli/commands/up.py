@@ -73,7 +73,7 @@ def command(data: str, system: bool, salvage: bool, detach: bool, ready_fd: int 
 
 
 def _make_warning(outside: str) -> str:
-    """Return a warning about access from other machines; "" if the server accepts none."""
+    """Return a warning about access from other machines; "" if the server accepts no connections from them."""
     if not outside:
         return ""
     from muster.runtime.process.ownership import user_name
@@ -93,7 +93,7 @@ def _describe_local(path: str) -> str:
 
 
 def _salvage(home: Home) -> None:
-    """Repair a damaged store, and print which objects are lost."""
+    """Repair a damaged store, and print which objects are lost by that."""
     from muster.cli.actions.salvaging import describe_damage
     from muster.cluster.backups import salvage_home
     from muster.cluster.store import DataDirectoryError
@@ -161,7 +161,10 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
 
 
 def _describe_failure(error: Exception, home: Home) -> str:
-    """Return why the start failed. The error of a failed write names no file, so the home is named."""
+    """Return why the start failed.
+
+    The home is named, because the error of a failed write names no file.
+    """
     if isinstance(error, OSError) and error.filename is None and error.strerror:
         return f"cannot write to {home.path}: {error.strerror}"
     return str(error)

@@ -77,7 +77,10 @@ async def follow_all(session: Session, jobs: Sequence[tuple[str, str]], *, first
 
 
 async def _wait_for_first(works: Sequence[Coroutine[Any, Any, bool]]) -> list[bool]:
-    """Run the works until one succeeds or all have ended; cancel the rest, and return the results of the ended ones."""
+    """Run all `works` at once until one succeeds or all have ended; cancel the others.
+
+    Return the results of those that have ended.
+    """
     from muster.runtime.tasks import cancel
 
     tasks = [asyncio.create_task(work) for work in works]

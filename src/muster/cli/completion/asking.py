@@ -48,7 +48,10 @@ async def read_names(config: ConnectionConfig, path: str, labels: str = "") -> l
 
 
 async def _read_locally(config: ConnectionConfig, path: str, query: dict[str, str]) -> bytes:
-    """Read from a server of this machine, over its local socket; b"" if the server refuses. Raises `TransportError`."""
+    """Read from a server of this machine, over its local socket; return b"" if the server refuses.
+
+    Raises `TransportError`.
+    """
     from muster.actions.server.session import make_random
     from muster.runtime.kube.local import LocalTransport
     from muster.runtime.realclock import RealClock
@@ -63,7 +66,7 @@ async def _read_locally(config: ConnectionConfig, path: str, query: dict[str, st
 
 
 async def _read_by_tls(config: ConnectionConfig, path: str, query: dict[str, str]) -> bytes:
-    """Read from a server over TLS; b"" if the server refuses.
+    """Read from a server over TLS; return b"" if the server refuses.
 
     Raises `OSError`, `ValueError` or `TransportError` on failure.
     """

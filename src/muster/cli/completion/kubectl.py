@@ -15,7 +15,7 @@ _DEFAULT, _NO_FILES, _DIRECTORIES = 0, 4, 16
 
 
 def answer_kubectl(words: Sequence[str]) -> list[str]:
-    """Return the lines of the answer to kubectl."""
+    """Return the completions of a command line of `kubectl muster`, as lines in the form that kubectl reads."""
     from muster.cli.main import PROGRAM, cli
 
     *before, incomplete = words or [""]
@@ -30,5 +30,5 @@ def _format_item(item: CompletionItem[str]) -> str:
 
 
 def main() -> None:
-    """Print the completions for this process's arguments."""
+    """Print the completions of the command line in this process's arguments."""
     click.echo("\n".join(answer_kubectl(sys.argv[1:])))

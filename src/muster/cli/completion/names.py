@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Return jobs of the namespace that the line names."""
+    """Return the names of the jobs in the namespace of the command line."""
     from muster.api.jobset.names import JOBSET_NAME
 
     sets = _list_names(ctx, "/apis/jobset.x-k8s.io/v1alpha2", "jobsets")
@@ -23,12 +23,12 @@ def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def local_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Return LocalQueues of the namespace that the line names."""
+    """Return the names of the LocalQueues in the namespace of the command line."""
     return _filter_by_prefix(incomplete, _list_names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "localqueues"))
 
 
 def pod_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Return PodGroups of the namespace that the line names, of all kinds that the server brings."""
+    """Return the names of the PodGroups, of all kinds that the server serves, in the namespace of the command line."""
     from muster.api.podgroups import POD_GROUP_KINDS
 
     names = {one for kind in POD_GROUP_KINDS for one in _list_names(ctx, f"/apis/{kind.api_version}", kind.plural)}
@@ -36,7 +36,7 @@ def pod_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 
 def jobs_and_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return completions of JOB or queue/NAME."""
+    """Return the names of the jobs or, after `queue/`, of the LocalQueues in the namespace of the command line."""
     if incomplete.startswith("queue/"):
         queues_of_namespace = local_queues(ctx, param, incomplete.removeprefix("queue/"))
         return [f"queue/{name}" for name in queues_of_namespace]
@@ -44,7 +44,7 @@ def jobs_and_queues(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return LocalQueues; with --cluster, ClusterQueues."""
+    """Return the names of the LocalQueues; on a command line with --cluster, of the ClusterQueues."""
     return (cluster_queues if ctx.params.get("cluster") else local_queues)(ctx, param, incomplete)
 
 
@@ -56,7 +56,7 @@ def cluster_queues(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def complete_clusters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Return worker clusters of a manager."""
+    """Return the names of the manager's worker clusters."""
     return _filter_by_prefix(
         incomplete, _list_names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "multikueueclusters", namespaced=False)
     )

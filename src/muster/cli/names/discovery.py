@@ -14,7 +14,7 @@ from muster.runtime.transport import Request
 
 @dataclass(slots=True)
 class Discovery:
-    """A cache of the kinds that a server serves. Each group version is read once."""
+    """A cache of the kinds that a server serves. It reads each group version once."""
 
     client: Client
     _known: dict[str, dict[str, Kind[dict[str, Any]]]] = field(default_factory=dict)

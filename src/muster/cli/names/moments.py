@@ -11,7 +11,10 @@ _DAYS = {"today": 0, "yesterday": 1}
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
-    """Return the moment, in the zone of `now` if the text names none. Raises `click.BadParameter`."""
+    """Return the moment that a text names; in the time zone of `now` if the text names none.
+
+    Raises `click.BadParameter`.
+    """
     try:
         if _AGO.fullmatch(text):
             parts = re.findall(r"(\d+)(\w)", text, re.ASCII)

@@ -23,7 +23,7 @@ BEHIND_A_COLON = "behind a colon comes --role NAME -- COMMAND; for a word of the
 
 
 class RoleOptions(Struct, frozen=True):
-    """The options of one `--role`. None means that the option of the job applies."""
+    """The options in one `--role`. None means that the job's option applies to the role."""
 
     name: str
     workers: int = 1
@@ -33,7 +33,7 @@ class RoleOptions(Struct, frozen=True):
 
 
 class Segment(Struct, frozen=True):
-    """A list of roles that run the same command."""
+    """A list of roles that run the same command, as the command line gives it after a colon."""
 
     roles: tuple[RoleOptions, ...]
     command: tuple[str, ...]
@@ -70,7 +70,10 @@ def _parse_number(text: str, of: str, *, least: int) -> int:
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Split the words at each colon before a role; return the words before the first such colon, then the rest."""
+    """Split the command line at each colon before a role.
+
+    Return the words before the first such colon, then the words of each segment.
+    """
     parts: list[list[str]] = [[]]
     for at, word in enumerate(words):
         following = words[at + 1].partition("=")[0] if at + 1 < len(words) else ""

@@ -52,7 +52,7 @@ def _suggest_names() -> Iterator[None]:
 
 
 def make_suggestion(wrong: click.NoSuchOption) -> str:
-    """Return the error that there is no such option, with the most similar option if there is one."""
+    """Return the error that an option does not exist; it names the most similar option, if there is one."""
     assert wrong.ctx is not None, "it is an option of a command"
     known = [name for one in wrong.ctx.command.get_params(wrong.ctx) for name in one.opts if name.startswith("--")]
     elsewhere = {word: name for word, name in OPTIONS.items() if name in known}

@@ -26,7 +26,7 @@ _LONGEST_USER = 63
 def parse_name(text: str) -> str:
     """Return the name of an object. Raises `click.BadParameter`.
 
-    An empty name, as an unset variable of the shell yields it, would mean all objects.
+    An empty name is refused: it comes from an unset variable of the shell, and would mean all objects.
     """
     if not _is_name(text):
         raise click.BadParameter(f"{text!r} is no name")
@@ -124,7 +124,7 @@ def time_limit(text: str) -> int:
 
 
 def parse_schedule(text: str) -> str:
-    """Return a cron schedule that has a start. Raises `click.BadParameter`."""
+    """Return a cron schedule that starts at least once. Raises `click.BadParameter`."""
     from muster.api.values.schedules import ScheduleError, parse
     from muster.runtime.realclock import RealClock
 

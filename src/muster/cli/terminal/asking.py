@@ -26,7 +26,7 @@ def ask_to_go_on(what: str, things: Sequence[str], *, yes: bool) -> bool:
 
 
 def can_ask() -> bool:
-    """Return whether a user sees a question and can answer it."""
+    """Return whether a user can see a question and answer it."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

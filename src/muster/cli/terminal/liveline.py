@@ -13,9 +13,9 @@ _CUT_LONG_ROWS, _WRAP_LONG_ROWS = "\x1b[?7l", "\x1b[?7h"
 
 
 class LiveLine:
-    """A status line on stderr with a part for each of several names, side by side.
+    """A status line on stderr, with a text for each of several names side by side.
 
-    Above it are the rows of lines that workers have not finished. All is invisible if stderr is no terminal.
+    Above it are the rows of lines that workers have not finished. Nothing is drawn if stderr is no terminal.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
@@ -39,7 +39,7 @@ class LiveLine:
             self._rows[rank, stream] = text
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a line above the status line; it stays on the terminal."""
         self._remarks.append(text)
         self._draw()
 
@@ -47,8 +47,8 @@ class LiveLine:
     def around(self, data: bytes) -> Iterator[bytes]:
         """Yield the bytes to write so that the data appear above all rows; b"" if nothing changes.
 
-        The caller writes the bytes inside the `with` block, at the terminal's pace. Only one caller at a time may do
-        so.
+        The caller writes the bytes inside the `with` block, as fast as the terminal takes them. Only one caller at a
+        time may do so.
         """
         rows = self._compose_rows()
         framed = _erase(self._drawn).encode() + data + _render(rows).encode() if data or rows != self._drawn else b""
@@ -71,7 +71,7 @@ class LiveLine:
         self._draw()
 
     def _draw(self) -> None:
-        """Print the remarks that were collected, and draw the rows again if they have changed."""
+        """Print the collected remarks, and draw the rows again if they have changed."""
         rows = self._compose_rows()
         if self._is_writing or not (self._remarks or rows != self._drawn):
             return

@@ -30,7 +30,7 @@ class Printer:
         self._turn = make_slots(1)  # stdout and stderr may be the same terminal
 
     async def show(self, rank: str, stream: bytes, text: bytes) -> None:
-        """Print text of a worker."""
+        """Print text that a worker has written."""
         if self._ranks:
             lines, rest = split_lines(self._unended.pop((rank, stream), b""), text)
             if rest:
@@ -40,7 +40,7 @@ class Printer:
         await self._write(stream, text)
 
     async def finish(self) -> None:
-        """Print the last lines that have no end."""
+        """Print the unfinished last line of each worker."""
         unended, self._unended = self._unended, {}
         for (rank, stream), rest in unended.items():
             self._set_row(rank, stream, b"")

@@ -10,11 +10,11 @@ from muster.insight.jobs.trials import TrialCount
 
 @dataclass(slots=True)
 class Progress:
-    """The reporter of one job's states.
+    """The reporter of one job's progress.
 
-    workers: the most workers that the job may have. A single worker is not counted.
+    workers: the largest number of workers that the job may have. The progress of a single worker is not counted.
     say: prints a line that stays. show: replaces the status text of a job, by its name.
-    A sweep gets a line with each tenth of its trials.
+    For a sweep, a line is printed after each tenth of its trials.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Progress:
 
     @property
     def _is_start_unreported(self) -> bool:
-        """Whether the start of all workers has not been reported: they may end before it is observed."""
+        """Whether the start of all workers has not been reported. They may end before the reporter sees them run."""
         return self.workers > 1 and not self._size
 
     def _report_running(self, state: JobState) -> None:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 async def while_read(work: Coroutine[Any, Any, T]) -> T:
-    """Run the work, and return its result. If stdout loses its reader, cancel the work and raise `OutputError`."""
+    """Return the result of `work`. If nothing reads stdout any more, cancel `work` and raise `OutputError`."""
     return await run_together(work, _wait_until_unread())
 
 

@@ -25,11 +25,11 @@ _ERROR, _RESIZE = 3, b"\4"
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The local ends of a remote command's streams.
+    """The local ends of a remote command's standard streams.
 
-    read: returns the next piece of its input, empty at the end; None if it has no input.
-    show: called with its output, and the stream that it was written to.
-    size: returns the columns and rows of its terminal; None if it has no terminal.
+    read: returns the next piece of input, empty at its end; None if the command gets no input.
+    show: called with the command's output, and the stream that the output was written to.
+    size: returns the columns and rows of the local terminal; None if there is no terminal.
     """
 
     read: Callable[[], Awaitable[bytes]] | None

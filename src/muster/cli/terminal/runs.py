@@ -34,7 +34,7 @@ _MOST_COMMAND, _LEAST_COMMAND = 40, 12
 
 
 def as_table(rows: Sequence[dict[str, Any]], *, everywhere: bool, wide: bool, width: int = 0) -> str:
-    """Return a table for people, with times in their zone.
+    """Return a table of runs for people, with times in their time zone.
 
     width: of the terminal; 0 without a terminal, which shows all columns. A terminal shows times without seconds unless
     the table is wide.

@@ -25,7 +25,7 @@ def can_show(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 class Screen:
-    """A full-screen view, which takes over the terminal with the first text and restores it at the end."""
+    """A full-screen view. It takes over the terminal when the first text is shown, and restores it at the end."""
 
     def __init__(self) -> None:
         self._taken = False
@@ -127,6 +127,6 @@ def fit_lines(title: str, text: str, note: str, height: int) -> Sequence[str]:
 def _make_plain(line: str, width: int) -> str:
     """Return the line with control characters replaced, cut to the width.
 
-    So no text of another user can move the cursor.
+    Control characters in a text of another user could move the cursor.
     """
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line[:width])

@@ -28,7 +28,10 @@ _NULL = os.makedev(1, 3)
 
 
 def can_come(descriptor: int) -> bool:
-    """Return whether the descriptor may provide input for a job. A terminal does not: the user keeps it."""
+    """Return whether the descriptor may provide input for a job.
+
+    A terminal never does, because the user types there.
+    """
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):
         return os.lseek(descriptor, 0, os.SEEK_CUR) < status.st_size
@@ -38,7 +41,7 @@ def can_come(descriptor: int) -> bool:
 
 
 def is_there(descriptor: int) -> bool:
-    """Return whether the descriptor has input to read now."""
+    """Return whether the descriptor has input that can be read now."""
     return can_come(descriptor) and _has_event(select.POLLIN, descriptor)
 
 
@@ -62,7 +65,7 @@ async def read(descriptor: int) -> bytes:
 
 @dataclass(slots=True)
 class Feeding:
-    """The connections to the standard inputs of all running workers.
+    """The connections that carry this command's input to all running workers.
 
     read: returns the next piece of the input; empty at its end.
     warn: called with remarks about input that does not arrive.
@@ -102,7 +105,7 @@ class Feeding:
                 self.warn(f"the standard input did not reach {name}, or not all of it did: {error}")
 
     async def _attach(self, pod: Pod, *, whole: bool) -> bool:
-        """Attach to the input of a pod, and send all of our input or, unless `whole`, only its end.
+        """Attach to the input of a pod, and send all of this command's input or, unless `whole`, only its end.
 
         Return False if the connection failed before any input was read, so that the caller can retry. Raises
         `TransportError` if the connection failed later, `ApiError` if the server refuses.

@@ -19,7 +19,10 @@ _IN, OUT, _ERR = 0, 1, 2
 
 
 class OutputError(Exception):
-    """Output could not be written. The class is no OSError, so no handler takes it for a failure of the work itself."""
+    """Output could not be written.
+
+    The class is no OSError, so that no handler takes it for a failure of the work itself.
+    """
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(f"cannot write the output: {cause.strerror}")
@@ -27,7 +30,7 @@ class OutputError(Exception):
 
 
 class _Stream(io.FileIO):
-    """A file that waits where a write would block.
+    """A file whose writes wait instead of failing with EAGAIN.
 
     A program that shares the terminal may have made the terminal non-blocking.
     """
@@ -51,7 +54,7 @@ class _Output(_Stream):
 
 
 class _Remarks(_Stream):
-    """A stream for remarks, which drops what cannot be written."""
+    """A stream for remarks. It drops what cannot be written."""
 
     def write(self, data: Any) -> int:
         try:
@@ -76,7 +79,7 @@ def replace_streams() -> None:
 
 
 def raw_of(stream: TextIO) -> io.RawIOBase:
-    """Return the raw file below a stream for output; a lost remark is an `OutputError` there."""
+    """Return the raw file below an output stream. A remark that cannot be written raises `OutputError` there."""
     raw: io.RawIOBase = stream.buffer.raw  # type: ignore[attr-defined]
     return _Output(raw.fileno(), "w", closefd=False) if isinstance(raw, _Remarks) else raw
 

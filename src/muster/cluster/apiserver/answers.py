@@ -19,8 +19,8 @@ class Stream(Struct, frozen=True):
     """An answer that is sent in pieces: a watch, a log, a long list.
 
     chunks: bytes; batches of `RawEvent`s if the request asks for them (`as_events`).
-    rests: a short piece may wait a moment, to be sent together with the next ones.
-    is_endless: the stream ends only when the client or the server stops it.
+    rests: whether a short piece may wait a moment, to be sent together with the next ones.
+    is_endless: whether the stream ends only when the client or the server stops it.
     """
 
     chunks: AsyncIterator[Any]
@@ -31,7 +31,7 @@ class Stream(Struct, frozen=True):
     is_endless: bool = False
 
     async def close(self) -> None:
-        """Release what the rest of the stream would need."""
+        """Free what the unsent rest of the stream would need."""
         if isinstance(self.chunks, _Closing):
             await self.chunks.aclose()
 

@@ -65,7 +65,7 @@ _CONTAINERS_OF = msgspec.json.Decoder(_PodParts)
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """The usage of containers, averaged over so many seconds."""
+    """The usage of containers for each second, averaged over `seconds`."""
 
     usage: Mapping[_Container, ResourceList]
     seconds: float
@@ -93,7 +93,7 @@ def sum_usage(usages: Iterable[ResourceList]) -> ResourceList:
 
 
 class Meter:
-    """The meter of all nodes, which takes at most one reading a second, however many clients ask."""
+    """The part that measures the usage on all nodes, at most once a second, however many clients ask."""
 
     def __init__(self, nodes: Mapping[str, NodeConnection], clock: Clock) -> None:
         self._nodes = nodes

@@ -9,25 +9,28 @@ from types import TracebackType
 
 
 class Deadlines:
-    """The ends of the requests under way on one loop."""
+    """The deadlines of the requests that one event loop works on."""
 
     def __init__(self) -> None:
         self._ends: dict[_Deadline, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def within(self, seconds: float) -> "_Deadline":
-        """Return a context that the current task must leave within so many seconds; else it raises `TimeoutError`."""
+        """Return a context that the current task must leave within this many seconds.
+
+        Otherwise the task gets a `TimeoutError`.
+        """
         return _Deadline(self, seconds)
 
     def add(self, deadline: "_Deadline", seconds: float) -> None:
-        """Begin to watch a deadline."""
+        """Begin to watch a deadline, which ends after this many seconds."""
         loop = asyncio.get_running_loop()
         end = self._ends[deadline] = loop.time() + seconds
         if self._timer is None or end < self._timer.when():
             self._look_at(loop, end)
 
     def remove(self, deadline: "_Deadline") -> None:
-        """Watch a deadline no more. The timer stays: it looks again at the end of another request, or finds none."""
+        """Stop watching a deadline. The timer keeps running for other requests, and does nothing if there are none."""
         self._ends.pop(deadline, None)
 
     def _look_at(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
@@ -65,7 +68,7 @@ class _Deadline:
         self._deadlines.add(self, self._seconds)
 
     def expire(self) -> None:
-        """Cancel the work, which is late."""
+        """Cancel the task, because its deadline has passed."""
         self._has_expired = True
         self._task.cancel()
 

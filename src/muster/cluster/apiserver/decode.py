@@ -35,7 +35,7 @@ _decoder = msgspec.json.Decoder()
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A decoded body: the document, and messages about repeated members, of which the last one counts."""
+    """A decoded body: the document, and messages about members that occur twice. Of these, the last one counts."""
 
     document: Document
     duplicates: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
 
 
 def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> tuple[Any, tuple[str, ...]]:
-    """Decode any value in a body; return the value and the messages about repeated members. See `decode`."""
+    """Decode any value in a body; return the value, and messages about members that occur twice. See `decode`."""
     require_small(body)
     form = _find_format(media_type(content_type))
     if not form:
@@ -93,7 +93,7 @@ class ReadAhead(bytes):
         return ahead
 
     def take(self, form: str) -> tuple[Any, tuple[str, ...]]:
-        """Return the decoded value, which then belongs to the caller; a second call decodes again.
+        """Return the decoded value, which then belongs to the caller. A second call decodes the body again.
 
         Raises what decoding raised.
         """
@@ -155,7 +155,7 @@ def in_order(body: bytes, faults: Sequence[str]) -> list[str]:
 
 
 def _faults_at(value: Any, path: str) -> Iterator[str]:
-    """Yield the possible fault of each member, in order: a repeated member is a duplicate, any other unknown."""
+    """Yield, in order, what may be wrong with each member: a repeated member is a duplicate, any other unknown."""
     if isinstance(value, tuple):
         seen: set[str] = set()
         for name, item in value:

@@ -27,10 +27,10 @@ _HEALTH = ("healthz", "livez", "readyz")
 
 
 class Inquiry(NamedTuple):
-    """A path that is no resource's, but needs rights to a resource.
+    """A path that belongs to no resource, but that only users with a right to a resource may read.
 
-    access: returns what the user must be allowed to do.
-    answer: answers a GET of a user who is allowed to; raises `ApiError`.
+    access: returns the right that the user needs.
+    answer: answers a GET of a user who has the right; raises `ApiError`.
     """
 
     access: Callable[[Request, User], Access]
@@ -115,7 +115,7 @@ class Endpoints:
         ]
 
     def _health(self, kind: str, name: str, query: Mapping[str, str]) -> Response:
-        """Answer `ok`, or list all checks if one fails or the query has `verbose`."""
+        """Answer `ok` if all checks pass. If one fails, or the query has `verbose`, list all checks."""
         checks = self.live_checks if kind == "livez" else self.live_checks | self.ready_checks
         if name:
             if name not in checks:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Exchange:
-    """A request that is being handled.
+    """A request that the server is handling.
 
     request: the request, whose body may still be missing.
     user: the name of its sender, also if the request runs as another user.
@@ -27,7 +27,7 @@ class Exchange:
     access: the action that it asks for, once that is known.
     is_own: whether a component of the cluster itself sent it.
     waited: whether its body came after the user was authorized.
-    refused: the answer to a request that is refused before its body is read.
+    refused: the answer, if the request is refused before its body is read.
     """
 
     request: Request
@@ -46,12 +46,12 @@ class Exchange:
     annotations: dict[str, str] = field(default_factory=dict)
 
     def body_came(self, body: bytes) -> None:
-        """Complete the request with its body."""
+        """Store the body of the request, which is complete now."""
         self.request = replace(self.request, body=body)
         self.waited = True
 
     def record_answer(self, answer: Answer) -> Answer:
-        """Count and log the answer, and return the answer to send."""
+        """Count the answer in metrics and log it; return the answer to send."""
         self.traffic.count_answer(self.verb, self.target, self.resource, answer.status, self.began)
         return answer if self.record is None else self.record.log_answer(answer, self.request, self.annotations)
 

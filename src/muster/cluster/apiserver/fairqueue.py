@@ -23,9 +23,9 @@ CALLED_AT_ONCE = 16  # the most requests to wake in an iteration, which costs as
 
 
 class Flow(NamedTuple):
-    """The requests, or the watches, of one user, among which the order of arrival is kept.
+    """The requests, or the watches, of one user. They are served in the order of arrival.
 
-    part: tells the flows of the cluster's own components apart: the namespace of requests, the resource of watches.
+    part: distinguishes the flows of the cluster's own components: by namespace for requests, by resource for watches.
     """
 
     user: str
@@ -49,7 +49,7 @@ class FairQueue:
         self._passed: deque[asyncio.Future[None]] = deque()  # requests that were woken when the slice was used up
 
     async def take(self, flow: Flow) -> None:
-        """Wait until a request of this flow may go on."""
+        """Wait until a request of this flow may be worked on."""
         now = self._monotonic()
         loop = asyncio.get_running_loop()
         if self._began is None:
@@ -66,7 +66,10 @@ class FairQueue:
         self._gone_on += 1
 
     def _may_go_on(self) -> bool:
-        """Return whether a woken request may go on: the first of an iteration may, and others while the slice lasts."""
+        """Return whether a woken request may run now.
+
+        The first one of an iteration of the loop always may; others may until the iteration's time slice is over.
+        """
         now = self._monotonic()
         if not self._is_begun:
             self._is_begun, self._began = True, now

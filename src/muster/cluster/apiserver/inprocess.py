@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class InProcessTransport:
-    """The transport of one user's requests to a server in this process."""
+    """The transport of one user's requests to a server that runs in this process."""
 
     def __init__(self, server: ApiServer, user: User = ADMIN) -> None:
         self._server = server
@@ -66,7 +66,7 @@ class InProcessTransport:
         return self.stream(replace(request, as_events=True))
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
-        """Return the object of a body without managedFields, which all clients in this process share.
+        """Return the object of a body without managedFields. All clients in this process share the object.
 
         Raises as `Kind.decode`.
         """
@@ -87,7 +87,7 @@ class InProcessTransport:
             answer.ended()
 
     async def close(self) -> None:
-        """Do nothing, as there is no connection."""
+        """Do nothing, because there is no connection."""
 
     async def _handle(self, request: Request) -> Response | Stream:
         seconds = request.timeout_seconds
@@ -139,7 +139,10 @@ class _Caller:
         return coming.result() if await self._while_talking(coming) else b""
 
     async def _while_talking(self, waiting: "asyncio.Future[Any]") -> bool:
-        """Wait until `waiting` is done or the server has ended the conversation; return whether `waiting` is done."""
+        """Wait until `waiting` is done or the server has ended the conversation.
+
+        Return whether `waiting` is done.
+        """
         try:
             await asyncio.wait({waiting, self._talking}, return_when=asyncio.FIRST_COMPLETED)
             return waiting.done()

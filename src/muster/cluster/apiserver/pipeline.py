@@ -139,13 +139,13 @@ class ApiServer:
         self.audit.turned_away(request, access, target.version if target else "")
 
     async def handle(self, request: Request, user: User) -> Answer:
-        """Answer a request of a component of the cluster itself. Raises nothing but cancellation."""
+        """Answer a request that a component of the cluster itself sends. Raises nothing but cancellation."""
         exchange = self.begin(request, user)
         exchange.is_own = True
         return await self.answer(exchange)
 
     def begin(self, request: Request, user: User) -> Exchange:
-        """Find out what a request asks for, and authorize its user; the body may still be missing."""
+        """Find out what a request asks for, and authorize its user. The body may still be missing."""
         exchange = Exchange(request, user.name, self.traffic, self.clock.monotonic())
         try:
             target = exchange.target = parse_path(request.path)

@@ -32,10 +32,10 @@ def end_work() -> None:
 
 
 class _Share:
-    """The requests of one namespace.
+    """The requests of one namespace that are counted or wait.
 
     under_way: how many there are, waiting ones included.
-    counted: the requests that the server works on, or finished less than `REST_TURNS` iterations ago.
+    counted: the requests that the server works on, or that finished less than `REST_TURNS` iterations ago.
     timer: runs while requests wait; when it ends, no request counts any more.
     """
 
@@ -104,7 +104,7 @@ class NamespaceThrottle:
         await waiter
 
     def stop_counting_after(self, share: _Share, request: "_Request", turns: int) -> None:
-        """Count a request for so many more iterations (`turns`) of the loop, then let waiting requests go on."""
+        """Count a request for this many more iterations (`turns`) of the loop, then let waiting requests run."""
         if turns:
             asyncio.get_running_loop().call_soon(self.stop_counting_after, share, request, turns - 1)
             return

@@ -21,7 +21,7 @@ _ACTIONS = tuple(f"{queues}.{VISIBILITY_GROUP}/pendingworkloads" for queues in (
 
 
 class PendingWorkloads(Protocol):
-    """The keeper of the queues, as the server sees it.
+    """The engine's queues, as the API server reads them.
 
     Each method returns a part of the list, or None if the queue does not exist.
     """
@@ -36,7 +36,10 @@ class PendingWorkloads(Protocol):
 
 
 def pending_actions(pending: PendingWorkloads | None) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
-    """Return the actions by name. `pending`: the keeper of the queues; if None, every answer is 503."""
+    """Return by name the actions that list pending workloads.
+
+    `pending`: the engine's queues; with None, every answer is 503.
+    """
 
     async def read(call: Call) -> Response:
         return _read(call, pending)

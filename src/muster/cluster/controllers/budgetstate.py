@@ -19,9 +19,9 @@ DELETION_TIMEOUT = timedelta(minutes=2)
 
 
 class BudgetState(NamedTuple):
-    """The state of a budget, as computed.
+    """The computed state of a PodDisruptionBudget.
 
-    status: the new status of the object.
+    status: the new status of the budget.
     again: in how long to compute the state again; None: when a pod or the budget changes.
     stayed: the evicted pods that were not deleted within `DELETION_TIMEOUT`.
     """
@@ -68,7 +68,7 @@ def failed_status(budget: PodDisruptionBudget, why: str, now: datetime) -> PodDi
 
 
 def _count_desired(spec: PodDisruptionBudgetSpec, pods: int, wanted: int) -> tuple[int, int]:
-    """Return how many pods are expected, and how many of them must be healthy."""
+    """Return how many pods a budget expects, and how many of them must be healthy."""
     if spec.max_unavailable is not None:
         return wanted, max(0, wanted - _part_of(spec.max_unavailable, wanted))
     if isinstance(spec.min_available, str):
@@ -77,7 +77,7 @@ def _count_desired(spec: PodDisruptionBudgetSpec, pods: int, wanted: int) -> tup
 
 
 def _part_of(of: int | str, whole: int) -> int:
-    """Return an absolute number as it is, or a percentage of the whole, rounded up."""
+    """Return how many of `whole` an amount means: a percentage is rounded up, a number is itself."""
     return of if isinstance(of, int) else -(-int(of.removesuffix("%")) * whole // 100)
 
 

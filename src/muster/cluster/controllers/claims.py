@@ -97,12 +97,15 @@ def is_ours(volume: PersistentVolume) -> bool:
 
 
 def is_at(volume: PersistentVolume, path: Path) -> bool:
-    """Return whether the volume keeps its data in this directory; after a restore elsewhere it does not."""
+    """Return whether the volume keeps its data in this directory. After a restore elsewhere it may not."""
     return volume.spec.host_path is not None and volume.spec.host_path.path == str(path)
 
 
 class ClaimBinder(Reconciler):
-    """The controller that binds claims. Runs under a `Manager`; keys are claims. root: where the directories are."""
+    """The controller that binds PersistentVolumeClaims. Runs under a `Manager`; keys are claims.
+
+    root: where the directories of the volumes are.
+    """
 
     name = "claim-binder"
 

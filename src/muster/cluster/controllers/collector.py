@@ -23,7 +23,10 @@ class GarbageCollector(Reconciler):
     name = "garbage-collector"
 
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
-        """Make the collector. `kinds` are those that are always served; others are followed as they come and go."""
+        """Make the collector.
+
+        kinds: the kinds that are always served. Other kinds are followed while they are served.
+        """
         super().__init__(manager, workers=WORKERS, lane=self._lane_of)
         self._manager = manager
         self._graph = Graph()
@@ -35,7 +38,10 @@ class GarbageCollector(Reconciler):
         follow_custom_kinds(manager, kinds, self._on_kind_changed)
 
     def _lane_of(self, uid: str) -> Lane:
-        """Return the lane of an object, its namespace: a user who deletes much does not hold up others' objects."""
+        """Return the lane of an object: its namespace.
+
+        So a user who deletes many objects does not hold up the objects of others.
+        """
         item = self._graph.items.get(uid)
         return (item.namespace if item is not None else "",)
 
@@ -136,9 +142,9 @@ class GarbageCollector(Reconciler):
         await self._client.patch_object(self._kinds[item.resource], current, {"metadata": metadata})
 
     async def _read_current(self, item: Item) -> Object:
-        """Return the object as the server has it.
+        """Return the object as the server has it now.
 
-        Raises `ApiError` (Conflict) if it is not the one that was decided on: others may own it by now.
+        Raises `ApiError` (Conflict) if it is another object than the one decided about, because others may own that.
         """
         current = await self._client.get(self._kinds[item.resource], item.name, item.namespace)
         if Item.of(item.resource, current.metadata) != item:

@@ -29,14 +29,14 @@ class _Version(Struct):
 
 
 class _Names(Struct):
-    """The needed part of the names."""
+    """The names in a definition that are needed here."""
 
     plural: str = ""
     kind: str = ""
 
 
 class _Spec(Struct):
-    """The needed part of the spec."""
+    """The fields of a definition's spec that are needed here."""
 
     group: str = ""
     names: _Names = _Names()
@@ -52,7 +52,7 @@ class _Condition(Struct):
 
 
 class _Status(Struct):
-    """The needed part of the status."""
+    """The fields of a definition's status that are needed here."""
 
     conditions: tuple[_Condition, ...] = ()
     accepted_names: Mapping[str, Any] = msgspec.field(default_factory=dict)

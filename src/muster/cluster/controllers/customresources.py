@@ -22,7 +22,7 @@ RECHECK_SECONDS = 5.0
 
 
 class CustomResourceController(Reconciler):
-    """The controller of the ends of definitions. Runs under a `Manager`; keys are definitions."""
+    """The controller that deletes the objects of a deleted definition. Runs under a `Manager`; keys are definitions."""
 
     name = "custom-resource-controller"
 
@@ -62,7 +62,7 @@ class CustomResourceController(Reconciler):
         return None
 
     async def _request_names(self, name: str) -> None:
-        """Have the server check the names again: it sets the conditions in every write that changes something."""
+        """Make the server check the names of a definition again. It does so in every write that changes something."""
         with ignoring("NotFound"):
             await self._client.patch(DEFINITION, name, {"status": {"conditions": []}}, subresource="status")
 

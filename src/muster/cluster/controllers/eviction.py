@@ -29,9 +29,10 @@ _LOST_TAINT = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The time and the manner in which a pod leaves its node.
+    """When and how a pod leaves its node.
 
-    final: the pod is written off; otherwise it is asked to end. taint: the one that evicts it, as kubectl writes it.
+    final: whether the pod is written off; otherwise it is asked to end. taint: the taint that evicts it, as kubectl
+    writes taints.
     """
 
     due: float
@@ -87,7 +88,7 @@ def _describe_taint(taint: Taint) -> str:
 def stay_least(end: Departure, pod: Pod, now: datetime, clock: float) -> Departure:
     """Return the departure, delayed so that the pod exists for at least `LEAST_STAY_SECONDS`.
 
-    clock: the current time on the clock of departures.
+    clock: the current time on the clock that departures use.
     """
     created = pod.metadata.creation_timestamp
     left = LEAST_STAY_SECONDS - (now - created).total_seconds() if created is not None else 0.0
@@ -133,6 +134,6 @@ def make_last_status(pod: Pod, end: Departure, now: datetime) -> dict[str, Any]:
 
 
 def not_ready(now: datetime) -> dict[str, Any]:
-    """Return the condition to write for a pod on a lost node: nobody reports any more that the pod is ready."""
+    """Return the condition to write for a pod on a lost node: not ready, because nobody reports its state any more."""
     condition = {"type": "Ready", "status": "False", "reason": NODE_NOT_READY, "message": "Node is not ready"}
     return condition | {"lastTransitionTime": now.replace(microsecond=0)}

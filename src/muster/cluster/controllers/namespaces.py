@@ -33,7 +33,10 @@ class NamespaceController(Reconciler):
     name = "namespace-controller"
 
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
-        """Make the controller. `kinds` are those that are always served; others are followed as they come and go."""
+        """Make the controller.
+
+        kinds: the kinds that are always served. Other kinds are followed while they are served.
+        """
         super().__init__(manager, workers=4)
         self._manager = manager
         self._contents: dict[str, Informer[Object]] = {}
@@ -95,7 +98,7 @@ class NamespaceController(Reconciler):
             await self._client.create(SERVICE_ACCOUNT, ServiceAccount(metadata=ObjectMeta(name="default")), namespace)
 
     async def _delete_contents(self, namespace: str) -> bool:
-        """Delete what is not being deleted yet; return whether nothing is left."""
+        """Delete each object of a namespace that is not being deleted yet; return whether no object is left."""
         is_empty = True
         for informer in list(self._contents.values()):
             kind = informer.kind
@@ -121,7 +124,10 @@ class NamespaceController(Reconciler):
             await self._client.patch(NAMESPACE, name, {"status": {"conditions": now}}, subresource="status")
 
     async def _has_any(self, kind: Kind[Object], namespace: str) -> bool:
-        """Return whether there is any such object. The server is asked, because informers may be behind."""
+        """Return whether the namespace has an object of this kind.
+
+        The server is asked, because informers may be behind.
+        """
         return bool((await self._client.page(kind, namespace, limit=1)).items)
 
     async def _finalize(self, namespace: Namespace) -> None:

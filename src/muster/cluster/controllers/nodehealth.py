@@ -25,7 +25,10 @@ _OURS = (NOT_READY, UNREACHABLE)
 
 
 def compute_patience(grace_seconds: float, lease: Lease) -> float:
-    """Return for how many seconds a node may be silent: the grace period, but at least as long as its Lease lasts."""
+    """Return for how many seconds a node may be silent.
+
+    That is the grace period, but at least the duration of the node's Lease.
+    """
     return max(grace_seconds, (lease.spec.lease_duration_seconds or 0) * _MARGIN)
 
 
@@ -67,7 +70,7 @@ def wanted_taints(node: Node, *, evicts: bool, now: datetime) -> tuple[Taint, ..
 
 
 def no_execute(taints: Sequence[Taint]) -> tuple[Taint, ...]:
-    """Return the taints that end pods, without the time when they were added."""
+    """Return the NoExecute taints, which make pods leave, without the times when they were added."""
     return tuple(_without_time(taint) for taint in taints if taint.effect == NO_EXECUTE)
 
 

@@ -37,7 +37,10 @@ _WORKERS = 8
 
 @dataclass(slots=True)
 class _Watch:
-    """A node whose Lease is watched. due: when the node would be lost, on the monotonic clock; None once it is."""
+    """A node whose Lease is watched.
+
+    due: when the node will count as lost, on the monotonic clock; None once it does.
+    """
 
     heard: float
     patience: float

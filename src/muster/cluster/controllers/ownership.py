@@ -16,7 +16,7 @@ DELETED_REMEMBERED = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """The facts that the collector keeps of one object."""
+    """What the garbage collector knows about one object."""
 
     resource: str
     namespace: str
@@ -99,7 +99,7 @@ class Graph:
                 self._dependents.setdefault(owner.uid, {})[item.uid] = None
 
     def remove(self, uid: str) -> None:
-        """Remove an object that is gone for good."""
+        """Remove an object that no longer exists."""
         self._unlink(self.items.pop(uid, None))
         self._deleted[uid] = None
         if len(self._deleted) > DELETED_REMEMBERED:
@@ -110,9 +110,9 @@ class Graph:
         return uid in self._deleted
 
     def dependents(self, uid: str) -> Iterator[Item]:
-        """Yield the objects that name this one as an owner, in the order in which they came.
+        """Yield the objects that name this one as an owner, in the order in which they were added.
 
-        There may be very many. Objects of other namespaces than that of the owner name it in vain.
+        There may be very many. An object in another namespace than its owner's does not count.
         """
         owner = self.items.get(uid)
         namespace = owner.namespace if owner is not None else ""
@@ -172,7 +172,10 @@ def decide(item: Item, dependents: Iterable[Item], absent: frozenset[str], waiti
 
 
 def _decide_deletion(item: Item, dependents: Iterable[Item]) -> list[Action]:
-    """Return the steps of a deletion that depend on dependents; other finalizers belong to other programs."""
+    """Return what to do about an object that is being deleted while others depend on it.
+
+    Only the finalizers of the garbage collector are considered; all others belong to other programs.
+    """
     if ORPHAN_FINALIZER in item.finalizers:
         own = frozenset([item.uid])
         return [DropReferences(dependent, own) for dependent in dependents] or [DropFinalizer(item, ORPHAN_FINALIZER)]

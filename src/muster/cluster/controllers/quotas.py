@@ -20,7 +20,7 @@ from muster.runtime.tasks import cancel
 
 
 class QuotaController(Reconciler):
-    """The controller of quotas' status. Runs under a `Manager`; keys are quotas."""
+    """The controller that writes the status of ResourceQuotas. Runs under a `Manager`; keys are quotas."""
 
     name = "resourcequota-controller"
 
@@ -40,7 +40,7 @@ class QuotaController(Reconciler):
             await cancel(self._followers.values())
 
     async def _follow(self, resource: str, watch: Watch) -> None:
-        """Queue the quotas of every namespace in which something of a resource changes."""
+        """Queue the quotas of a namespace whenever an object of this resource changes there."""
         while True:
             try:
                 changes = await watch.next()

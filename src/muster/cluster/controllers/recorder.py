@@ -42,14 +42,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long runs are kept after their end, and how many at most, the newest."""
+    """How long the history keeps runs after their end, and how many at most. The newest are kept."""
 
     age: timedelta
     most: int
 
 
 class Recorder:
-    """The recorder of runs. Runs under a `Manager`."""
+    """The controller that writes runs into the history. Runs under a `Manager`."""
 
     name = "history"
 
@@ -107,7 +107,7 @@ class Recorder:
         return any(versions[name].isdecimal() and int(versions[name]) < revision for name, revision in wanted.items())
 
     def _list_deleted(self, kind: Kind[T]) -> list[T]:
-        """Return the last states of objects whose deletion the store still has."""
+        """Return the last states of deleted objects, as far as the store still has them."""
         try:
             watch = self._store.watch(kind.resource, self._store.oldest)
         except Compacted as compacted:  # this resource has had more changes than the store keeps

@@ -25,9 +25,9 @@ _SOUND = (
 def make_conditions(
     left: Mapping[str, Sequence[Object]], before: Iterable[NamespaceCondition], now: datetime
 ) -> tuple[NamespaceCondition, ...]:
-    """Return the new conditions of the namespace.
+    """Return the new conditions of a terminating namespace.
 
-    left: what is left, by resource (`pods`, `jobs.batch`). before: the present conditions.
+    left: what is left in it, by resource (`pods`, `jobs.batch`). before: its present conditions.
     """
     known = {condition.type: condition for condition in before}
     updated = [NamespaceCondition(type=type_, status="False", reason=why, message=text) for type_, why, text in _SOUND]

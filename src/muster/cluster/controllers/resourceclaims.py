@@ -92,7 +92,7 @@ def release_of(claim: ResourceClaim, find: Callable[[str], Pod | None]) -> Relea
 
 
 def _is_done(pod: Pod) -> bool:
-    """Return whether a pod uses no claim any more, nor ever will."""
+    """Return whether a pod uses no claim now and will use none later."""
     return is_finished(pod) or (is_deleting(pod) and not pod.spec.node_name)
 
 

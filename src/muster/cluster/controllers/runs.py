@@ -38,7 +38,7 @@ Source: TypeAlias = Job | JobSet | Workload
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """A deleted job, the time of its deletion, and those of its pods whose deletion was not seen."""
+    """A deleted job, the time of its deletion, and its pods whose deletion was not seen."""
 
     subject: JobRecord | Workload
     at: datetime
@@ -46,7 +46,10 @@ class _Gone:
 
 
 class Runs:
-    """The jobs and pods of a manager's informers, followed for runs; `changed` is called when a run is due."""
+    """The jobs and pods of a manager's informers, from which runs are recorded.
+
+    changed: called when a run has to be examined.
+    """
 
     def __init__(self, manager: Manager, changed: Callable[[], None]) -> None:
         self._clock = manager.clock
@@ -70,7 +73,7 @@ class Runs:
         self._pods.on_change(self._on_pod_changed)
 
     def was_there(self, sources: Sequence[Source], pods: Sequence[Pod]) -> None:
-        """Take up objects that were deleted while nothing followed them."""
+        """Add objects that were deleted while nothing followed them."""
         jobs = [one for one in sources if isinstance(one, Job)]
         for source in sources:
             if not self._is_part(source):
@@ -93,7 +96,7 @@ class Runs:
             self._forget(uid)
 
     def take(self, at_most: int) -> list[Run]:
-        """Return the new or changed runs among at most `at_most` due ones. Each is returned once."""
+        """Examine at most `at_most` runs that are due, and return the new or changed ones. Each is returned once."""
         due = [self._due.pop() for _ in range(min(at_most, len(self._due)))]
         return [run for uid in due if (run := self._update_run(uid)) is not None]
 
@@ -159,7 +162,7 @@ class Runs:
                 self._mark_due(uid)
 
     def _keep_failed(self, uid: str, pod: Pod) -> None:
-        """Remember a failed pod that goes before its ended run is returned, as it says why the run failed."""
+        """Keep a failed pod that is deleted before its run is returned, because it shows why the run failed."""
         failed = self._failed.get(uid, ())
         if uid in self._due and uid not in self._returned and pod.status.phase == "Failed":
             self._failed[uid] = (*failed, pod)[:_MOST_FAILED]

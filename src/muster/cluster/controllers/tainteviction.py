@@ -104,13 +104,16 @@ class TaintEviction(Reconciler):
         return [(pod, stay_least(end, pod, now, clock)) for pod, end in ends if end is not None]
 
     def _forgive_stall(self) -> None:
-        """Restart all times after a time in which this process did not run: no node could have been heard in it."""
+        """Restart all times after a time in which this process did not run, because it could not hear nodes then."""
         now, due, self._due = self._clock.monotonic(), self._due, None
         if due is not None and now - due > STALL_SECONDS:
             self._since = {name: dict.fromkeys(since, now) for name, since in self._since.items()}
 
     async def _evict(self, leaving: Sequence[_Leaving]) -> None:
-        """Mark all of the pods, then delete the marked ones. Raises the first refusal once all have been tried."""
+        """Mark all pods that have to leave, then delete the marked ones.
+
+        All are tried before the first refusal is raised.
+        """
         marks = await self._writes.each(self._mark_pod, leaving)
         marked = [one for one, refusal in zip(leaving, marks, strict=True) if refusal is None]
         deletions = await self._writes.each(self._delete_pod, marked)

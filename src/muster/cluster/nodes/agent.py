@@ -271,7 +271,7 @@ class ProcessNode:
 
     @property
     def enforcement(self) -> str:
-        """How the node enforces the limits of containers, once its machine is known."""
+        """How the node enforces the limits of containers. The value is set once the node has examined its machine."""
         assert self._kit is not None, "the node is equipped"
         groups = self._kit.cgroups
         controllers = [name for name in ("memory", "cpu") if groups is not None and groups.has(name)]
@@ -281,7 +281,10 @@ class ProcessNode:
 
     @property
     def shortage(self) -> str:
-        """The resources of the node's options that it lacks, as `0 of 2 nvidia.com/gpu: ...`; "" if it lacks none."""
+        """The resources that the node's options promise and the machine lacks; "" if it lacks none.
+
+        An example is `0 of 2 nvidia.com/gpu: ...`.
+        """
         return "; ".join(self._shortages)
 
     def _note_shortage(self, sentence: str) -> None:
@@ -295,7 +298,7 @@ class ProcessNode:
             orphans.sweep()
 
     async def _apply_fence(self, heartbeat: Heartbeat) -> None:
-        """Check at intervals, and ask each pod to end that the server may soon start on another node.
+        """Ask each pod to end that the server may soon replace on another node; check that at intervals.
 
         The shims later kill the pods that do not end.
         """
@@ -311,7 +314,10 @@ class ProcessNode:
                     runner.end(EndDecision("fenced", now, self._lease_seconds / 2, NODE_LOST_REASON, FENCED_MESSAGE))
 
     async def _find_machine(self) -> Machine:
-        """Read what the node may use of the machine. If the GPU driver does not answer, log that and offer no GPUs."""
+        """Read which resources of the machine the node may use.
+
+        If the GPU driver does not answer, log that and offer no GPUs.
+        """
         share = self._share
         if self._played_gpus:
             part = machine.take_part(machine.discover(self._state), *share)
@@ -324,7 +330,7 @@ class ProcessNode:
         return machine.take_part(machine.discover(self._state, gpus), *share)
 
     async def _watch_gpu_health(self, gpus: Gpus) -> None:
-        """Check the GPUs at intervals, keep unhealthy ones from new pods, and wake the pods that hold them."""
+        """Check the GPUs at intervals, give unhealthy ones to no new pod, and reconcile the pods that have them."""
         health = Health(list(gpus.devices.values()), self._state)
         while True:
             try:
@@ -343,7 +349,7 @@ class ProcessNode:
         return GpuKeeper(self._runners, GpuUsage(list(gpus.devices.values()), self._state), self._clock)
 
     async def _prepare_kit(self) -> Kit:
-        """Return the common inputs of the node's pods, after probing the machine.
+        """Examine the machine, and return what all pods of the node share.
 
         Raises RuntimeError if no pod can run on the machine.
         """
@@ -402,7 +408,7 @@ class ProcessNode:
         return isolated
 
     async def _take_stock(self, kit: Kit) -> None:
-        """Resume the pods that ran here before, end processes that belong to no pod, and remove leftover files."""
+        """Resume the pods that ran here before a restart, end processes without a pod, and remove leftover files."""
         ours = {pod.metadata.uid: pod for pod in self.pods.all() if pod.spec.node_name == self.node_name}
         records = [record for record in self._earlier_records if not self._log_keeper.recalls(record)]
         self._earlier_records.clear()
@@ -423,7 +429,7 @@ class ProcessNode:
         self._log_keeper.tidy()
 
     async def _resume_pod(self, kit: Kit, pod: Pod) -> None:
-        """Resume a pod. If its state cannot be determined, end it, so that it never runs twice."""
+        """Resume a pod after a restart. If its state cannot be determined, end the pod, so that it never runs twice."""
         try:
             self._admit_pod(kit, pod).restore()
         except Exception as error:
@@ -434,7 +440,7 @@ class ProcessNode:
             runner.end(EndDecision("rejected", self._clock.monotonic(), 0.0, "UnexpectedAdmissionError", why))
 
     async def _end_orphan(self, kit: Kit, record: PodRecord, *, forget: bool) -> None:
-        """Kill the processes of a pod that no longer exists. forget: also remove the pod's files."""
+        """Kill the processes of a pod whose object no longer exists. forget: whether to remove the pod's files, too."""
         if count := await end_pod(self._storage, record.uid):
             log.info("%s: ended %d containers of pod %s/%s", self.node_name, count, record.namespace, record.name)
         if kit.cgroups is not None:
@@ -476,17 +482,17 @@ class ProcessNode:
         return await self._step_pod(key, self._admit_pod(kit, pod))
 
     def _can_take_pods(self) -> bool:
-        """Return whether the node's fence would leave a new pod its full time."""
+        """Return whether a pod that starts now would have its full time before the node's fence ends it."""
         heartbeat = self._heartbeat
         if heartbeat is None or not self._guest:
             return True
         return can_take_pods(heartbeat.silent_seconds(), self._lease_seconds)
 
     async def _reread_pod(self, key: str, pod: Pod) -> Pod | None:
-        """Read a pod from the server that waited until the server was reached; None if the node must not run it.
+        """Read a pod again that could not start while the server was unreachable; None if the node must not run it.
 
-        The server may have replaced the pod while the node was silent, and the watch may not show that yet. Raises
-        `ApiError`.
+        The server may have replaced the pod while the node could not reach it, and the watch may not show that yet.
+        Raises `ApiError`.
         """
         present = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
         self._held_keys.discard(key)
@@ -513,7 +519,7 @@ class ProcessNode:
         return runner
 
     def _admit_tenant(self, accounts: dict[str, Account], pod: Pod) -> admission.Rejection | None:
-        """Record the account that the pod runs as; return the rejection if there is none."""
+        """Record the Unix account that the pod runs as; return the rejection if the pod has no account."""
         assert self._find_account is not None
         assert self._namespaces is not None
         namespace = pod.metadata.namespace
@@ -624,8 +630,8 @@ class ProcessNode:
 def list_offered_resources(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """Return the resources that the node offers to pods.
 
-    instead: quantities that replace or extend those of the machine. A quantity of GPUs above the machine's is lowered
-    to it, because the node would reject pods that get more.
+    instead: quantities that replace or extend those of the machine. A quantity of GPUs is lowered to the machine's
+    number, because the node would reject pods that get more.
     """
     resources: dict[str, Quantity] = {
         "cpu": f"{machine.milli_cpus}m" if machine.milli_cpus % 1000 else str(machine.milli_cpus // 1000),
@@ -653,17 +659,17 @@ def _status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
 
 
 def _measure_use(runner: PodRunner) -> Usage:
-    """Return the usage of a pod that has ended, from the records of its shims and from samples."""
+    """Return how much a pod that has ended used, from the records of its shims and from samples."""
     return restoring.sum_recorded_usage(runner.pod, runner.storage) + runner.sampled_usage
 
 
 def _is_too_large(error: ApiError) -> bool:
-    """Return whether the object would be too large, by its server's own limit or by that of etcd behind it."""
+    """Return whether an error says that the object would be too large for its server, or for etcd behind it."""
     return is_refusal(error, "RequestEntityTooLarge") or (error.code == 500 and "request is too large" in str(error))
 
 
 def _gathering_seconds(pod: Pod) -> float:
-    """Return for how many seconds changes of a pod are gathered for one reconcile.
+    """Return for how many seconds to collect changes of a pod before the next reconcile.
 
     A reconcile costs time for each container of the pod.
     """

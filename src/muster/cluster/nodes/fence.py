@@ -44,12 +44,12 @@ _LOST = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
 
 
 def patience_of(pod: Pod) -> float | None:
-    """Return for how many seconds the server leaves a pod on a node that it cannot reach; None for ever."""
+    """Return for how many seconds the server leaves a pod on an unreachable node; None for ever."""
     return seconds_tolerated((_LOST,), pod.spec.tolerations)
 
 
 def is_to_end(pod: Pod, silent_seconds: float, lease_seconds: float) -> bool:
-    """Return whether the agent must ask a pod to end now.
+    """Return whether the node must ask a pod to end now, because the server may soon evict the pod.
 
     silent_seconds: the time since the last renewal of the Lease that counts.
     """
@@ -58,9 +58,9 @@ def is_to_end(pod: Pod, silent_seconds: float, lease_seconds: float) -> bool:
 
 
 def can_take_pods(silent_seconds: float, lease_seconds: float) -> bool:
-    """Return whether a pod that arrives now gets its full time, because the last renewal is recent enough.
+    """Return whether the last renewal of the Lease is so recent that a pod which arrives now gets its full time.
 
-    So no pod is asked to end because of a silence that began before the pod arrived.
+    Otherwise a pod could be asked to end because of a silence that began before the pod arrived.
     silent_seconds: the time since the last renewal of the Lease that counts.
     """
     return silent_seconds < lease_seconds / 2

@@ -44,13 +44,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time on two clocks: the agent's, in seconds, and the machine's boot clock, in nanoseconds."""
+    """A time on two clocks: the node agent's, in seconds, and the machine's boot clock, in nanoseconds."""
 
     monotonic: float
     boot: int
 
     def seconds_since(self, earlier: "Moment") -> float:
-        """Return the time between two moments; only the machine's clock continues while the machine sleeps."""
+        """Return the seconds between two moments.
+
+        The longer of the two clocks' answers counts, because only the machine's clock runs while the machine sleeps.
+        """
         return max(self.monotonic - earlier.monotonic, (self.boot - earlier.boot) / NANOSECONDS)
 
 
@@ -166,7 +169,7 @@ class Heartbeat:
             await self._clock.sleep(pause)
 
     def _log_trouble(self, trouble: str) -> None:
-        """Log why the node cannot reach the server, once as long as the reason is the same.
+        """Log why the node cannot reach the server, unless the last log entry gave the same reason.
 
         trouble: "" once the server is reached.
         """

@@ -19,7 +19,7 @@ def stamp_files(folder: Path) -> Stamps:
 
 
 def explain_changed_files(before: Stamps, folder: Path) -> str:
-    """Return a sentence for the user if the files have changed since `before`; "" if they have not."""
+    """Return a sentence for the user if a module's file has changed since `before`; "" otherwise."""
     try:
         is_same = stamp_files(folder) == before
     except OSError:  # an upgrade is replacing them

@@ -148,7 +148,10 @@ def make_conditions(
 
 
 def is_same(wanted: tuple[NodeCondition, ...], known: tuple[NodeCondition, ...]) -> bool:
-    """Return whether the known conditions equal the wanted ones apart from the heartbeat. Other types do not count."""
+    """Return whether the known conditions equal the wanted ones, apart from the time of the heartbeat.
+
+    Known conditions of other types are ignored.
+    """
     known_by_type = {condition.type: replace(condition, last_heartbeat_time=None) for condition in known}
     return all(known_by_type.get(one.type) == replace(one, last_heartbeat_time=None) for one in wanted)
 

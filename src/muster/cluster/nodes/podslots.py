@@ -15,8 +15,9 @@ LONGEST_SECONDS = 1.0
 
 
 class PodSlots:
-    """A limited number of slots for one kind of work. At most one pod begins the work per iteration of the loop.
+    """A limit on how many pods of a node do one kind of work at a time.
 
+    At most one pod begins the work per iteration of the loop.
     Invariant: while a pod waits, no slot is free.
     """
 

@@ -52,7 +52,7 @@ class ShimError(Exception):
 
 
 class ClaimedError(Exception):
-    """Another shim has claimed the attempt, now or earlier."""
+    """Another shim runs the attempt or has run it."""
 
 
 # A number outside this range marks a damaged record: no clock has such a time.
@@ -60,7 +60,10 @@ Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class ShimRecord(msgspec.Struct, frozen=True):
-    """The record of a shim. Times are nanoseconds since 1970; 0 for events that did not happen."""
+    """What a shim has recorded about its attempt.
+
+    Times are nanoseconds since 1970; 0 for events that did not happen.
+    """
 
     claimed: Amount = 0
     started: Amount = 0
@@ -75,7 +78,7 @@ class ShimRecord(msgspec.Struct, frozen=True):
 
 
 class Shim:
-    """A living shim. `pid` is only for display.
+    """A living shim, as the server sees it. `pid` is only for display.
 
     Signals are sent by pidfd to exactly this process, or to none once it has ended.
     """
@@ -87,7 +90,10 @@ class Shim:
 
     @property
     def pidfd(self) -> int:
-        """The pidfd of the shim's process, to give to another function. Raises `ShimError` once that has ended."""
+        """The pidfd of the shim's process, to pass to another function.
+
+        Raises `ShimError` once that process has ended.
+        """
         if self._pidfd is None:
             raise ShimError("the container has ended")
         return self._pidfd
@@ -113,11 +119,11 @@ class Shim:
             file.write(str(used))
 
     def destroy(self) -> None:
-        """Kill a shim that does not answer; its record is lost."""
+        """Kill a shim that does not answer. The record of its attempt is lost."""
         self.send(signal.SIGKILL)
 
     async def ended(self) -> ShimRecord | None:
-        """Wait until the shim has ended and return its record. Call once only.
+        """Wait until the shim has ended, and return its record. May be called only once.
 
         Returns None if the shim was killed before it wrote the record.
         """
@@ -127,14 +133,14 @@ class Shim:
         return record if record and record.finished else None
 
     def close(self) -> None:
-        """Close the descriptors of the shim; a living shim continues."""
+        """Close the descriptors to the shim. A living shim continues."""
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
 
 
 def read_record(directory: Path) -> ShimRecord | None:
-    """Return the record of an attempt; None if no shim ever claimed it."""
+    """Return the record of an attempt; None if no shim ever ran the attempt."""
     try:
         return msgspec.json.decode(plainfiles.read(directory / STATE), type=ShimRecord)
     except FileNotFoundError:
@@ -161,7 +167,10 @@ def find(directory: Path) -> Shim | None:
 
 
 def _is_of_owner(directory: Path, pid: int) -> bool:
-    """Return whether a process runs as the owner of an attempt, who decides which process locks the state."""
+    """Return whether a process runs as the owner of an attempt's directory.
+
+    The owner decides which process locks the state.
+    """
     owner = directory.stat().st_uid
     try:
         return owner == os.geteuid() or Path(f"/proc/{pid}").stat().st_uid == owner
@@ -193,7 +202,10 @@ class ReservedShim:
     """
 
     def __init__(self, isolation: str, *, own_pids: bool, lifeline: int, fence: int = -1) -> None:
-        """Start the waiting shim. Not with bubblewrap, which needs the spec from the start. Raises `ShimError`."""
+        """Start the waiting shim.
+
+        Do not use it with bubblewrap, which needs the spec from the start. Raises `ShimError`.
+        """
         self._descriptors: list[int] = []
         try:
             self.report, self._reporter = self._pipe()
@@ -225,7 +237,7 @@ class ReservedShim:
         os.write(self._word, b"!")
 
     def close(self) -> None:
-        """Close this process's ends of its pipes: a shim without a spec then ends."""
+        """Close this process's ends of the shim's pipes. A shim without a spec then ends."""
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
@@ -296,9 +308,9 @@ def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
 
 
 async def _read_verdict(report: int, *, with_pid: bool) -> str:
-    """Read a shim's report on its start; return "" if there is none. Also arrange that the shim is reaped when it ends.
+    """Read a shim's report on its start; return "" if there is none.
 
-    with_pid: whether the report also contains the pid of the shim.
+    The shim will be reaped when it ends. with_pid: whether the report also contains the pid of the shim.
     """
 
     def enough(lines: list[str]) -> bool:
@@ -342,7 +354,7 @@ def enter(
 
 
 def _user_of(command: ProgramSpec) -> int | None:
-    """Return the id of the user that a command runs as; None for our own."""
+    """Return the id of the user that a command runs as; None for the user of this process."""
     if command["identity"] is not None:
         return command["identity"]["uid"]
     return command["ids"][0] if command["ids"] is not None else None
@@ -391,7 +403,7 @@ def kill_marked(mark: bytes) -> int:
 
 
 def _kill_once(entry: bytes, killed: set[int]) -> set[int]:
-    """Kill the processes with this entry in their environment, except those killed before; return their pids."""
+    """Kill the processes that have this entry in their environment, except those killed before; return their pids."""
     pids = set()
     for directory in Path("/proc").iterdir():
         if not directory.name.isdigit() or int(directory.name) in killed:
@@ -414,7 +426,10 @@ def _kill_once(entry: bytes, killed: set[int]) -> set[int]:
 
 
 def _launch_shim(mode: str, spec: Any, pass_on: list[int], streams: processes.Streams = processes.NO_STREAMS) -> int:
-    """Start the launcher with a spec and return its pidfd. The spec, with its secrets, is never on disk."""
+    """Start the launcher with a spec, and return its pidfd.
+
+    The spec contains secrets, so it is never written to disk.
+    """
     descriptor = os.memfd_create("muster-spec", os.MFD_CLOEXEC)
     try:
         with open(descriptor, "wb", closefd=False) as file:
@@ -426,7 +441,7 @@ def _launch_shim(mode: str, spec: Any, pass_on: list[int], streams: processes.St
 
 
 def _foreign_namespaces(pid: int) -> int:
-    """Return the namespaces of a process that this process is not in, as flags for setns."""
+    """Return the namespaces of a process that this process is not in, as flags for the system call setns."""
     flags = 0
     for name, flag in _NAMESPACES:
         if Path(f"/proc/{pid}/ns/{name}").stat().st_ino != Path(f"/proc/self/ns/{name}").stat().st_ino:

@@ -23,19 +23,19 @@ _Key: TypeAlias = tuple[Kind[Object], str, str]  # kind, namespace, name
 
 
 class ShownObjects(Protocol):
-    """A watcher of the objects in the volumes of a node's pods."""
+    """A watch on the ConfigMaps and Secrets in the volumes of a node's pods."""
 
     def enter(self, pod: Pod) -> None:
         """Start to report changes of the objects in the pod's volumes. A second call changes nothing."""
         ...
 
     def leave(self, uid: str) -> None:
-        """Stop watching for a pod that has ended."""
+        """Stop watching the objects of a pod that has ended."""
         ...
 
 
 class AllObjects:
-    """A watcher of all ConfigMaps and Secrets, whichever of them pods use. It must be made before the manager runs."""
+    """A watch on all ConfigMaps and Secrets, whether pods use them or not. It must be made before the manager runs."""
 
     def __init__(self, manager: Manager, on_change: Told) -> None:
         for kind in _KINDS:
@@ -49,7 +49,7 @@ class AllObjects:
 
 
 class NamedObjects:
-    """A watcher of only the objects that pods use, by their names. Pods enter once the manager runs."""
+    """A watch on only the objects that pods use, by their names. Pods enter once the manager runs."""
 
     def __init__(self, manager: Manager, on_change: Told) -> None:
         self._manager = manager
@@ -64,7 +64,7 @@ class NamedObjects:
                 self._follow((kind, pod.metadata.namespace, name), pod.metadata.uid)
 
     def leave(self, uid: str) -> None:
-        """Stop watching objects that no other pod uses."""
+        """Stop watching the pod's objects that no other pod uses."""
         for key in [key for key, users in self._users.items() if uid in users]:
             self._users[key].discard(uid)
             if not self._users[key]:

@@ -59,7 +59,7 @@ class Changes:
         self._trim()
 
     def wait(self, namespace: str) -> asyncio.Future[int]:
-        """Return a future of the position of the next change in this namespace ("" is any)."""
+        """Return a future that is done at the next change in this namespace ("" is any), with the change's position."""
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(namespace, set()).add(waiter)
         return waiter
@@ -202,7 +202,7 @@ class Watch:
         return changes
 
     def close(self) -> None:
-        """Stop following; a waiting `next` raises `Closed`."""
+        """Stop following changes; a waiting `next` raises `Closed`."""
         self._closed = True
         if self._waiter is not None:
             self._changes.stop_waiting(self._namespace, self._waiter)

@@ -162,7 +162,7 @@ class Database:
             _log.warning("no room was reserved for a full disk: %s", error)
 
     def compact(self, revision: int) -> bool:
-        """Delete states replaced at or before `revision`, a limited number. Return whether some are left."""
+        """Delete states that were replaced at or before `revision`, a limited number; return whether some are left."""
         start, removed = self._read_meta("compacted"), self._read_meta("removed")
         stop = min(start + COMPACT_REVISIONS, revision)
         if stop <= start:
@@ -192,7 +192,7 @@ class Database:
         return int(self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0])
 
     def vacuum(self) -> bool:
-        """Return free pages to the disk, a limited number. Return whether some are left.
+        """Return a limited number of free pages to the disk; return whether more are left.
 
         A quarter of the file, and at least the reserve, is kept for the writes until the next compaction.
         """

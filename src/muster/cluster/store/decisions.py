@@ -108,7 +108,7 @@ class DecisionFile:
         return freed
 
     def ask(self, question: DecisionQuery) -> FoundDecisions:
-        """Return the decisions that match. Damaged rows are left out."""
+        """Return the decisions that match a query. Damaged rows are left out."""
         parts: list[str] = []
         values: list[object] = []
         for column in ("namespace", "name"):

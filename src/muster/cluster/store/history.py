@@ -82,7 +82,7 @@ class FoundRuns:
 
 
 class HistoryFile:
-    """The history's file, for one thread. All methods raise `HistoryError`."""
+    """The file of the history, for use by one thread. All methods raise `HistoryError`."""
 
     def __init__(self, path: Path, now: datetime) -> None:
         """Open the file, or create it. An unusable file is renamed, and `aside` says so."""
@@ -136,7 +136,7 @@ class HistoryFile:
         return known_uids
 
     def ask(self, question: HistoryQuery) -> FoundRuns:
-        """Return the runs that match. Damaged rows are left out."""
+        """Return the runs that match a query. Damaged rows are left out."""
         where, values = _where_clause(question)
         limit = min(max(question.limit, 0), MOST_AT_ONCE)
         query = f"SELECT ended, uid, digest, body FROM runs{where} ORDER BY ended DESC, uid DESC LIMIT ?"  # noqa: S608
@@ -148,7 +148,7 @@ class HistoryFile:
         return FoundRuns(bodies, rows[limit - 1][:2] if limit and len(rows) > limit else None)
 
     def content(self) -> bytes:
-        """Return the whole history, as a file."""
+        """Return a copy of the whole history file."""
         try:
             return self._connection.serialize()
         except (sqlite3.Error, MemoryError) as error:
@@ -160,7 +160,7 @@ class HistoryFile:
 
 
 def _where_clause(question: HistoryQuery) -> tuple[str, list[object]]:
-    """Return the WHERE clause, and its values."""
+    """Return the SQL condition for a query, and the values of its parameters."""
     parts: list[str] = []
     values: list[object] = []
 

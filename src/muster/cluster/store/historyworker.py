@@ -39,7 +39,7 @@ class History:
         return await self._thread.do(lambda: self._file.ask(question))
 
     async def content(self) -> bytes:
-        """Return the whole history, as a file."""
+        """Return a copy of the whole history file."""
         return await self._thread.do(self._file.content)
 
     async def close(self) -> None:

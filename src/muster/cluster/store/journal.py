@@ -28,7 +28,10 @@ class History(NamedTuple):
 
 
 class Journal(Protocol):
-    """A store of records. Errors of `append` are `WriteRefused`: after any of them no record of the batch is kept."""
+    """Permanent storage for records.
+
+    Errors of `append` are `WriteRefused`: after any of them no record of the batch is stored.
+    """
 
     durable: bool  # whether an appended record survives the process
 
@@ -37,7 +40,7 @@ class Journal(Protocol):
         ...
 
     async def append(self, records: Sequence[JournalRecord]) -> None:
-        """Keep all of the records, or none. Returns once they are permanent."""
+        """Store all of the records, or none. Returns once they are permanent."""
         ...
 
     async def compact(self, revision: int) -> None:
@@ -54,7 +57,7 @@ class Journal(Protocol):
 
 
 class MemoryJournal:
-    """A journal that keeps nothing: for tests and for clusters that live as long as their process."""
+    """A journal that stores nothing: for tests and for clusters that live as long as their process."""
 
     durable = False
 

@@ -18,7 +18,7 @@ def count_past_bytes(change: Change) -> int:
 
 
 class PastBytes:
-    """The past bytes of all changes that a store keeps."""
+    """The count of past bytes in all changes that a store keeps. Past bytes are those that only the history needs."""
 
     def __init__(self, most: int) -> None:
         """Make an empty count. most: how many bytes set `exceeded`."""
@@ -42,14 +42,14 @@ class PastBytes:
                 self.exceeded.set()
 
     def forget(self, revision: int) -> None:
-        """Forget the changes up to this revision."""
+        """Stop counting the changes up to this revision."""
         while self._marks and self._marks[0][0] <= revision:
             self._forgotten = self._marks.popleft()[1]
         if self.kept_bytes <= self._most:
             self.exceeded.clear()
 
     def find_revision(self, limit: int) -> int:
-        """Return the revision whose later changes have at most so many past bytes; 0 if all changes together do."""
+        """Return the revision whose later changes have at most this many past bytes; 0 if all changes together do."""
         if self.kept_bytes <= limit or not self._marks:
             return 0
         within = (revision for revision, total in self._marks if self._total - total <= limit)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Presence:
-    """Files that are there at first, until `close`. A file that was moved is still there."""
+    """A check whether files that existed at first still exist, until `close`. A file that was moved still counts."""
 
     def __init__(self, *paths: Path) -> None:
         """Look for the files. Raises OSError."""

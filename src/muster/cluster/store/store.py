@@ -114,7 +114,7 @@ class Store:
 
     @property
     def trouble(self) -> str:
-        """Why the last writes were refused; "" if they were made."""
+        """Why the store refused the last writes; "" if it made them."""
         return self._last_refusal.status.message if self._last_refusal is not None else ""
 
     async def close(self) -> None:
@@ -247,12 +247,12 @@ class Store:
         return Change("DELETED", entry, previous)
 
     def _wait(self) -> None:
-        """Commit what is in the queue after a moment, unless a commit comes first."""
+        """Commit the queued writes after a moment, unless a commit comes before that."""
         if self._queue and self._committer is None and self._waiting is None:
             self._waiting = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._hasten)
 
     def _hasten(self) -> None:
-        """Commit what is in the queue as soon as possible."""
+        """Commit the queued writes as soon as possible."""
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
@@ -286,7 +286,10 @@ class Store:
         self._wait()
 
     async def _let_others_write(self, before: int) -> None:
-        """Wait while tasks that are ready write, if many writes come. before: how many the last commit had."""
+        """Let tasks that are ready make their writes first, if many writes come.
+
+        before: how many writes the last commit had.
+        """
         if self.durable and before + len(self._queue) >= MANY:
             for _ in range(TURNS):
                 await asyncio.sleep(0)

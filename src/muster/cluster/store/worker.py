@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """One thread, until `stop`."""
+    """A thread that runs functions one after the other, until `stop`."""
 
     def __init__(self, name: str) -> None:
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -23,7 +23,10 @@ class Worker:
         self._thread.start()
 
     def do(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """Return a future of what the work returns or raises. The work is done even if nobody awaits the future."""
+        """Run a function in the thread; return a future of its result.
+
+        The function runs even if nobody awaits the future.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -41,7 +44,7 @@ class Worker:
         return future
 
     def stop(self) -> None:
-        """Finish the queued work, and end."""
+        """Run the functions that are queued, and end the thread."""
         self._queue.put(None)
         self._thread.join()
 

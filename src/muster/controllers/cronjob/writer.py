@@ -15,7 +15,7 @@ from muster.runtime.writes import Refusal
 
 
 class Writer:
-    """The writer of all CronJobs' plans."""
+    """The writer of CronJobs' plans to the server."""
 
     def __init__(self, client: Client, recorder: Recorder, metrics: CronJobMetrics) -> None:
         self._client = client

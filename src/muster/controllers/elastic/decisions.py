@@ -22,7 +22,7 @@ _MOST_OTHERS = 20
 class Resized(Struct, frozen=True):
     """A new size of an elastic job.
 
-    rule: what decided, unless the job shrinks for others. helps: `namespace/name` of the jobs for which it shrinks.
+    rule: what decided, unless the job shrinks for others. helps: the jobs for which it shrinks, as `namespace/name`.
     """
 
     subject: Subject

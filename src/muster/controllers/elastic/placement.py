@@ -41,7 +41,7 @@ _GANGS = JobGangs()
 
 
 class Sizes:
-    """The elastic Jobs that a scheduler may resize, by the keys of their gangs. All state is a cache."""
+    """The elastic Jobs that the scheduler may resize, by the keys of their gangs. All state is a cache."""
 
     def __init__(
         self, manager: Manager, recorder: Recorder, names: Collection[str], record: Callable[[Resized], None]
@@ -246,7 +246,7 @@ def _read(job: Job) -> tuple[Bounds | None, str]:
 
 
 def _goes_on(job: Job) -> bool:
-    """Return whether the Job has neither ended nor been suspended or deleted."""
+    """Return whether the Job runs: it has neither ended nor been suspended or deleted."""
     over = finish(job) is not None or find_announced_end(job) is not None or job.metadata.deletion_timestamp is not None
     return not over and not job.spec.suspend
 

@@ -131,7 +131,10 @@ class ElasticQuota(Reconciler):
     # Shrinking Jobs for pending workloads.
 
     async def _make_room(self, key: str) -> None:
-        """Shrink Jobs so that the pending workload with this key can start. Its own Job may be one of them."""
+        """Shrink Jobs so that the pending workload with this key can start.
+
+        The workload's own Job may be one of them.
+        """
         cache, instead = self._cache, key in self._waiting_for_shrinks
         waiting = self._find_pending(key, instead=instead)
         sizes = self._find_sizes(waiting) if waiting is not None else {}

@@ -27,7 +27,7 @@ _COPIED = (ADMISSION_GATED_BY, READY_ANNOTATION, ELASTIC_ANNOTATION, ELASTIC_JOB
 
 
 class Observer(Generic[T]):
-    """A reader of jobs of one kind."""
+    """The part that reads the state of jobs of one kind."""
 
     def __init__(self, integration: Observable[T], priorities: Priorities, configuration: Configuration) -> None:
         waiting = configuration.wait_for_pods_ready

@@ -181,7 +181,10 @@ class JobReconciler(Reconciler, Generic[T]):
         return self._integration.is_managed(job) and (self._selects is None or self._selects.matches(labels))
 
     async def _follow_ancestor(self, job: T, ancestor: OwnerReference) -> None:
-        """Suspend the job while the job that owns it may not run. Otherwise its own controller decides when it runs."""
+        """Suspend the job while the job that owns it may not run.
+
+        While the owner may run, the job's own controller decides when the job runs.
+        """
         if self._integration.is_suspended(job) or self._integration.end(job) is not None:
             return
         if not self._owners.may_run(ancestor, meta_of(job).namespace):
@@ -189,7 +192,7 @@ class JobReconciler(Reconciler, Generic[T]):
             self._writer.tell(job, "Normal", "Suspended", "Kueue managed child job suspended")
 
     async def _leave(self, job: T, mine: Sequence[Workload]) -> None:
-        """Delete the Workloads of a job that no longer queues."""
+        """Delete the Workloads of a job that does not queue any more."""
         if self._integration.is_suspended(job) and not self._integration.is_active(job):
             for workload in mine:
                 await self._writer.delete(job, workload)
@@ -316,7 +319,10 @@ def _runs(integration: Integration[Any], job: Any) -> bool:
 
 
 def _is_another(old: Any | None, new: Any | None) -> bool:
-    """Return whether the job was created or deleted, or its spec changed: a change of status alone does not count."""
+    """Return whether the job was created or deleted, or its spec changed.
+
+    A change of its status alone does not count.
+    """
     return old is None or new is None or meta_of(old).generation != meta_of(new).generation
 
 

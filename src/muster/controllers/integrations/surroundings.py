@@ -28,7 +28,7 @@ KindsAbove = Mapping[tuple[str, str], Kind[Any]]
 
 
 def kinds_above(kinds: Iterable[Kind[Any]]) -> KindsAbove:
-    """Return the kinds that may own others, by version and kind."""
+    """Return the kinds of jobs that may own other jobs, by version and kind."""
     return {(kind.api_version, kind.kind): kind for kind in kinds}
 
 
@@ -63,7 +63,7 @@ class FoundSurroundings:
         return namespace_object.metadata.labels if namespace_object is not None else {}
 
     def owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
-        """Return exactly the owner of the reference (by UID), if its kind queues."""
+        """Return the metadata of exactly the owner of the reference (by UID); None if its kind does not queue."""
         kind = self.above.get((reference.api_version, reference.kind))
         owner_object = self.find(kind.seen_as(Object), namespace, reference.name) if kind is not None else None
         return owner_object.metadata if owner_object is not None else None

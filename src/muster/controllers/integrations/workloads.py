@@ -137,7 +137,10 @@ class Workloads:
             return await self._client.patch_object(WORKLOAD, workload, patch)
 
     async def set_status(self, workload: Workload, status: WorkloadStatus) -> Workload:
-        """Store this status; new conditions get the Workload's generation."""
+        """Store a Workload's new status, and return the stored Workload.
+
+        New conditions get the Workload's generation.
+        """
         conditions = stamp_generation(workload.status.conditions, status.conditions, workload.metadata.generation)
         patch = merge_patch(msgspec.structs.replace(status, conditions=conditions), workload.status)
         return await self._client.patch_object(WORKLOAD, workload, {"status": patch}, subresource="status")
@@ -148,7 +151,7 @@ class Workloads:
         await self.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
 
     async def finish_slice(self, workload: Workload, status: WorkloadStatus) -> None:
-        """Mark a slice as replaced, and remove its finalizer; ignore a deleted slice."""
+        """Mark a slice (a Workload of an elastic job) as replaced, and remove its finalizer; ignore a deleted slice."""
         with ignoring("NotFound"):
             await self.remove_finalizer(await self.set_status(workload, status))
 
@@ -172,7 +175,7 @@ class Workloads:
         self.tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
 
     async def retire(self, job: Any, workload: Workload) -> None:
-        """Delete a Workload whose pods still have to end. Its finalizer keeps the quota until they have ended."""
+        """Delete a Workload whose pods have not ended yet. Its finalizer keeps the quota until they have."""
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
                 await self._client.delete_object(WORKLOAD, workload)

@@ -50,9 +50,10 @@ class Writer:
         self._recorder.event(make_reference(JOB, job), type, reason, message)
 
     async def create(self, job: Job, creations: Sequence[Creation], expected: Expectations) -> WriteReport:
-        """Create pods in batches of 1, 2, 4, ..., so that few requests are made if the server refuses all.
+        """Create pods; return the outcome.
 
-        After a batch with an error, the other pods are left to the next decision.
+        The pods are created in batches of 1, 2, 4, ..., so that few requests are made if the server refuses all. After
+        a batch with an error, the other pods are left to the next decision.
         expected: records the writes, which the caches must show before the next decision.
         """
         template = PodTemplate(job)
@@ -76,7 +77,7 @@ class Writer:
         return WriteReport(Outcome(len(created)), errors)
 
     async def delete(self, job: Job, deletions: Sequence[Deletion], expected: Expectations) -> WriteReport:
-        """Delete pods; surplus ones lose their finalizer first, so that they never count.
+        """Delete pods; return the outcome. Surplus pods lose their finalizer first, so that they never count.
 
         A pod that has changed since the decision is not deleted, because it may have succeeded.
         """
@@ -110,7 +111,7 @@ class Writer:
         expected.wrote_owner(await self._client.patch_object(JOB, job, patch, subresource="status"))
 
     async def release(self, pods: Iterable[Pod], expected: Expectations) -> list[Refusal]:
-        """Remove the finalizers of pods that the stored status counts."""
+        """Remove the finalizers of pods that the stored status counts; return the server's refusals."""
 
         async def release(pod: Pod) -> None:
             await self._untrack(pod, expected)
@@ -118,7 +119,7 @@ class Writer:
         return [answer for answer in await self._writes.each(release, pods) if answer is not None]
 
     async def change(self, pods: Iterable[Pod], metadata: dict[str, Any], expected: Expectations) -> list[Refusal]:
-        """Patch the metadata of exactly these pods, by strategic merge."""
+        """Patch the metadata of exactly these pods, by strategic merge; return the server's refusals."""
 
         async def change(pod: Pod) -> None:
             await self._patch(pod, metadata, expected)

@@ -281,7 +281,7 @@ class JobSetController(Reconciler):
             raise errors[0]
 
     async def _create_surroundings(self, jobset: JobSet, plan: JobSetPlan) -> list[Refusal]:
-        """Create the Service and the claims that the Jobs need."""
+        """Create the Service and the claims that the Jobs need; return the server's refusals."""
         errors: list[Refusal] = []
         if plan.service is not None and self._services.get(key_of(plan.service)) is None:
             errors += await self._writer.serve(jobset, plan.service)

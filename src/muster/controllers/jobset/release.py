@@ -55,7 +55,7 @@ class _Group(Struct):
 
 
 class Release:
-    """The server to which barriers connect, to be released as soon as their group may start.
+    """The server that tells waiting barriers when their group may start. Barriers keep a connection to it open.
 
     It knows a group, by the UID of its JobSet, once the JobSet was reconciled.
     """
@@ -107,7 +107,10 @@ class Release:
         return f"{host} {port} {uid}.{group.secret}"
 
     def awaits(self, uid: str, epoch: int, pods: int) -> None:
-        """Set the current epoch of a group and its number of pods. Connections from other epochs are closed."""
+        """Set the current epoch of a group and its number of pods.
+
+        Connections of barriers of other epochs are closed.
+        """
         group = self._groups.get(uid)
         if group is None:
             return
@@ -132,7 +135,7 @@ class Release:
         return len(waiting)
 
     def forget(self, uid: str) -> None:
-        """Forget a deleted group."""
+        """Drop a deleted group."""
         if (group := self._groups.pop(uid, None)) is not None:
             _refuse_all(group)
 
@@ -162,7 +165,7 @@ class Release:
             _trim(group)
 
     def remove_connection(self, connection: "_Connection") -> None:
-        """Remove a connection that is closed."""
+        """Stop counting a connection that is closed."""
         self._is_known(connection)
         self._connections.discard(connection)
         if connection.group is not None:
@@ -236,13 +239,16 @@ class _Connection(asyncio.Protocol):
         self._release.remove_connection(self)
 
     def send_release(self, uid: str, epoch: int) -> None:
-        """Send that the barrier may open. The line fits into the kernel's buffer, read or not."""
+        """Tell the barrier that it may open.
+
+        The line fits into the kernel's buffer, whether the barrier reads it or not.
+        """
         assert self._transport is not None
         self._transport.write(f"{STARTED} {make_barrier_word(uid, epoch)}\n".encode())
         self._transport.close()
 
     def refuse(self) -> None:
-        """Close the connection: the barrier must connect again, or read the ConfigMap."""
+        """Close the connection, so that the barrier connects again or reads the ConfigMap."""
         assert self._transport is not None
         self._transport.abort()
 

@@ -49,7 +49,7 @@ class _Group(Struct):
 
 
 class Starting:
-    """The counter of started pods, a part of the JobSet controller. It also carries out the plan for a group's start.
+    """The part of the JobSet controller that counts started pods and carries out the plan for a group's start.
 
     wake: queues a JobSet after a number of seconds.
     """
@@ -195,7 +195,7 @@ class Starting:
         return await find()
 
     async def _fail(self, failure: Failure, expected: Expectations) -> None:
-        """Fail the Job as the Job controller would: end the pods first, and then write the condition."""
+        """Make a Job fail as the Job controller would: end the pods first, and then write the condition."""
         patch = {"status": {"conditions": [msgspec.to_builtins(failure.condition)]}}
         with ignoring("NotFound"):
             job = await self._client.patch_object(

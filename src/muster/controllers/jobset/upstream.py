@@ -36,7 +36,7 @@ class Upstream:
     def works(self) -> tuple[str, float] | None:
         """Return who holds the Lease, in words, and for how many seconds the Lease lasts without renewal.
 
-        Return None if no controller holds it, or if it was not renewed in time.
+        Return None if no controller holds the Lease, or if its holder did not renew it in time.
         """
         if self._held is None:
             return None

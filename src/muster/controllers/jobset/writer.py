@@ -45,7 +45,7 @@ class Writer:
         self._recorder.event(make_reference(JOB_SET, jobset), note.type, note.reason, note.message)
 
     async def delete(self, jobs: Sequence[Job], expected: Expectations, refused: Counter[str]) -> list[Refusal]:
-        """Delete Jobs, the pods of each first."""
+        """Delete Jobs, the pods of each first; return the server's refusals."""
 
         async def delete(job: Job) -> None:
             meta = job.metadata
@@ -58,11 +58,14 @@ class Writer:
         return _count_refusals(jobs, await self._writes.each(delete, jobs), refused)
 
     async def serve(self, jobset: JobSet, service: Service) -> list[Refusal]:
-        """Create the Service. If a Service of that name exists, use it, even if another client created it."""
+        """Create the Service; return the server's refusals.
+
+        If a Service of that name exists, it is used, even if another client created it.
+        """
         return await self._make(jobset, SERVICE, [service], "HeadlessServiceCreationFailed")
 
     async def claim(self, jobset: JobSet, claims: Sequence[PersistentVolumeClaim]) -> list[Refusal]:
-        """Create the volume claims. If a claim exists, use it."""
+        """Create the volume claims; return the server's refusals. A claim that exists is used."""
         return await self._make(jobset, PERSISTENT_VOLUME_CLAIM, claims, "PVCCreationFailed")
 
     async def change(
@@ -88,8 +91,9 @@ class Writer:
     async def create(
         self, jobset: JobSet, jobs: Sequence[Job], expected: Expectations, refused: Counter[str]
     ) -> list[Refusal]:
-        """Create Jobs in batches that double in size, so that few requests are made if the server refuses all.
+        """Create Jobs; return the server's refusals.
 
+        The Jobs are created in batches that double in size, so that few requests are made if the server refuses all.
         After a batch of which no Job was created the rest is left to the next decision, which tries as many again. If
         another Job has the name already, the cache shows it at the next reconcile.
         """
@@ -117,7 +121,10 @@ class Writer:
         expected.wrote_owner(await self._client.patch_object(JOB_SET, jobset, patch, subresource="status"))
 
     async def _make(self, jobset: JobSet, kind: Kind[T], things: Iterable[T], reason: str) -> list[Refusal]:
-        """Create missing objects; existing ones are used. Records a failure as an event with that reason."""
+        """Create missing objects, and use existing ones; return the server's refusals.
+
+        A failure is recorded as an event with that reason.
+        """
 
         async def create(thing: T) -> None:
             with ignoring("AlreadyExists"):

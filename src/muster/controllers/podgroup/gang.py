@@ -146,7 +146,7 @@ def _task_lacks(group: PodGroup, task: str, least: int, tally: PodCounts) -> str
 
 
 def _waits(pod: Pod) -> bool:
-    """Return whether the pod could still get a node: from another scheduler, or once its gates are gone."""
+    """Return whether the pod could still get a node: from another scheduler, or once its gates are removed."""
     return not is_finished(pod) and pod.metadata.deletion_timestamp is None and not pod.spec.node_name
 
 

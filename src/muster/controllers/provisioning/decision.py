@@ -94,7 +94,10 @@ class ProvisioningPlan(Struct, frozen=True):
 
 
 class _Need(Struct, frozen=True):
-    """The podsets that one request covers. podset: the first one, whose template is used for all. count: all pods."""
+    """The podsets that one request covers.
+
+    podset: the first one, whose template is used for all. count: the number of pods of all podsets.
+    """
 
     podset: PodSet
     assignment: PodSetAssignment
@@ -110,10 +113,11 @@ def decide(
     *,
     cleanup: bool = True,
 ) -> ProvisioningPlan:
-    """Decide on a workload. Raises `ApiError` (404) for an unknown flavor.
+    """Return what to write for a workload with checks by ProvisioningRequests.
 
-    requests: all that the workload owns.
-    cleanup: an eviction deletes them (gate CleanupProvisioningRequestsOnEviction).
+    Raises `ApiError` (404) for an unknown flavor.
+    requests: all ProvisioningRequests that the workload owns.
+    cleanup: whether an eviction deletes them (gate CleanupProvisioningRequestsOnEviction).
     """
     conditions, states = workload.status.conditions, workload.status.admission_checks
     everything = tuple(requests)

@@ -12,7 +12,7 @@ _MOST_COMPARED: Final = 100
 
 
 def name_request(workload: str, check: str, attempt: int) -> str:
-    """Return the name of a workload's request for a check. attempt: counts from 1."""
+    """Return the name of a workload's request for a check. attempt: the number of the attempt, from 1."""
     return _shorten_name(f"{workload}-{check}-{attempt}")
 
 

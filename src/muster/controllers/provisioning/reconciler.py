@@ -51,7 +51,7 @@ _BY_CHECK, _BY_WORKLOAD = "provisioning-check", "provisioning-workload"
 
 
 class ProvisioningController(Reconciler):
-    """The reconciler of the ProvisioningRequests of Workloads. Its keys are those of Workloads."""
+    """The reconciler of the ProvisioningRequests that Workloads need. Its keys are those of Workloads."""
 
     name = "provisioning_workload"
 
@@ -175,7 +175,10 @@ class ProvisioningController(Reconciler):
             return await self._client.create(POD_TEMPLATE, template)
 
     async def _report(self, workload: Workload, attempt: RequestAttempt, what: str, error: ApiError) -> Result:
-        """Record once why the request could not be created, and retry. Raises the error if a retry may soon succeed."""
+        """Record, once, why a request could not be created, and retry later.
+
+        Raises the error if a retry may soon succeed.
+        """
         unserved = error.code == 404 and what.startswith("ProvisioningRequest") and not self._requests.version
         why = "the server does not serve ProvisioningRequests" if unserved else str(error)
         message, now = f"Error creating {what}: {why}", self._clock.now()

@@ -60,7 +60,7 @@ _VARIANTS_OFF = "a variant of another Workload gets no quota while the feature g
 
 
 class QueueingCache:
-    """The state of level 1, updated by the informers of a manager.
+    """The state of all queues, workloads and quotas that admission reads, updated by the informers of a manager.
 
     Other modules read it. `AdmissionController` reports its decisions to it.
     """
@@ -125,17 +125,17 @@ class QueueingCache:
         return self._fair is not None or self._fair_by_weight is not None
 
     def settle_quotas(self) -> None:
-        """Bring the quotas that depend on nodes up to date. Call it before a decision that reads the tree."""
+        """Compute the quotas that depend on nodes, if they are stale. Call it before a decision that reads the tree."""
         self._definitions.divisions.settle()
 
     # Reports of admission.
 
     def latest(self, key: str) -> Workload | None:
-        """Return the workload as last observed, or as written here if that is newer."""
+        """Return the workload as last observed, or as this engine wrote it if that is newer."""
         return self._latest.get(key)
 
     def is_still(self, workload: model.WorkloadInfo, obj: Workload) -> bool:
-        """Return whether a decision about the workload is valid for its present state."""
+        """Return whether a decision about the workload is still valid for the workload's present state."""
         if workload.growth_of:
             current = self._find_growth(obj, workload.queue)
             return current is not None and current.podsets == workload.podsets
@@ -150,7 +150,10 @@ class QueueingCache:
         )
 
     def assume(self, key: str) -> None:
-        """Record that a write for the workload is running: the tree and the queues have its future state."""
+        """Record that a write for the workload is running.
+
+        Until the write ends, the tree and the queues have the workload's future state.
+        """
         self._assumed[key] = self._assumed.get(key, 0) + 1
 
     def settle(self, key: str, written: Workload | None) -> None:
@@ -167,7 +170,7 @@ class QueueingCache:
             self._place_latest(key)
 
     def wrote(self, written: Workload) -> None:
-        """Record the workload as written here; events that arrive meanwhile may be older."""
+        """Record a workload as this engine has just written it. Events that arrive after that may be older."""
         self._latest.wrote(written)
 
     def is_assumed(self, key: str) -> bool:
@@ -177,7 +180,10 @@ class QueueingCache:
     # Reports of admission fair sharing.
 
     def set_usage(self, local_queue: str, usage: float) -> None:
-        """Set the past usage of a LocalQueue; within a ClusterQueue, the LocalQueue with the least comes first."""
+        """Set the past usage of a LocalQueue.
+
+        Within a ClusterQueue, the LocalQueue with the least past usage comes first.
+        """
         if self.queues.usage.get(local_queue, 0.0) != usage:
             self.queues.set_usage(local_queue, usage)
             self.notifier.wake()
@@ -200,7 +206,7 @@ class QueueingCache:
             self._notify_of(old)
 
     def _place_latest(self, key: str) -> None:
-        """Place a workload by its latest state, unless a write for it is running."""
+        """Put a workload where its latest state says, unless a write for it is running."""
         if key in self._assumed:
             return
         workload = self.latest(key)
@@ -210,7 +216,7 @@ class QueueingCache:
             self._place(workload)
 
     def _place(self, obj: Workload) -> None:
-        """Place the workload by its state: in the tree, in a queue, or nowhere."""
+        """Put the workload where its state says: into the quota tree, into a queue, or nowhere."""
         key = key_of(obj)
         try:
             self._place_by_state(key, obj)
@@ -373,14 +379,14 @@ class QueueingCache:
         self.notifier.notify_change(queue.spec.cluster_queue, key)
 
     def _place_waiting(self, name: str) -> None:
-        """Place again all workloads in the LocalQueues of a ClusterQueue."""
+        """Put all workloads that wait in the LocalQueues of a ClusterQueue into their places again."""
         for local in self.local_queues.all():
             if local.spec.cluster_queue == name:
                 for workload in self.workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key_of(local)):
                     self._place_latest(key_of(workload))
 
     def _place_holders(self, name: str) -> None:
-        """Place again all workloads that hold quota of a ClusterQueue."""
+        """Put all workloads that hold quota of a ClusterQueue into their places again."""
         for workload in self.workloads.by(HOLDERS_BY_CLUSTER_QUEUE, name):
             self._place_latest(key_of(workload))
 
@@ -392,7 +398,7 @@ class QueueingCache:
         self.notifier.wake()
 
     def _read_again(self, concerned: Concerned) -> None:
-        """Place again the workloads whose pods will differ."""
+        """Put the workloads into their places again whose pods now get other defaults."""
         for workload in self.workloads.all():
             if concerned(workload):
                 self._place_latest(key_of(workload))

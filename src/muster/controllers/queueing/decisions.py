@@ -16,7 +16,7 @@ _MOST_SUBJECTS = 50_000
 
 
 class CycleRecorder:
-    """A listener of admission cycles that adds their decisions to a log."""
+    """The listener that adds the decisions of admission cycles to a log."""
 
     def __init__(self, cache: QueueingCache, decisions: DecisionLog, clock: Clock) -> None:
         self._cache = cache

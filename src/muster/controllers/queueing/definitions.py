@@ -38,9 +38,9 @@ PlaceAgain = Callable[[str], None]  # called with the name of a ClusterQueue
 
 
 class Definitions:
-    """The definitions of level 1, updated by the informers of a manager.
+    """The ClusterQueues, flavors, checks and other objects of administrators, updated by the informers of a manager.
 
-    flavors, checks: the definitions that decisions read, by name.
+    flavors, checks: the objects that decisions read, by name.
     divisions: the quotas that depend on the nodes.
     """
 
@@ -55,10 +55,10 @@ class Definitions:
         place_holders: PlaceAgain,
         place_waiting: PlaceAgain,
     ) -> None:
-        """Watch the definitions.
+        """Watch the objects.
 
-        place_holders: places again the workloads that hold quota of a ClusterQueue.
-        place_waiting: places again the workloads that wait in a ClusterQueue.
+        place_holders: puts the workloads that hold quota of a ClusterQueue into their places again.
+        place_waiting: does so for the workloads that wait in a ClusterQueue.
         """
         self.flavors: dict[str, model.FlavorSpec] = {}
         self.checks: dict[str, AdmissionCheck] = {}
@@ -152,14 +152,14 @@ class Definitions:
             self._notifier.unblock()
 
     def _put(self, spec: model.QueueSpec) -> None:
-        """Change only the quota of a ClusterQueue."""
+        """Replace the quota of a ClusterQueue in the tree, and nothing else."""
         roots = redefine_queue(self._tree, spec)
         self._review(spec.name)
         for root in roots:
             self._notifier.flush(root)
 
     def _review(self, name: str) -> None:
-        """Decide again whether the ClusterQueue admits."""
+        """Decide again whether the ClusterQueue is active."""
         node, queue = self._tree.queues.get(name), self.cluster_queues.get(name)
         if node is None:
             return

@@ -78,7 +78,7 @@ class ClaimedDevices:
             self._slices.on_change(lambda *_: self._forget_fleet())
 
     def count(self, workload: Workload) -> DeviceCount:
-        """Count the devices of a workload. Raises `QuantityError`."""
+        """Return the quota that the devices of a workload take. Raises `QuantityError`."""
         podsets = workload.spec.pod_sets
         claiming = claims_devices(podsets)
         if not claiming and not self._extended:
@@ -112,7 +112,7 @@ class ClaimedDevices:
         self._fleet = None
 
     def review(self) -> None:
-        """Place again the workloads that lack devices, and no others, as Kueue does, because the devices changed."""
+        """Place the workloads that lack devices again, and no others, as Kueue does, because the devices changed."""
         if self._lacking:
             lacking = frozenset(self._lacking)
             self._changed(lambda workload: key_of(workload) in lacking)

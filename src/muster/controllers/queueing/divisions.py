@@ -17,7 +17,7 @@ from muster.runtime.control.manager import Manager
 
 
 class Divisions:
-    """The decided quotas of the members of divisions, updated by the informers of a manager.
+    """The quotas of ClusterQueues that share the capacity of the nodes, updated by the informers of a manager.
 
     A change only marks them as stale: `settle` decides once for a burst of changes, and before each use of the tree.
     """
@@ -45,12 +45,12 @@ class Divisions:
         return limit_quotas(queue_spec(queue), self._decided)
 
     def note_queue(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
-        """Note that a ClusterQueue changed."""
+        """Mark the quotas as stale, if the change of a ClusterQueue matters to them."""
         if any(queue is not None and is_member(queue) for queue in (old, new)):
             self.mark_stale()
 
     def mark_stale(self) -> None:
-        """Decide again before the next use of the tree, because something changed that the quotas depend on."""
+        """Make the next use of the tree decide the quotas again, because something changed that they depend on."""
         if not self._is_stale:
             self._is_stale = True
             self._wake()

@@ -35,7 +35,7 @@ from muster.runtime.objects import key_of
 
 
 def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configuration) -> "FairUsageController | None":
-    """Return the controller, if the Configuration enables admission fair sharing."""
+    """Return the controller of past usage, if the Configuration enables admission fair sharing; None otherwise."""
     sharing = find_sharing(configuration)
     if sharing is None:
         return None
@@ -52,7 +52,7 @@ def find_sharing(configuration: Configuration) -> AdmissionFairSharing | None:
 
 
 class FairUsageController(Reconciler):
-    """The reconciler of the accounts.
+    """The reconciler of LocalQueues' accounts of past usage.
 
     The manager runs it before admission, so that past usage counts from the first decision. Without a half-life, past
     usage neither decays nor grows. Then there is nothing to sample, and only weights of 0 matter.
@@ -115,7 +115,7 @@ class FairUsageController(Reconciler):
                 self._controller.queue.add(key_of(local))
 
     def _charge(self, workload: WorkloadInfo, taken: Usage) -> None:
-        """Charge a workload that admission gave quota to, before the next decision of the cycle."""
+        """Charge a workload that admission gave quota to its LocalQueue, before the next decision of the cycle."""
         key, now = workload.local_queue, self._clock.now()
         local = self._queues.get(key)
         self._open_account(key, local, now)
@@ -166,7 +166,7 @@ class FairUsageController(Reconciler):
         return past
 
     def _settle(self, key: str, account: RecentUsage, current: dict[str, float], now: datetime) -> bool:
-        """Replace penalties by consumption once the reservations are written; return whether there were any."""
+        """Move penalties into the consumed usage once the reservations are written; return whether there were any."""
         settled = False
         for workload in account.penalties:
             whole = whole_key(workload)

@@ -40,7 +40,7 @@ _Values = Iterable[tuple[tuple[str, ...], float]]
 
 
 class QueueGauges:
-    """The gauges that `Registry.scraped` reads.
+    """The gauges about queues, which a scrape of the metrics reads.
 
     by_usage: whether admission fair sharing is on.
     """

@@ -47,7 +47,10 @@ class Writer:
         self._recorder.event(make_reference(VOLCANO_JOB, job), note.type, note.reason, note.message)
 
     async def write_children(self, job: Job, children: Children, group: PodGroup | None) -> list[Refusal]:
-        """Create and correct the Job's objects other than pods. group: the existing PodGroup."""
+        """Create and correct the Job's objects other than pods; return the server's refusals.
+
+        group: the existing PodGroup.
+        """
         desired: list[tuple[Kind[Any], Any, Any]] = [(POD_GROUP, children.pod_group, group)]
         if (service := children.service) is not None:
             desired.append((SERVICE, service, self._services.get(key_of(service))))
@@ -89,7 +92,7 @@ class Writer:
         expected.wrote_owner(await self._client.edit_object(VOLCANO_JOB, job, [whole], subresource="status"))
 
     async def delete_pods(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
-        """Delete the pods."""
+        """Delete the pods; return the server's refusals."""
 
         async def delete(pod: Pod) -> None:
             with ignoring("NotFound"):

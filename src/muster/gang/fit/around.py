@@ -36,7 +36,7 @@ class Around:
         return type(self)(self.capacity, placed, self._known)
 
     def get_or_find(self, key: object, find: Callable[[], Ints]) -> Ints:
-        """Return the result of `find`, from the cache after the first time.
+        """Return the cached result for a key; at the first time, call `find` and cache its result.
 
         key: names the result, which must not depend on the placed pods of the gang.
         """
@@ -45,13 +45,13 @@ class Around:
         return numbers
 
     def count_selected(self, terms: tuple[Term, ...]) -> Ints:
-        """Return for each node how many pods all of the terms select."""
+        """Return, by node index, how many pods all of the terms select."""
         if (counts := self._known.get(terms)) is None:
             counts = self._known[terms] = self.capacity.counts(self.capacity.guests.count_selected(terms))
         return self._add_placed(counts, (shape for shape in self._placed if self.means(terms, shape)))
 
     def count_matching(self, spread: Spread, namespace: str) -> Ints:
-        """Return for each node how many pods a spread constraint counts."""
+        """Return, by node index, how many pods a spread constraint counts."""
         key = spread, namespace
         if (counts := self._known.get(key)) is None:
             counts = self._known[key] = self.capacity.counts(self.capacity.guests.count_matching(spread, namespace))
@@ -59,7 +59,7 @@ class Around:
         return self._add_placed(counts, counted)
 
     def means(self, terms: Iterable[Term], shape: Shape) -> bool:
-        """Return whether all of the terms select pods of a shape."""
+        """Return whether all of the terms select pods of this shape."""
         theirs = self.capacity.guests.namespaces.get(shape.namespace, {})
         return all(term.matches(shape.namespace, dict(shape.labels), theirs) for term in terms)
 

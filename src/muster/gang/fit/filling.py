@@ -24,9 +24,9 @@ _HUGE, _SHORT = 2**63 - 1, 2**15 - 1  # limits of array element types
 
 
 class Filled(Struct, frozen=True):
-    """The number of pods that each node gets, by node index.
+    """How many pods each node gets, by node index.
 
-    exact: if fewer pods than wanted are placed, it is proven that no more fit.
+    exact: whether it is proven that no more pods fit, if fewer than wanted are placed.
     one: the node that gets all pods, if a single node does.
     """
 
@@ -55,9 +55,10 @@ def fill(
     *,
     wishes: bool = False,
 ) -> Filled:
-    """Place `wanted` pods; among equal nodes, the first by name is preferred. The function changes `fits`.
+    """Choose nodes for `wanted` pods, and return how many pods each node gets.
 
-    wishes: `limits` treat the shape's preferences about its own pods as required.
+    Among equal nodes, the first by name is preferred. The function changes `fits`.
+    wishes: whether `limits` treat the shape's preferences about its own pods as required.
     """
     if len(limits.rules) > 1:
         if (few := _place_by_limiting_rule(limits, fits, wanted)) is not None:

@@ -32,7 +32,10 @@ class Bin(Struct, frozen=True):
 
 
 class Effort:
-    """The steps left to all searches of one decision. A search that runs out of steps has no answer."""
+    """The number of steps that all searches of one decision may still make together.
+
+    A search without steps has no answer.
+    """
 
     def __init__(self, steps: int = STEPS_OF_DECISION) -> None:
         self.steps = steps
@@ -46,7 +49,7 @@ class Unpacked(Enum):
 
 
 def is_small(pods: int, nodes: int) -> bool:
-    """Return whether a search for so many pods on so many nodes is likely to finish."""
+    """Return whether a search for this many pods on this many nodes is likely to finish."""
     return pods <= MOST_PODS and nodes <= MOST_NODES
 
 
@@ -75,7 +78,7 @@ def pack(
 
 
 class _Search:
-    """A search for a packing. steps: the steps left; negative once they have run out."""
+    """A search for nodes for all pods of a gang. steps: the steps left; negative once they have run out."""
 
     def __init__(self, bins: Sequence[Bin], requests: Sequence[Amounts], steps: int) -> None:
         self._bins = bins

@@ -31,9 +31,9 @@ EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 class Rule(Protocol):
-    """A limit that each pod of a shape puts on the next.
+    """A limit that each placed pod of a shape puts on the next one.
 
-    Places are numbers by node, negative for a node in no place.
+    A place is a topology domain. Places are numbers by node; a node in no place has a negative number.
     """
 
     @property
@@ -65,11 +65,11 @@ class Apart(Struct, frozen=True):
     reason: str = ANTI_AFFINITY
 
     def find_closed(self) -> Mask:
-        """Return no node: places with earlier pods are closed by `Limits.closed` already."""
+        """Return no nodes, because `ShapeLimits.closed` has the nodes of places with earlier pods already."""
         return np.zeros(len(self.places), np.bool_)
 
     def quotas(self, room: Ints, wanted: int) -> Ints:
-        """Give one pod to each place, the places with the least room first."""
+        """Return one pod for each place, the places with the least room first."""
         quotas = np.zeros_like(room)
         usable = np.flatnonzero(room)
         quotas[usable[np.argsort(room[usable], kind="stable")][:wanted]] = 1
@@ -87,7 +87,7 @@ class Together(Struct, frozen=True):
         return self.places < 0
 
     def quotas(self, room: Ints, wanted: int) -> Ints:
-        """Give all pods to the place with the least sufficient room, or else to the roomiest."""
+        """Return all pods for the place with the least sufficient room, or else for the roomiest place."""
         quotas = np.zeros_like(room)
         if len(room):
             enough = np.where(room >= wanted, room, np.iinfo(np.int64).max)
@@ -120,7 +120,7 @@ class Even(Struct, frozen=True):
         return closed
 
     def quotas(self, room: Ints, wanted: int) -> Ints:
-        """Give pods to the places with the fewest pods first. A place without room limits all other places."""
+        """Return pods for the places with the fewest pods first. A place without room limits all other places."""
         highest = self._find_fewest(self.counts + room) + self.max_skew
         most = np.clip(highest - self.counts, 0, room)
         if int(most.sum()) <= wanted:
@@ -155,14 +155,14 @@ class ShapeLimits(Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
 
     def apply(self, fits: Ints) -> None:
-        """Reduce the number of pods that each node can take, by all limits except the rules."""
+        """Reduce `fits`, the number of pods that each node can take, by all limits except the rules."""
         for _, closed in self.closed:
             fits[closed] = 0
         if self.single is not None:
             np.minimum(fits, 1, out=fits, where=self.single)
 
     def apply_to_next(self, fits: Ints) -> None:
-        """Reduce the number of pods that each node can take, for the very next pod."""
+        """Reduce `fits`, the number of pods that each node can take, to what holds for the very next pod."""
         self.apply(fits)
         for rule in self.rules:
             fits[rule.find_closed()] = 0
@@ -176,8 +176,8 @@ NO_LIMITS = ShapeLimits()
 def limits_of(around: Around, shape: Shape, *, mates: bool = False, wishes: bool = False) -> ShapeLimits:
     """Return the limits that the surrounding pods put on a shape.
 
-    mates: leave out limits that other pods of the gang may still lift.
-    wishes: treat the shape's preferences about its own pods as required.
+    mates: whether to leave out limits that other pods of the gang may still lift.
+    wishes: whether to treat the shape's preferences about its own pods as required.
     """
     if not shape.meets_others:
         return NO_LIMITS  # the usual case

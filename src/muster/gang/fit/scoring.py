@@ -32,7 +32,7 @@ def score_nodes(around: Around, shape: Shape) -> Ints | None:
 
 
 def compute_worths(capacity: Capacity, shape: Shape, taken: Ints | None, most: int) -> Floats:
-    """Return the worth of the first, second, ... pod of a shape on each node, by node index and up to `most` pods.
+    """Return how much the first, second, ... pod of a shape is worth on each node, by node index and up to `most` pods.
 
     The worth of a pod is at most that of the earlier pods on its node, so that sorting keeps their order.
     """

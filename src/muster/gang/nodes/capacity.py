@@ -159,7 +159,7 @@ class Capacity:
         return self._index.get(node)
 
     def held(self, uids: Iterable[str]) -> Iterator[tuple[int, Amounts]]:
-        """Yield the node index and the requests of each pod whose node exists."""
+        """Yield the node index and the requests of each of these pods whose node exists."""
         assigned, index_of = self.guests.get, self._index.get
         for uid in uids:
             assignment = assigned(uid)
@@ -167,7 +167,7 @@ class Capacity:
                 yield index, assignment[1].requests
 
     def count_fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
-        """Return for each node how many pods of a shape it can take, in addition to the use in `taken`."""
+        """Return, by node index, how many pods of a shape each node can take beside the use in `taken`."""
         if taken is not None:
             return self._count_fitting(shape, self._allocatable - self._used - taken, self.eligible(shape))
         seen, fits = self._fits.get(shape, (-1, None))
@@ -185,7 +185,10 @@ class Capacity:
         return fits.copy()
 
     def known_room(self, shape: Shape) -> int | None:
-        """Return how many pods of a shape fit on all nodes together, if noted since the last change; None: unknown."""
+        """Return how many pods of a shape fit on all nodes together, if `note_room` recorded that.
+
+        Return None if it did not, or if anything has changed since.
+        """
         version, room = self._rooms.get(shape, (-1, 0))
         return room if version == self.version else None
 
@@ -196,7 +199,10 @@ class Capacity:
         self._rooms[shape] = self.version, room
 
     def _count_fitting(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
-        """Return for each of some nodes how many pods of a shape fit into the free amounts."""
+        """Return how many pods of a shape fit into the free amounts, for each node in the mask's order.
+
+        free: by resource row and node; eligible: whether each of these nodes may run the pod at all.
+        """
         fits: Ints | None = None
         for resource, requested in shape.requests:
             row = self._row.get(resource)
@@ -243,7 +249,7 @@ class Capacity:
         return self._find_openness(shape)[1]
 
     def unable(self, shape: Shape) -> str:
-        """Return why no node at all fits a shape; "" if some may."""
+        """Return why no node at all can run a pod of the shape; "" if some may."""
         return shape.unable or next(filter(None, map(self.volumes.explain_missing, shape.claims)), "")
 
     def find_selected(self, shape: Shape) -> Mask:
@@ -252,7 +258,7 @@ class Capacity:
         return self._compute_numbers(key, lambda traits: _is_selected(traits, shape)) > 0
 
     def tolerated(self, shape: Shape) -> Mask:
-        """Return why no node can fit a shape; "" if some node may."""
+        """Return the nodes whose NoSchedule and NoExecute taints the shape tolerates."""
         key = "tolerated", shape.tolerations
         return (
             self._compute_numbers(key, lambda traits: find_untolerated_taint(traits.taints, shape.tolerations) is None)
@@ -260,7 +266,7 @@ class Capacity:
         )
 
     def unwelcome(self, shape: Shape) -> Ints:
-        """Return how many taints of each node ask the shape to stay away if it can."""
+        """Return, by node index, how many PreferNoSchedule taints the shape does not tolerate."""
         key = "unwelcome", shape.tolerations
         return self._compute_numbers(key, lambda traits: count_unwelcome(traits.taints, shape.tolerations))
 
@@ -282,7 +288,7 @@ class Capacity:
         return self._by_name
 
     def in_order(self, nodes: Ints) -> Ints:
-        """Return the nodes whose NoSchedule and NoExecute taints the shape tolerates."""
+        """Return these node indexes in the order of the nodes' names."""
         by_name = self.by_name
         if len(nodes) * 4 > len(by_name):
             chosen = np.zeros(len(by_name), np.bool_)
@@ -292,7 +298,7 @@ class Capacity:
         return ordered
 
     def domains(self, labels: tuple[str, ...]) -> tuple[DomainLevel, ...]:
-        """Return, by node, how many PreferNoSchedule taints the shape does not tolerate."""
+        """Return the levels of the topology that these labels make, the widest first; cached until a node changes."""
         cached = self._domains.get(labels)
         if cached is None:
             if len(self._domains) >= _MASKS_KEPT:
@@ -345,7 +351,7 @@ class Capacity:
         return changed
 
     def _forget(self) -> None:
-        """Drop the results that were cached for nodes."""
+        """Drop the cached results about nodes."""
         self._forget_openness()
         self._known.clear()
         self._domains.clear()
@@ -389,7 +395,10 @@ class Capacity:
         return numbers
 
     def sum_use(self, shape: Shape, counts: Ints) -> Ints:
-        """Return what `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""
+        """Return what `counts` pods of a shape on each node use, by resource row and node index.
+
+        This is the form of `taken` in `count_fitting`.
+        """
         taken = np.zeros_like(self._used)
         for resource, requested in shape.requests:
             if (row := self._row.get(resource)) is not None:

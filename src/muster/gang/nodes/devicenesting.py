@@ -38,7 +38,10 @@ class Nesting:
         return self._having[narrow] > 0 and not self._against[narrow, wide]
 
     def add(self, node: str, sign: int = 1) -> None:
-        """Add a node to the counters, or subtract it (-1). Subtract before the node's devices change, and add after."""
+        """Count a node, or stop counting it (sign -1).
+
+        Stop counting a node before its devices change, and count it again afterwards.
+        """
         for narrow in self._having:
             self._having[narrow] += sign * bool(self._matching_on(narrow, node))
         for narrow, wide in self._against:

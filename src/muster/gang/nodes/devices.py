@@ -37,7 +37,7 @@ _NAMED: Final = "this scheduler allocates only claims that are made from templat
 
 
 def match_nothing(expression: str, driver: str, device: Device) -> bool:  # noqa: ARG001  (it is the type's)
-    """Return that no device matches, for a host that evaluates no expressions."""
+    """Return False for every device: for a host that cannot evaluate expressions."""
     return False
 
 
@@ -77,7 +77,7 @@ class Devices:
     # Changes in the cluster.
 
     def set_slice(self, name: str, slice_: ResourceSlice | None) -> frozenset[str]:
-        """Add, update or remove (None) a ResourceSlice."""
+        """Add, update or remove (None) a ResourceSlice; return the names of the affected nodes."""
         touched = set()
         before = self._slices.pop(name, None)
         if before is not None and before.spec.node_name:
@@ -92,7 +92,7 @@ class Devices:
         return frozenset(touched)
 
     def set_class(self, name: str, device_class: DeviceClass | None) -> frozenset[str]:
-        """Add, update or remove (None) a DeviceClass."""
+        """Add, update or remove (None) a DeviceClass; return the names of the affected nodes."""
         before = self._classes.pop(name, None)
         if device_class is not None:
             self._classes[name] = device_class
@@ -105,7 +105,7 @@ class Devices:
         return frozenset(self._on_node)
 
     def set_claim(self, key: str, claim: ResourceClaim | None) -> frozenset[str]:
-        """Add, update or remove (None) a claim, by `namespace/name`."""
+        """Add, update or remove (None) a claim, by `namespace/name`; return the names of the affected nodes."""
         before = self._claims.pop(key, None)
         touched = self._find_nodes(before)
         for uid in _list_users(before) if before is not None else ():
@@ -122,7 +122,7 @@ class Devices:
         return frozenset(self._on_node) if self._follow(key, claim) else touched
 
     def seat(self, pod: Pod, node: str) -> frozenset[str]:
-        """Record that a pod with claims is on a node."""
+        """Record that a pod with claims is on a node, so that it may use the devices of its claims."""
         uid = pod.metadata.uid
         before = self._placements.get(uid)
         self._placements[uid] = _Placement(node, pod)
@@ -135,7 +135,10 @@ class Devices:
         return frozenset({node, before.node})
 
     def unseat(self, uid: str) -> frozenset[str]:
-        """Record that a pod has left its node. No pod can use its claims' devices until they are deallocated."""
+        """Record that a pod has left its node.
+
+        No pod can use the devices of its claims until they are deallocated.
+        """
         self._awaiting.discard(uid)
         for key, devices in self._picks.pop(uid, {}).items():
             written = devices_of(self._claims.get(key))
@@ -366,12 +369,12 @@ class Devices:
         return [device for pick in picks for _, device in pick]
 
     def _hold(self, key: str, devices: Iterable[DeviceId]) -> None:
-        """Record that a claim holds these devices."""
+        """Record that a claim has these devices."""
         for one in devices:
             self._held.setdefault(one, set()).add(key)
 
     def _let_go(self, key: str, devices: Iterable[DeviceId]) -> None:
-        """Record that a claim no longer holds these devices."""
+        """Record that a claim no longer has these devices."""
         for one in devices:
             if (claims := self._held.get(one)) is not None:
                 claims.discard(key)

@@ -46,7 +46,7 @@ class Selections:
         return self._followed[resource]
 
     def items(self) -> ItemsView[str, Selection]:
-        """Return the resources with their selections."""
+        """Return each tracked selection with its resource."""
         return self._followed.items()
 
     def set_claim(self, key: str, wanted: Sequence[Selection]) -> FollowedChange:
@@ -82,8 +82,7 @@ class Selections:
     def _follow(self) -> bool:
         """Track selections of claims that were left out so far, while there are free slots.
 
-        Return whether there was a slot for all. A namespace that has used its share gets no more, even if slots are
-        free.
+        Return whether all of them got a slot. A namespace that has used its share gets no more, even if slots are free.
         """
         for namespace in list(self._left_out):
             for key in list(self._left_out[namespace]):

@@ -31,7 +31,7 @@ class DomainLevel(Struct, frozen=True, eq=False):
     parents: Ints
 
     def totals(self, amounts: Ints) -> Ints:
-        """Return the sums of the amounts of the nodes of each domain."""
+        """Return, by domain number, the sum of the amounts of its nodes."""
         return sum_by_number(self.of_node, amounts, len(self.names))
 
 
@@ -55,7 +55,7 @@ def list_levels(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]
 
 
 def sum_by_number(numbers: Ints, amounts: Ints, size: int) -> Ints:
-    """Return the sums of amounts by number, without the amounts of `NOWHERE`."""
+    """Return, by number, the sum of the amounts that have it. Amounts with the number `NOWHERE` are left out."""
     inside = numbers >= 0
     sums = np.zeros(size, np.int64)
     np.add.at(sums, numbers[inside], amounts[inside])

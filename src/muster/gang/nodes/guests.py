@@ -19,7 +19,7 @@ V = TypeVar("V", bound=Hashable)
 
 
 class Guests:
-    """The pods on the nodes, by UID."""
+    """The pods that are on nodes, by UID."""
 
     def __init__(self) -> None:
         self.namespaces: dict[str, Labels] = {}  # the labels of namespaces
@@ -49,7 +49,7 @@ class Guests:
         return self._on_node.get(node, ())
 
     def add(self, uid: str, node: str, guest: Guest) -> None:
-        """Add a pod that is not known yet."""
+        """Record a pod on a node. The pod must not be recorded yet."""
         self._known[uid] = node, guest
         self._on_node[node].add(uid)
         for hold in guest.holds:
@@ -64,7 +64,7 @@ class Guests:
             self._file(uid, guest)
 
     def remove(self, uid: str) -> tuple[str, Guest]:
-        """Remove a known pod; return its node and its relevant fields."""
+        """Remove a recorded pod; return its node and its relevant fields."""
         node, guest = self._known.pop(uid)
         _discard(self._on_node, node, uid)
         for hold in guest.holds:
@@ -85,7 +85,7 @@ class Guests:
 
     @contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
-        """Remove these pods until the end of the `with` block."""
+        """Leave these pods out until the end of the `with` block."""
         removed = [(uid, *self.remove(uid)) for uid in uids if uid in self._known]
         try:
             yield
@@ -101,7 +101,7 @@ class Guests:
         return self._watched
 
     def holders(self, hold: Hold) -> set[str]:
-        """Return the nodes with a pod whose port or disk conflicts with this one."""
+        """Return the nodes that have a pod whose port or disk conflicts with this one."""
         return {node for node, other in self._holding.get(hold.what, ()) if hold.conflicts(other)}
 
     def claimants(self, claim: str) -> int:
@@ -116,7 +116,7 @@ class Guests:
                 yield term.topology_key, nodes
 
     def count_selected(self, terms: Collection[Term]) -> Counter[str]:
-        """Return for each node how many pods all of these terms select."""
+        """Return, by node, how many pods all of these terms select."""
         first, *others = terms
         counts: Counter[str] = Counter()
         for uid in self._list_candidates(self._list_namespaces(first), first.matcher):
@@ -127,7 +127,7 @@ class Guests:
         return counts
 
     def count_matching(self, spread: Spread, namespace: str) -> Counter[str]:
-        """Return for each node how many pods a spread constraint counts; pods that are being deleted do not count."""
+        """Return, by node, how many pods a spread constraint counts; pods that are being deleted do not count."""
         counts: Counter[str] = Counter()
         for uid in self._list_candidates((namespace,), spread.matcher):
             node, guest = self._known[uid]

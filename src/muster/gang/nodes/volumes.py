@@ -53,7 +53,7 @@ class Volumes:
         return claim is not None and _ONE_POD in claim.spec.access_modes
 
     def explain_missing(self, key: str) -> str:
-        """Return why no node fits a pod with that claim; "" if some node may."""
+        """Return why no node can run a pod with this claim, such as a missing volume; "" if some node may."""
         name, claim = key.partition("/")[2], self._claims.get(key)
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found'
@@ -67,7 +67,7 @@ class Volumes:
         return ""
 
     def obstacle(self, key: str, labels: Labels) -> str | None:
-        """Return why a node with these labels is closed to a pod with that claim; None if the node is open."""
+        """Return why a node with these labels cannot run a pod with this claim; None if it can."""
         volume = self._volumes.get(self._claims[key].spec.volume_name)
         if volume is None:
             return NO_VOLUME

@@ -22,7 +22,7 @@ _CENTURY = 100 * 365 * 24 * 3600.0
 
 
 class EndTime(Struct, frozen=True, cache_hash=True):
-    """The time at which something ends, in seconds of the clock by which it started.
+    """When a pod or a gang ends, in seconds of the clock by which it started.
 
     at: infinity if it does not end by itself.
     is_enforced: whether an enforced limit ends it at that time at the latest.

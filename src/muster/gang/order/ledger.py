@@ -42,7 +42,7 @@ class RunningGang(Struct, frozen=True):
 
 
 class GangEnds(Struct, frozen=True, eq=False):
-    """The number, start and end (NaN: unknown) of each gang, as arrays, and whether its end is sure."""
+    """Numbers, start times and end times (NaN: unknown) of gangs, as arrays, and whether each end is sure."""
 
     numbers: Ints
     started: Floats
@@ -51,7 +51,7 @@ class GangEnds(Struct, frozen=True, eq=False):
 
 
 class GangLedger:
-    """The running gangs, by key, with the node use of each at the time of its last `set`."""
+    """The running gangs, by key, with the node use that each had when it was last set."""
 
     def __init__(self) -> None:
         self._gangs: dict[str, tuple[int, int, int]] = {}  # the number of each gang, and the range of its pods
@@ -75,7 +75,7 @@ class GangLedger:
         return ledger
 
     def set(self, key: str, running: RunningGang, capacity: Capacity) -> None:
-        """Add or replace a running gang; its pods use what the capacity has assigned to them."""
+        """Add or replace a running gang. Its node use is what its pods have in the capacity now."""
         self.drop(key)
         nodes, amounts, end = self._nodes, self._amounts, running.end
         number = self._vacant.pop() if self._vacant else len(self._gangs)
@@ -165,7 +165,10 @@ def _tabulate_amounts(amounts: Iterable[Amounts], capacity: Capacity) -> Ints:
 
 
 def _renumber(names: dict[T, int], pods: Ints, row: int) -> dict[T, int]:
-    """Return the names that the row still refers to, numbered from 0; write the new numbers into the row."""
+    """Return the names that the row still refers to, numbered from 0.
+
+    The new numbers are written into the row.
+    """
     used, pods[row] = np.unique(pods[row], return_inverse=True)
     known = list(names)
     return {known[number]: new for new, number in enumerate(used.tolist())}

@@ -65,7 +65,7 @@ Displacing = Callable[[Ints, frozenset[str]], Placement | Refusal]
 class GangPreemption(Struct, frozen=True):
     """The victims of a preemption, by gang, and the placement of the preempting gang without them.
 
-    Without victims, the gang only has to wait until pods that are being deleted are gone.
+    If there are no victims, the gang only has to wait until pods that are being deleted are gone.
     """
 
     victims: Mapping[str, tuple[str, ...]]
@@ -73,7 +73,7 @@ class GangPreemption(Struct, frozen=True):
 
 
 class Protected(Struct, frozen=True):
-    """The result for a gang that could start only if pods of these budgets were evicted."""
+    """The answer that a gang could start only if pods that these budgets protect were evicted."""
 
     budgets: tuple[str, ...]
 
@@ -252,7 +252,7 @@ def _sum_freed(capacity: Capacity, bundles: Iterable[_Bundle]) -> Ints:
 
 
 class _Room:
-    """The count of pods of each shape that fit on each node, updated while victims are put back.
+    """How many pods of each shape fit on each node, updated while victims are put back.
 
     Each shape is counted as if it were the only one. So "does not fit" is certain; "fits" is certain only for a single
     shape.
@@ -295,7 +295,7 @@ class _Room:
 
 
 class _Reprieve:
-    """A run that puts bundles back, in their order, as long as the gang can be placed.
+    """The part of a preemption that spares victims: it puts bundles back as long as the gang can be placed.
 
     Invariant: the gang has a placement beside the kept bundles, and `_taken` counts the kept bundles.
     """

@@ -43,12 +43,13 @@ def _make_empty_room() -> Ints:
 
 
 class Reservation(Struct, frozen=True, eq=False):
-    """The room reserved for the gang at the head.
+    """The room that is reserved for the first waiting gang, the head.
 
     shadow: the time at which the head is expected to start; None if that is unknown.
     spent: how often a gang without a known end passed, or the shadow time became later.
     held_since: gangs that started after this time do not count as ending for the head.
-    room: the room that will be free then and is not free now, in the form of `place`'s `taken`; valid until a change.
+    room: the room that will be free at the shadow time and is not free now, in the form of `place`'s `taken`; valid
+    until a change.
     """
 
     key: str
@@ -60,16 +61,16 @@ class Reservation(Struct, frozen=True, eq=False):
 
     @property
     def held(self) -> bool:
-        """Whether the hold has begun, so that no gang may pass that could delay the head."""
+        """Whether the reservation is so strict by now that no gang may pass that could delay the head."""
         return self.spent >= self.most
 
     def without_room(self) -> Self:
-        """Return the part of the reservation to remember while another gang is at the head."""
+        """Return the reservation without its room, to remember it while another gang is the head."""
         return replace(self, room=_make_empty_room())
 
 
 class Passing(Enum):
-    """The reason for which a gang may pass the head."""
+    """Why a gang may start before the head."""
 
     IN_TIME = "it ends before"
     HARMLESS = "the head still fits"
@@ -177,11 +178,11 @@ class _Releases(Struct, frozen=True, eq=False):
         return cls(running.holdings(capacity, terms.numbers[order]), times, int(counted[0] + counted[1]))
 
     def counted(self) -> Ints:
-        """Return the room that is free once every gang that the head waits for has ended."""
+        """Return the room that will be free once every gang that the head waits for has ended."""
         return self.holdings.freed(self.waited)
 
     def by(self, time: float) -> Ints:
-        """Return the room that gangs have freed by that time."""
+        """Return the room that gangs are expected to free by that time."""
         return self.holdings.freed(bisect_right(self.times, time))
 
     def shadow(self, placing: Placing, now: float) -> float | None:

@@ -7,7 +7,10 @@ from muster.gang.shapes import Amounts
 
 
 class Shares:
-    """The amounts that running pods use, by tenant. A tenant is the unit of comparison, such as a queue."""
+    """The amounts that running pods use, by tenant.
+
+    Tenants share resources fairly; a tenant is, for example, a queue.
+    """
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[str, Amounts]] = {}  # by UID

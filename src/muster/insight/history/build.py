@@ -51,7 +51,7 @@ _ENDINGS: dict[str, Outcome] = {
 
 
 class Trace(Struct, frozen=True):
-    """What is recorded of pods: their nodes, when the first of them started, and their usage."""
+    """The record of a job's pods, which may be deleted: their nodes, when the first pod started, and their usage."""
 
     nodes: frozenset[str] = frozenset()
     started: datetime | None = None
@@ -86,11 +86,11 @@ def run_of(
     deleted: datetime | None = None,
     workload: Workload | None = None,
 ) -> Run | None:
-    """Return the run of a job that has ended or was deleted, or None for any other job.
+    """Return the record of a job's run, or None if the job has neither ended nor been deleted.
 
     before: the trace of the job's pods that no longer exist.
     deleted: when the job was deleted.
-    workload: the Workload of the job, if one is left.
+    workload: the Workload of the job, if it still exists.
     """
     end, meta = job.end, job.metadata
     ended = ended_at(job) if end is not None else deleted
@@ -124,20 +124,20 @@ def run_of(
 
 
 def _sum_requested_cpus(job: JobRecord) -> float | None:
-    """Return how many CPUs the workers that run side by side request together; None if they request none."""
+    """Return how many CPUs the workers that run at the same time request together; None if they request none."""
     roles = zip(job.workers_by_role, job.templates, strict=True)
     return sum(workers * pod_requests(one.spec).get("cpu", 0) for workers, one in roles) / 1000 or None
 
 
 def _find_priority(workload: Workload | None, pods: Sequence[Pod]) -> int | None:
-    """Return the priority of a job in its queue, or that of its pods; None if unknown."""
+    """Return the priority of a job in its queue, or else the priority of its pods; None if neither is known."""
     if workload is not None and workload.spec.priority is not None:
         return workload.spec.priority
     return max((pod.spec.priority for pod in pods if pod.spec.priority is not None), default=None)
 
 
 def _find_limit(meta: ObjectMeta, deadline: int | None) -> int | None:
-    """Return the time limit of a job in seconds; None if nothing ends it."""
+    """Return the time limit of a job in seconds; None if it has no limit."""
     end = end_of(meta, deadline, started=0.0)
     return int(end.at) if end is not None and end.is_enforced else None
 
@@ -191,7 +191,7 @@ def run_of_workload(
 
 
 def amend_run(first: Run, later: Run) -> Run:
-    """Return the first record with the usage that became known later.
+    """Return the first record of a run, completed with the usage that became known later.
 
     Everything else stays as in the first record, which was made while the pods of the job existed.
     """
@@ -268,7 +268,7 @@ def lacks_pods(job: JobRecord, pods: Iterable[Pod]) -> bool:
 
 
 def with_past(job: JobRecord, run: Run | None) -> JobRecord:
-    """Return an ended job with the record of its run. A record of another end is ignored."""
+    """Return an ended job with its recorded run attached, unless the record states another end than the job."""
     ended = job.end is not None and run is not None and run.state == job.end.word
     return replace(job, past=run) if ended else job
 
@@ -291,7 +291,10 @@ def _shorten_text(text: str) -> str:
 
 
 def told_by_events(events: Iterable[Event]) -> list[Run]:
-    """Return the runs of ended jobs that Events report. Such a record has little more than the end of the job."""
+    """Return the runs of ended jobs that Events report.
+
+    Such a run has little more than the time and the kind of its end.
+    """
     by_uid: dict[str, list[Event]] = {}
     for event in events:
         if event.involved_object.kind in ("Job", "JobSet"):

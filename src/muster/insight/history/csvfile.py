@@ -17,7 +17,10 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def format_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Return CSV with a header: times in UTC, and no text that a spreadsheet would take for a formula."""
+    """Return rows as CSV with a header.
+
+    Times are in UTC. A text that a spreadsheet would take for a formula is escaped.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(make_row(Run("", "", "", "", "Completed", _EPOCH, _EPOCH)))

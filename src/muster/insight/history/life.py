@@ -32,11 +32,11 @@ _VICTIM_RULES: Mapping[str, str] = {
 
 
 class Facts(Struct, frozen=True):
-    """The beginning and end of a job's life, from the job or its record.
+    """The beginning and the end of a job's life, read from the job or from its recorded run.
 
-    started: when the first pod after the last admission began to run; None if none did.
+    started: when the first pod after the last admission began to run; None if no pod did.
     ended: None before the end.
-    end: how it ended, and why.
+    end: how the job ended, and why.
     """
 
     namespace: str
@@ -51,7 +51,10 @@ class Facts(Struct, frozen=True):
 
 
 class Moment(Struct, frozen=True):
-    """One entry in the life of a job. decision: its decision; None for the submission, the start and the end."""
+    """One entry in the life of a job.
+
+    decision: the decision that the entry is about; None if the entry is the submission, the start or the end.
+    """
 
     at: datetime
     what: What | str
@@ -60,7 +63,7 @@ class Moment(Struct, frozen=True):
 
 
 class Life(Struct, frozen=True):
-    """The life of a job. kept: whether the cluster records decisions."""
+    """The events in the life of a job, in order. kept: whether the cluster records decisions about jobs."""
 
     facts: Facts
     moments: Sequence[Moment] = field(default_factory=tuple)
@@ -68,7 +71,7 @@ class Life(Struct, frozen=True):
 
 
 def facts_of_job(job: JobRecord, pods: Sequence[Pod] = ()) -> Facts:
-    """Return the facts of an existing job. pods: those that are left of it."""
+    """Return the facts of an existing job. pods: the job's pods that still exist."""
     meta, end = job.metadata, job.end
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
     return Facts(
@@ -91,9 +94,10 @@ def facts_of_run(run: Run) -> Facts:
 
 
 def describe_life(facts: Facts, decisions: Iterable[Decision]) -> list[Moment]:
-    """Return the entries of a life, in order.
+    """Return the entries of a job's life, in order.
 
-    decisions: those about jobs of its name, in order. Decisions about other jobs of the same name are left out.
+    decisions: the decisions about jobs of this name, in order. Decisions about an earlier or later job of the name are
+    left out.
     """
     own = [one for one in decisions if not (facts.uid and one.uid and one.uid != facts.uid)]
     moments = [Moment(one.at, one.what, _describe(one), one) for one in _join_repeats(own)]
@@ -111,7 +115,7 @@ def describe_life(facts: Facts, decisions: Iterable[Decision]) -> list[Moment]:
 
 
 def _join_repeats(decisions: Iterable[Decision]) -> Iterator[Decision]:
-    """Yield the decisions; those that follow one another within a second and belong together become one decision."""
+    """Yield the decisions; consecutive decisions within a second become one decision if they belong together."""
     last: Decision | None = None
     for decision in decisions:
         joined = _join(last, decision) if last is not None else None
@@ -123,9 +127,10 @@ def _join_repeats(decisions: Iterable[Decision]) -> Iterator[Decision]:
 
 
 def _join(first: Decision, second: Decision) -> Decision | None:
-    """Return one decision for two that follow one another; None if each stands for itself.
+    """Return one decision that replaces two consecutive ones, or None if they do not belong together.
 
-    Pods that are placed one by one are told together. A reservation is decided again if its write met a conflict.
+    Pods that are placed one by one become one decision. So does a reservation that the scheduler decided again because
+    its write met a conflict.
     """
     is_same_kind = (first.what, first.rule, first.queue) == (second.what, second.rule, second.queue)
     if not is_same_kind or (second.at - first.at).total_seconds() >= 1:
@@ -141,7 +146,7 @@ def _join(first: Decision, second: Decision) -> Decision | None:
 
 
 def render_life(life: Life) -> list[str]:
-    """Return a life as lines for people."""
+    """Return the life of a job as lines of text."""
     facts = life.facts
     lines = [f"{facts.name} (namespace {facts.namespace})", ""]
     lines += [f"{one.at.astimezone():%Y-%m-%d %H:%M:%S}  {escape_controls(one.text)}" for one in life.moments]
@@ -269,7 +274,7 @@ def _list_short(amounts: Sequence[Amount]) -> str:
 
 
 def _name_job(other: Other, namespace: str) -> str:
-    """Return the name of another job, with its namespace if that differs."""
+    """Return the name of another job, with its namespace if that is not `namespace`."""
     if not other.job:
         return "a job of another namespace"
     return other.job.removeprefix(f"{namespace}/")

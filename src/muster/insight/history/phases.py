@@ -38,7 +38,7 @@ _OF_QUOTA = ("Waiting", "QuotaReserved")
 
 
 class Phase(Struct, frozen=True):
-    """A span of a life. end: None while it goes on."""
+    """A part of a job's life, such as waiting or running. end: None while it goes on."""
 
     name: PhaseName
     start: datetime
@@ -46,12 +46,12 @@ class Phase(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The phase for people."""
+        """The name of the phase, as users see it."""
         return TITLES[self.name]
 
 
 def list_phases(life: Life) -> list[Phase]:
-    """Return the phases of a life, in order; none without a begin."""
+    """Return the phases of a job's life, in order. A phase whose begin is unknown is left out."""
     phases: list[tuple[PhaseName, datetime]] = []
     end = life.facts.ended
     needs_quota = bool(life.facts.queue) or any(moment.what in _OF_QUOTA for moment in life.moments)

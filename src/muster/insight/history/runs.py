@@ -20,7 +20,7 @@ PATH = "/muster/history"
 
 
 class PodRequests(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Pods of a run that were alike and ran side by side: how many, and what each of them requested."""
+    """A number of equal pods that ran at the same time, and what each of them requested."""
 
     pods: int
     requests: dict[str, str] = {}
@@ -74,9 +74,9 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def mean_cpus(self) -> float | None:
-        """The CPUs that all workers used on average; None if unknown.
+        """The number of CPUs that all workers together used on average; None if unknown.
 
-        It is unknown for an interrupted run, whose CPU time is that of all attempts and whose run time that of the
+        It is unknown for an interrupted run: the CPU time counts all its attempts, and the run time counts only the
         last.
         """
         return self._find_mean(self.cpu_seconds)
@@ -103,7 +103,7 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Runs(Struct, frozen=True):
-    """A page of the history, the newest end first.
+    """A page of the history, with the runs that ended last first.
 
     more: the position of the next page, for the parameter `after`; "" on the last page.
     """
@@ -142,7 +142,7 @@ class RunQuery(Struct, frozen=True):
 
 
 def make_row(run: Run) -> dict[str, Any]:
-    """Return a run as a row of a table. All rows have the same members."""
+    """Return a run as a row of a table. All rows have the same keys."""
     return {
         "namespace": run.namespace,
         "name": run.name,

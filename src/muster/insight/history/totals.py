@@ -19,11 +19,11 @@ _HOUR = 3600.0
 
 
 class Total(Struct, frozen=True):
-    """The runs that have something in common.
+    """The sums over the runs of one group, such as one user, queue or day.
 
-    name: what that is; "" for runs without it. waited: the median of their waits, in seconds.
-    gpu_hours, cpu_hours: what their pods requested, times how long they ran.
-    known: how many of the runs say what they requested.
+    name: the user, queue or day; "" for runs that have none. waited: the median waiting time, in seconds.
+    gpu_hours, cpu_hours: what the pods requested, times how long they ran.
+    known: how many of the runs have recorded requests.
     """
 
     name: str
@@ -37,7 +37,10 @@ class Total(Struct, frozen=True):
 
 
 def add_up(runs: Iterable[Run], by: By) -> list[Total]:
-    """Return the totals, those with the most GPU-hours first; days with the newest first."""
+    """Return the total of each group of runs.
+
+    The group with the most GPU-hours comes first; days are ordered from the newest to the oldest.
+    """
     groups: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         groups[_name_group(run, by)].append(run)
@@ -73,9 +76,9 @@ def _make_total(name: str, runs: Sequence[Run]) -> Total:
 
 
 def find_hours(run: Run, *, gpus: bool) -> float:
-    """Return the hours of GPUs, or of CPUs, that a run's pods requested while it ran.
+    """Return the GPU-hours, or the CPU-hours, that a run's pods requested while it ran.
 
-    An interrupted run counts from its last start alone, as its record does.
+    For an interrupted run, only the time after its last start counts, because the record has only that time.
     """
     count = sum(
         one.pods * (parse_amount(resource, quantity) if gpus else parse_amount(resource, quantity) / 1000)

@@ -16,7 +16,10 @@ UNKNOWN = "unknown"
 
 
 class UseSpan(Struct, frozen=True):
-    """A job that used some amount for some time. end: None while it runs. owner: "" if unknown."""
+    """The amount of one resource that a job used from one time to another.
+
+    end: None while the job runs. owner: "" if unknown.
+    """
 
     owner: str
     start: datetime
@@ -25,14 +28,17 @@ class UseSpan(Struct, frozen=True):
 
 
 class UseLayer(Struct, frozen=True):
-    """The mean use by one owner in each step."""
+    """One owner's mean use of a resource in each step of time."""
 
     owner: str
     values: tuple[float, ...]
 
 
 class UseSteps(Struct, frozen=True):
-    """The use by owner in equal steps of time, the owner with the largest use first, all others together last."""
+    """The use of a resource by owner, in equal steps of time.
+
+    The owner with the largest use comes first. The owners beyond the first few share the last layer.
+    """
 
     since: datetime
     step: timedelta
@@ -40,7 +46,7 @@ class UseSteps(Struct, frozen=True):
 
 
 def spans_of_runs(runs: Iterable[Run], resource: str) -> list[UseSpan]:
-    """Return what each ended run used. A run that never started used nothing."""
+    """Return how much of a resource each run used, and when. A run that never started used nothing."""
     return [
         UseSpan(run.owner, run.started, run.ended, used)
         for run in runs
@@ -49,7 +55,7 @@ def spans_of_runs(runs: Iterable[Run], resource: str) -> list[UseSpan]:
 
 
 def _read_use(run: Run, resource: str) -> float:
-    """Return the amount that the pods of a run requested while they ran side by side, in units of people."""
+    """Return how much of a resource the pods of a run that run together requested; CPUs are counted whole."""
     try:
         total = sum(one.pods * parse_amount(resource, one.requests.get(resource, 0)) for one in run.pod_requests)
     except QuantityError:
@@ -60,7 +66,7 @@ def _read_use(run: Run, resource: str) -> float:
 
 
 def spans_of_holders(workloads: Iterable[Workload], resource: str) -> list[UseSpan]:
-    """Return what each workload that holds quota uses now, since it was admitted."""
+    """Return the amount of a resource that each workload with quota has used since its admission."""
     spans = []
     for workload in workloads:
         state = find_quota_state(workload)
@@ -76,7 +82,7 @@ def spans_of_holders(workloads: Iterable[Workload], resource: str) -> list[UseSp
 
 
 def sum_use(spans: Iterable[UseSpan], until: datetime, span: timedelta, steps: int, most: int = 6) -> UseSteps:
-    """Return the mean use in each step of the time before a moment.
+    """Return each owner's mean use of a resource, in equal steps of the time before `until`.
 
     most: the number of owners with a layer of their own.
     """

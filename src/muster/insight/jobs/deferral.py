@@ -5,7 +5,7 @@ from muster.insight.record import JobRecord
 
 
 def describe_deferral(job: JobRecord | None) -> str:
-    """Return the condition for the job's start; "" if it does not wait for a time or for other jobs."""
+    """Return what a deferred job waits for: a time or other jobs; "" if it is not deferred."""
     annotations = job.metadata.annotations if job is not None else {}
     if not is_deferred(annotations):
         return ""

@@ -23,7 +23,7 @@ _IN_URL = re2.compile(r"(\w+://[^\s/:@]*:)([^\s/@]+)(@)")
 
 
 def hide_secrets(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest without what it may hold of secrets, and without its record of managers."""
+    """Return a manifest without its secrets and its managed fields."""
     hidden = _hide(dict(manifest))
     assert isinstance(hidden, dict)
     return hidden
@@ -46,14 +46,14 @@ def _hide_member(key: str, value: Any) -> Any:
 
 
 def _hide_variable(variable: Any) -> Any:
-    """Return a variable of a container without its value; where the value comes from stays."""
+    """Return a container's environment variable without its value. A reference to a Secret or a field stays."""
     if not isinstance(variable, dict) or "value" not in variable:
         return variable
     return {**variable, "value": HIDDEN}
 
 
 def _hide_words(words: list[Any]) -> list[Any]:
-    """Return the words of a command; the word behind an option such as `--token` is hidden."""
+    """Return the words of a command line, with the word after an option such as `--token` hidden."""
     shown, is_secret = [], False
     for word in words:
         text = word if isinstance(word, str) else ""
@@ -64,7 +64,10 @@ def _hide_words(words: list[Any]) -> list[Any]:
 
 
 def hide_in_text(text: str) -> str:
-    """Return a text without the values that it gives to tokens and passwords. A short number is a count of tokens."""
+    """Return a text in which the values of tokens and passwords are hidden.
+
+    A short number stays, because it is a count of tokens.
+    """
     for pattern in (_BEARER, _ASSIGNED, _OPTION, _IN_URL):
         text = pattern.sub(_hide_value, text)
     return text

@@ -66,7 +66,7 @@ class Failure:
     who: `rank 2`, or the name of the pod.
     what: `ended with exit code 3`.
     line: the last line that the pod printed, or "".
-    told: the failure in upstream's words.
+    told: the failure in the words of Kubernetes.
     code: the exit code as a shell reports it.
     """
 
@@ -81,7 +81,7 @@ class Failure:
 
     @property
     def alone(self) -> str:
-        """The failure without the pod's name, for a job with one pod."""
+        """The sentence about the failure without the pod's name, for a job with only one pod."""
         how = self._how
         return f"its pod {how}" if how.startswith(_DELETED) else how.removeprefix("was ")
 
@@ -107,7 +107,10 @@ def find_failures(job: JobRecord, pods: Iterable[Pod]) -> list[Failure]:
 
 
 def find_culprits(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> list[Failure]:
-    """Return the failures that made the job fail, in time order. The Job's message replaces those of deleted pods."""
+    """Return the failures that made the job fail, in time order.
+
+    For pods that are deleted, the message in the Job's condition is used.
+    """
     if job.array is not None:  # a retried trial may have succeeded
         lost = job.failed_trials
         pods = [pod for pod in pods if completion_index(pod) in lost]
@@ -267,12 +270,12 @@ def describe_cancelled_trials(job: JobRecord) -> str:
 
 
 def shorten_indexes(array: str) -> str:
-    """Return the indexes of trials, shortened to fit a line."""
+    """Return the indexes of some trials as text, cut to fit on a line."""
     return array if len(array) <= _NAMES_LENGTH else f"{array[:_NAMES_LENGTH].rpartition(',')[0]},..."
 
 
 def _describe_late_start(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
-    """Return that the started workers waited too long for others; "" if the job did not end so."""
+    """Return that the started workers waited too long for the others; "" if the job ended for another reason."""
     if job.gathering is None or not (GAVE_UP in end.message or any(map(_gave_up_waiting, pods))):
         return ""
     started, expected = job.gathering
@@ -282,7 +285,7 @@ def _describe_late_start(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> st
 
 
 def describe_absent(job: JobRecord, pods: Iterable[Pod]) -> str:
-    """Return the pods of a start group that have not started, with what is known of the cause; "" for none."""
+    """Return which pods of a start group have not started, and why as far as that is known; "" if all have started."""
     late = [pod for pod in pods if is_late(pod) and not is_finished(pod)]
     named = [next(iter(explain_waiting(job, pod)), job.name_of_pod(pod)) for pod in late[:NAMED]]
     more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
@@ -299,7 +302,7 @@ def _gave_up_waiting(pod: Pod) -> bool:
 
 
 def describe_failures_so_far(job: JobRecord, pods: Sequence[Pod]) -> str:
-    """Return why pods of a job that has not ended failed, and how often it restarted; "" if nothing happened."""
+    """Return why pods of an unfinished job failed, and how often the job restarted; "" if no pod failed."""
     failures = find_failures(job, (pod for pod in pods if not is_deleting(pod) and not job.is_excused(pod)))
     count = max(job.failed, len(failures))
     again = describe_interruptions_and_restarts(job)
@@ -318,7 +321,7 @@ def describe_interruptions_and_restarts(job: JobRecord) -> str:
 
 
 def _describe_restarts(whole: int, parts: int, was: str, were: str) -> str:
-    """Return `it was restarted once, and Jobs of it 2 times`."""
+    """Return the phrase about restarts: `it was restarted once, and Jobs of it 2 times`."""
     if not whole:
         return f"Jobs of it {were} restarted {count_times(parts)}" if parts else ""
     return f"it {was} restarted {count_times(whole)}" + (f", and Jobs of it {count_times(parts)}" if parts else "")
@@ -349,13 +352,13 @@ _WAITS = {
 
 
 def is_unheard(pod: Pod) -> bool:
-    """Return whether a pod's node is lost, so that nobody knows whether the pod still runs."""
+    """Return whether a pod's node does not report any more, so that it is unknown whether the pod still runs."""
     ready = find_condition(pod, "Ready")
     return ready is not None and ready.reason == NODE_NOT_READY
 
 
 def explain_unheard(job: JobRecord, live: Sequence[Pod]) -> str:
-    """Return which pods of a job are on lost nodes; "" if none is. live: all pods of the job that have not ended."""
+    """Return which pods of a job are on lost nodes; "" if none is. live: the job's pods that have not ended."""
     lost = [pod for pod in live if is_unheard(pod)]
     if not lost:
         return ""
@@ -371,7 +374,10 @@ def explain_unheard(job: JobRecord, live: Sequence[Pod]) -> str:
 
 
 def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str]:
-    """Return what a pod's containers wait for, other than their turn. told: also give upstream's reason."""
+    """Return why containers of a pod do not run yet, a line each; none for a container that only waits its turn.
+
+    told: whether to add the reason in the words of Kubernetes.
+    """
     if is_unheard(pod):
         return [f"{job.name_of_pod(pod)} is on {pod.spec.node_name}, of which nothing is heard"]
     usual = ("", "ContainerCreating", "PodInitializing")

@@ -8,6 +8,9 @@ from muster.insight.quota.queues import explain_closed
 
 
 def with_obstacle(state: JobState, queues: Mapping[str, ClusterQueue]) -> JobState:
-    """Return the state with the reason why the job's ClusterQueue admits nothing, if that is so. queues: by name."""
+    """Return the state of a job, with the reason added if its ClusterQueue admits nothing.
+
+    queues: ClusterQueues by name.
+    """
     reason = explain_closed(state.reason, queues)
     return state.with_reason(reason) if reason != state.reason else state

@@ -45,10 +45,10 @@ class PodGroupView(Struct, frozen=True):
 
 
 def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) -> list[PodGroupView]:
-    """Return the views of all groups by name, and of the names of groups that do not exist.
+    """Return a view for each PodGroup, by name, and for each name that pods use although no such PodGroup exists.
 
-    groups: objects of the dialects; if two have one name, the first has the pods.
-    ways: how pods can name a group.
+    groups: PodGroups of all dialects; if two have one name, the first one gets the pods.
+    ways: the labels and annotations by which pods can name a group.
     """
     members = defaultdict[tuple[str, str, By], list[Pod]](list)
     for pod in pods:
@@ -133,7 +133,7 @@ def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> 
 
 
 def _describe_demands(group: PodGroup) -> dict[str, str]:
-    """Return what a group demands beside its minimum number of pods, as phrases: queue, quota, topology and others."""
+    """Return as phrases what a group asks for beside its minimum number of pods: queue, quota, topology and others."""
     demands = {
         "tasks": ", ".join(f"{task}: {least}" for task, least in sorted(group.roles.items())),
         "queue": group.queue,

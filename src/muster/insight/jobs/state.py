@@ -45,14 +45,14 @@ _NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """One line of `muster ps`.
+    """The state of a job, as one line of `muster ps` shows it.
 
-    word: the state of the job's quota (Queued, Checking, Evicting or Held) until the job may create pods; its own state
-    after that.
+    word: the state of the job's quota (Queued, Checking, Evicting or Held) until the job may create pods; after that,
+    the job's own state.
     ready: the number of pods that are ready or have succeeded; for a sweep, of trials that run or have succeeded.
     wanted: the desired number of pods.
-    reason: what the job waits for, by the level that delays it.
-    blocked: whether something must change before the job continues; otherwise it continues within moments.
+    reason: what the job waits for, from the level that delays it.
+    blocked: whether the job stays where it is until something changes; otherwise it continues within moments.
     quota_state: the job's state in its queue, while the queue delays it.
     progress: the part of `reason` that says how many workers of the group have started and hold nodes.
     count: the progress of a sweep's trials.
@@ -91,17 +91,17 @@ class JobState:
 
     @property
     def outside(self) -> bool:
-        """Whether the job names a queue that has not accepted it yet."""
+        """Whether the queue that the job names has not accepted the job yet."""
         return self.word == "Queued" and self.quota_state is None
 
     def with_refusal(self, why: str) -> "JobState":
-        """Return the state with the reason why the queue does not accept the job; "" changes nothing."""
+        """Return the state with the reason why the queue does not accept the job; the same state if `why` is ""."""
         return (
             replace(self, reason=f"its queue cannot take it in: {why}", blocked=True) if self.outside and why else self
         )
 
     def with_reason(self, reason: str) -> "JobState":
-        """Return the state with another reason."""
+        """Return the state with its reason replaced."""
         quota_state = replace(self.quota_state, reason=reason) if self.quota_state is not None else None
         return replace(self, reason=reason, blocked=True, quota_state=quota_state)
 
@@ -136,7 +136,7 @@ OPEN = NeverVerdict()
 
 
 def tells_never(reason: str) -> bool:
-    """Return whether the reason in the line of a job is a verdict that it cannot start."""
+    """Return whether the reason in a job's row says that the job can never start."""
     return reason.startswith((_NEVER, _NOT_AS_THINGS_ARE))
 
 
@@ -167,7 +167,7 @@ def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
 
 
 def find_job_state(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None = None) -> JobState:
-    """Return the state of a job from its present pods and, if it has a Workload, the state of its quota."""
+    """Return the state of a job from its existing pods and, if it has a Workload, from the state of its quota."""
     state = _state_of_job(job, pods, quota_state)
     return state if job.array is None else _state_of_sweep(job, pods, state, quota_state)
 
@@ -234,7 +234,7 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
 
 
 def explain_no_verdict(job: JobRecord | None) -> str:
-    """Return what pods without a node wait for, as long as the scheduler has said nothing about them."""
+    """Return why pods have no node yet, if the scheduler has not reported a reason."""
     if job is not None and job.array is not None:
         return "waiting for the scheduler, which places each trial by itself"
     return "waiting for all its pods, to be placed together"
@@ -282,15 +282,15 @@ def _state_of_stuck_pods(job: JobRecord, live: Sequence[Pod], done: int, wanted:
 
 
 def _describe_trouble(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None) -> str:
-    """Return why a running job restarted or lost pods; "" if it did not."""
+    """Return why a running job restarted or lost pods; "" if neither happened."""
     lost = describe_evictions(quota_state, job)
     return "; ".join(filter(None, (describe_failures_so_far(job, pods), lost)))
 
 
 def describe_evictions(quota_state: QuotaState | None, job: JobRecord | None) -> str:
-    """Return how often a job with quota lost it before, and the last reason; "" if it never lost it.
+    """Return how often a job that has quota lost it before, and why it last did; "" if it never lost it.
 
-    A job that counts its suspensions itself lists them among its interruptions.
+    For a job whose status counts suspensions as interruptions, return "".
     """
     if quota_state is None or not quota_state.evictions or not quota_state.last_eviction:
         return ""
@@ -320,10 +320,9 @@ def count_gathered(job: JobRecord, live: Iterable[Pod]) -> int:
 
 
 def find_workload_state(workload: Workload, quota_state: QuotaState, pods: Iterable[Pod] = ()) -> JobState:
-    """Return the state of a job that is known by its Workload only.
+    """Return the state of a job of which only the Workload is known.
 
-    That is a single pod, a pod group, or a job of another project's kind.
-
+    Such a job is a single pod, a pod group, or a job of another project's kind.
     pods: the pods of a pod group or a single pod, if they are known.
     """
     wanted = sum(podset.count for podset in workload.spec.pod_sets)
@@ -388,17 +387,17 @@ _OUT_OF_TIME = 124
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a finished job for the command line: its exit code and a text."""
+    """How a finished job ended, for the command line: its exit code and a text."""
 
     code: int
     text: str = ""
 
 
 def find_ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
-    """Return exit code 0, the code of the worker that failed first, or 124 for a job that ran out of time.
+    """Return exit code 0, the code of the worker that failed first, or 124 for a job that exceeded its time limit.
 
-    The code is 1 if neither a pod nor the history has one. late: the pods that had not started when the group timed
-    out.
+    The code is 1 if neither a pod nor the history has one.
+    late: the pods that had not started when the group's start timed out.
     """
     state = find_job_state(job, pods)
     if state.word == "Completed":

@@ -10,7 +10,7 @@ from muster.insight.record import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class WorkerCounts:
-    """How many of the wanted workers run, are ready (those run, too), and have finished."""
+    """The number of a job's workers: wanted, running, ready (ready workers also run) and finished."""
 
     wanted: int
     running: int
@@ -19,7 +19,7 @@ class WorkerCounts:
 
     @property
     def sentence(self) -> str:
-        """`3 of 4 workers run, 2 are ready, 1 is done`."""
+        """The counts as a sentence: `3 of 4 workers run, 2 are ready, 1 is done`."""
         parts = [f"{self.running} of {self.wanted} workers run"]
         if self.ready != self.running:
             parts.append(f"{self.ready} {_conjugate_be(self.ready)} ready")

@@ -25,7 +25,7 @@ _MOST_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class TrialCount:
-    """How many trials have succeeded, have failed for good, run now, have not started, and were cancelled."""
+    """The number of a sweep's trials that have succeeded, failed for good, run now, not started, or been cancelled."""
 
     done: int
     failed: int
@@ -35,12 +35,12 @@ class TrialCount:
 
     @property
     def over(self) -> int:
-        """How many trials have ended for good."""
+        """The number of trials that have ended for good."""
         return self.done + self.failed + self.cancelled
 
     @property
     def all(self) -> int:
-        """How many trials the sweep has."""
+        """The number of all trials of the sweep."""
         return self.over + self.running + self.left
 
     def __str__(self) -> str:
@@ -49,7 +49,10 @@ class TrialCount:
 
 
 def count_trials(job: JobRecord, pods: Sequence[Pod]) -> TrialCount:
-    """Return the count of a sweep's trials; pods show an end before the Job's status does."""
+    """Return how many trials of a sweep are in each state.
+
+    Pods are read too, because they end before the Job's status says so.
+    """
     done = job.succeeded_trials | _indexes_in_phase(pods, "Succeeded")
     failed, cancelled = job.failed_trials, job.cancelled_trials - done
     running = Indexes() if job.end is not None else _indexes_in_phase(pods, "Running")
@@ -63,7 +66,7 @@ def _indexes_in_phase(pods: Sequence[Pod], phase: str) -> Indexes:
 
 
 def describe_sweep(job: JobRecord, count: TrialCount) -> str:
-    """Return the sentence about a running sweep, beyond the number of finished trials."""
+    """Return what there is to say about a running sweep beyond the number of finished trials."""
     parts = {"running": count.running, "to go": count.left}
     counts = [f"{number} {what}" for what, number in parts.items() if number]
     lost = describe_failed_trials(job, job.failed_trials) if count.failed else ""
@@ -83,15 +86,18 @@ def rank_of_trial(job: JobRecord, index: str) -> str:
 
 
 def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[dict[str, Any]]:
-    """Return the state of each trial of a sweep, by rank; for a retried trial, of its last attempt."""
+    """Return a row for each trial of a sweep, by rank, with the trial's state.
+
+    A retried trial has the state of its last attempt.
+    """
     trials = Trials(job, pods)
     return trials.make_rows(range(len(trials)), now)
 
 
 class Trials:
-    """The trials of a sweep, of which a caller may want a few only: finding states costs by pods, not by trials.
+    """The trials of a sweep by state. Building it takes time by the number of pods, not of trials.
 
-    ranks_by_state: the ranks of the trials in each state that some are in.
+    ranks_by_state: the ranks of the trials in each state that at least one trial has.
     """
 
     def __init__(self, job: JobRecord, pods: Sequence[Pod]) -> None:
@@ -120,7 +126,11 @@ class Trials:
         return rows
 
     def _group(self) -> dict[str, Indexes]:
-        """Return the ranks of each state: one by one where there is a pod, as whole sets for all others."""
+        """Return the ranks of the trials in each state.
+
+        Only trials with a pod are examined one by one; all other ranks are divided as whole ranges, by the Job's
+        status.
+        """
         ranks: dict[str, list[int]] = {}
         for rank, pod in self._newest.items():
             if 0 <= rank < len(self):
@@ -143,7 +153,7 @@ class Trials:
 
 
 def _find_newest(pods: Sequence[Pod]) -> dict[int, Pod]:
-    """Return the pod of the last attempt at each rank."""
+    """Return the newest pod of each rank."""
     newest: dict[int, Pod] = {}
     for pod in pods:
         rank = completion_index(pod)
@@ -154,9 +164,9 @@ def _find_newest(pods: Sequence[Pod]) -> dict[int, Pod]:
 
 
 def _row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the recorded node of a trial whose pod is deleted; for a failed trial, also the reason of its failure.
+    """Return the recorded node of a trial whose pod is deleted and, if the trial failed, the recorded reason.
 
-    The history has the node if the job had only one, and the reason only of the first failed trial.
+    The history records a node only for jobs on one node, and a reason only for the first trial that failed.
     """
     nodes = job.past.nodes if job.past is not None else ()
     node = nodes[0] if len(nodes) == 1 else ""

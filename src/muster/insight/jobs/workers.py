@@ -16,11 +16,11 @@ _MOST_DIGITS = 9
 
 
 class Worker(Struct, frozen=True):
-    """A worker of a job.
+    """A worker of a job and its state.
 
-    title: what marks its lines, as `3` or `driver 0`. state: a word of the states of jobs.
-    exit_code: of the container that failed, or else of the last one that ended; None while it runs.
-    restarts: how often its containers restarted, and its pods were replaced.
+    title: the prefix of its log lines, such as `3` or `driver 0`. state: one of the words that jobs' states have.
+    exit_code: the code of the container that failed, or else of the one that ended last; None while one runs.
+    restarts: how often its containers restarted and its pods were replaced.
     """
 
     rank: str
@@ -37,7 +37,7 @@ class Worker(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """A worker's newest pod. replaced: how many pods of its rank came before."""
+    """The newest pod of a worker. replaced: how many earlier pods had the same rank."""
 
     rank: str
     pod: Pod
@@ -45,7 +45,7 @@ class Place(Struct, frozen=True):
 
 
 def order_workers(job: JobRecord | None, pods: Iterable[Pod]) -> list[Place]:
-    """Return for each rank its newest pod, in the order of the ranks, and each pod of a job whose pods have no ranks.
+    """Return the newest pod of each rank, in order. Pods without a rank are all returned.
 
     job: None for pods that no job owns.
     """
@@ -58,7 +58,7 @@ def order_workers(job: JobRecord | None, pods: Iterable[Pod]) -> list[Place]:
 
 
 def make_worker(job: JobRecord | None, place: Place) -> Worker:
-    """Return what a worker does. job: as for `order_workers`."""
+    """Return the worker whose newest pod is given. job: None for pods that no job owns."""
     rank, pod = place.rank, place.pod
     state, statuses = find_pod_state(pod), container_statuses(pod)
     last = _find_last_end(statuses)
@@ -78,7 +78,7 @@ def make_worker(job: JobRecord | None, place: Place) -> Worker:
 
 
 def find_pod_state(pod: Pod) -> str:
-    """Return the state of a pod in a word that states of jobs have, too."""
+    """Return the state of a pod, as one of the words that jobs' states have."""
     match pod.status.phase:
         case "Succeeded":
             return "Completed"
@@ -92,7 +92,7 @@ def find_pod_state(pod: Pod) -> str:
 
 
 def explain_pod(job: JobRecord | None, pod: Pod, state: str) -> str:
-    """Return why a pod is in a state; "" where the word says it all. job: None for a pod that no job owns."""
+    """Return why a pod is in this state; "" if the word needs no reason. job: None for a pod that no job owns."""
     if state in ("Failed", "Retrying"):
         return describe_pod_end(pod) if job is None else next((one.alone for one in find_failures(job, [pod])), "")
     if state in ("Pending", "Starting"):
@@ -102,7 +102,10 @@ def explain_pod(job: JobRecord | None, pod: Pod, state: str) -> str:
 
 
 def _find_last_end(statuses: Sequence[ContainerStatus]) -> ContainerStateTerminated | None:
-    """Return the end of the container that failed first, or else that ended last; None while one of them runs."""
+    """Return the end of the container that failed first, or else of the one that ended last.
+
+    None while a container runs.
+    """
     ends = [one.state.terminated for one in statuses if one.state.terminated is not None]
     failed = [one for one in ends if one.exit_code]
     if failed:

@@ -114,16 +114,17 @@ def describe_resume(name: str, *, cluster: bool) -> str:
 
 
 def explain_inactive(conditions: Sequence[Condition]) -> str:
-    """Return why a queue does not admit; "" if it does."""
+    """Return why a queue admits nothing; "" if it admits."""
     active = find(conditions, ACTIVE)
     return active.message if active is not None and active.status != "True" else ""
 
 
 def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
-    """Return why a job waits, extended by why its ClusterQueue is inactive if `reason` does not say that.
+    """Return why a job waits, and why its ClusterQueue is inactive if `reason` does not say that already.
 
-    A stopped queue is left out: the user who stopped it knows why, and `muster why` names the command that resumes it.
-    queues: by name.
+    For a queue that a user stopped, nothing is added: that user knows why, and `muster why` names the command that
+    resumes it.
+    queues: ClusterQueues by name.
     """
     queue = queues.get(closed_queue(reason))
     if queue is None or queue.spec.stop_policy != STOP_NONE:
@@ -133,9 +134,9 @@ def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
 
 
 def list_resources(rows: Iterable[dict[str, Any]], *, everything: bool = False) -> list[str]:
-    """Return the resources that have a column of their own, in the order in which the rows name them.
+    """Return the resources that get a column of their own, in the order in which the rows name them.
 
-    Without `everything`, a resource with no quota and no use is left out, such as GPUs of deleted nodes.
+    Unless `everything` is set, a resource with no quota and no use is left out, such as GPUs of deleted nodes.
     """
     quotas = [quota for row in rows for quota in row["quotas"]]
     names = dict.fromkeys(quota["resource"] for quota in quotas)
@@ -153,14 +154,14 @@ def format_usage(row: dict[str, Any], resource: str) -> str:
 
 
 def describe_use(resource: str, used: int, nominal: int, borrowed: int, lent: int = 0) -> str:
-    """Return the use of a quota: `6/8`, `10/8 (2 borrowed)`, or `3/8 (4 lent)`."""
+    """Return a text about the use of a quota: `6/8`, `10/8 (2 borrowed)`, or `3/8 (4 lent)`."""
     text = f"{format_quantity(resource, used)}/{format_quantity(resource, nominal)}"
     parts = [f"{format_quantity(resource, n)} {word}" for n, word in ((borrowed, "borrowed"), (lent, "lent")) if n]
     return f"{text} ({', '.join(parts)})" if parts else text
 
 
 def format_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row for `-o json|yaml`, with amounts as quantities."""
+    """Return the row in the form of `-o json|yaml`, with amounts as Kubernetes quantities."""
     from muster.api.values.quantity import format_amount
 
     amounts = ("nominal", "used", "borrowed")

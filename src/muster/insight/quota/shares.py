@@ -15,10 +15,11 @@ from muster.queueing.scheduling.fairness import UNBOUNDED
 
 
 class QuotaShare(Struct, frozen=True):
-    """The quota of one resource, in units of `quantity.parse_amount`.
+    """The quota of one resource and its use, in units of `quantity.parse_amount`.
 
-    flavor: "" for the sum of all flavors. used: by jobs that hold quota. borrowed: the part of it beyond the nominal
-    quota. lent: the part of the nominal quota that the queue could not use now, because other queues use it.
+    flavor: "" for the sum of all flavors.
+    used: by jobs that hold quota. borrowed: the part of `used` beyond the nominal quota.
+    lent: the part of the nominal quota that the queue cannot use now, because other queues use it.
     """
 
     resource: str
@@ -30,12 +31,12 @@ class QuotaShare(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The use for people, such as `10/8 (2 borrowed)`."""
+        """The use as users read it, such as `10/8 (2 borrowed)`."""
         return describe_use(self.resource, self.used, self.nominal, self.borrowed, self.lent)
 
     @property
     def words(self) -> str:
-        """The use as a sentence for people who do not see the bar."""
+        """The use as a sentence, for users who cannot see the bar."""
         used, nominal, borrowed, lent = (
             format_quantity(self.resource, one) for one in (self.used, self.nominal, self.borrowed, self.lent)
         )
@@ -45,10 +46,10 @@ class QuotaShare(Struct, frozen=True):
 class QuotaNode(Struct, frozen=True):
     """A Cohort or a ClusterQueue in the tree.
 
-    depth: how many Cohorts are above it. weight: for fair sharing; "" for the usual one.
-    shared: how much it borrows of what can be lent, in percent; "" without fair sharing.
-    shares: by resource, over all flavors. flavors: by flavor and resource.
-    row: of the ClusterQueue, as `make_cluster_queue_row` makes it; None for a Cohort.
+    depth: how many Cohorts are above it. weight: the weight in fair sharing; "" for the default.
+    shared: the percentage of the lendable quota that it borrows; "" without fair sharing.
+    shares: the quota of each resource, over all flavors. flavors: the quota of each flavor and resource.
+    row: the ClusterQueue's row, as `make_cluster_queue_row` makes it; None for a Cohort.
     """
 
     kind: Literal["Cohort", "ClusterQueue"]
@@ -66,7 +67,10 @@ class QuotaNode(Struct, frozen=True):
 
 
 def list_quota_nodes(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> list[QuotaNode]:
-    """Return the whole tree from the top, each Cohort followed by what is below it, in a stable order."""
+    """Return all Cohorts and ClusterQueues from the roots down.
+
+    Each Cohort is followed by its children, in a stable order.
+    """
     queues, cohorts = list(queues), list(cohorts)
     tree = build_quota_tree(queues, cohorts)
     rows = {one.metadata.name: make_cluster_queue_row(one) for one in queues if one.metadata.name in tree.queues}
@@ -83,7 +87,7 @@ def list_quota_nodes(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) 
 
 
 def list_shared_resources(nodes: Iterable[QuotaNode]) -> list[str]:
-    """Return the resources of ClusterQueues that have a column of their own."""
+    """Return the resources that get a column of their own in the table of ClusterQueues."""
     return list_resources(node.row for node in nodes if node.row is not None)
 
 
@@ -117,7 +121,7 @@ def _list_queue_shares(node: Node, row: dict[str, Any]) -> list[QuotaShare]:
 
 
 def _list_cohort_shares(node: Node, rows: dict[str, dict[str, Any]]) -> list[QuotaShare]:
-    """Return the quota of a Cohort with that of all below it, and what its ClusterQueues use."""
+    """Return, by resource, the quota of a Cohort with all its children, and what its ClusterQueues use."""
     nominal: dict[FlavorResource, int] = {}
     used: dict[FlavorResource, int] = {}
     for below, _ in _walk_tree(node, 0):

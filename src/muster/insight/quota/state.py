@@ -60,13 +60,13 @@ Stage: TypeAlias = Literal["Queued", "Checking", "Evicting", "Held", "Admitted",
 class QuotaState:
     """A Workload's state in its queue.
 
-    reason: what it waits for, in the queue's words; "" if the queue has reported nothing yet.
+    reason: what the Workload waits for, in the queue's words; "" if the queue has reported nothing yet.
     queue: its LocalQueue.
     cluster_queue: the ClusterQueue whose quota it holds; "" if it holds none.
     position: its position, from 1, among all workloads that wait for the same ClusterQueue; None if the server does not
-    serve it.
+    serve positions.
     since: when this state began.
-    cluster: the other cluster that runs it, or "".
+    cluster: the worker cluster that runs the Workload, or "".
     evictions: how often it lost quota, except by a user's hold.
     last_eviction: why it last lost quota, if it has quota again.
     asked, granted: the number of pods requested, and the number admitted; 0 without an admission.
@@ -87,7 +87,7 @@ class QuotaState:
 
     @property
     def is_partial(self) -> bool:
-        """Whether it was admitted with fewer pods than it asked for."""
+        """Whether the queue admitted fewer pods than the Workload requested."""
         return self.word == "Admitted" and 0 < self.granted < self.asked
 
     @property
@@ -97,12 +97,12 @@ class QuotaState:
 
     @property
     def final(self) -> bool:
-        """Whether its queue has reported that it can never be admitted."""
+        """Whether the queue has reported that it can never admit the Workload."""
         return self.waits and any(words in self.reason for words in _FINAL)
 
     @property
     def closed(self) -> bool:
-        """Whether its ClusterQueue admits nothing."""
+        """Whether the Workload's ClusterQueue admits nothing."""
         return self.waits and bool(closed_queue(self.reason))
 
     @property
@@ -112,12 +112,12 @@ class QuotaState:
 
     @property
     def stopped(self) -> bool:
-        """Whether its pods do not run, or are about to end."""
+        """Whether the Workload's pods do not run, or are about to end."""
         return self.word in ("Queued", "Checking", "Evicting", "Held")
 
     @property
     def sentence(self) -> str:
-        """The state of a waiting job as a sentence."""
+        """The state of a waiting Workload as a sentence."""
         if not self.waits:
             return f"{self.word.lower()}: {self.reason}"
         place = f", position {self.position}" if self.position is not None else ""
@@ -125,7 +125,10 @@ class QuotaState:
 
 
 def find_quota_state(workload: Workload, position: int | None = None) -> QuotaState:
-    """Return the state of a Workload; the position counts only while the Workload waits."""
+    """Return the state of a Workload.
+
+    position: the Workload's position in its queue; ignored unless the Workload waits.
+    """
     spec, status = workload.spec, workload.status
     word, reason, since = _find_stage(workload)
     granted = status.admission.pod_set_assignments if status.admission is not None else ()
@@ -150,7 +153,7 @@ def find_quota_state(workload: Workload, position: int | None = None) -> QuotaSt
 
 
 def closed_queue(reason: str) -> str:
-    """Return the name of the ClusterQueue that is inactive, if a job waits for that reason; "" otherwise."""
+    """Return the name of the inactive ClusterQueue that the reason of a waiting job names; "" if it names none."""
     closed = _CLOSED.fullmatch(reason)
     return closed[1] if closed is not None else ""
 
@@ -161,7 +164,7 @@ def _count_evictions(status: WorkloadStatus) -> int:
 
 
 def _describe_last_eviction(status: WorkloadStatus) -> str:
-    """Return why a Workload that has quota lost it before; "" if it never did, or waits now."""
+    """Return why a Workload that has quota last lost it; "" if it never did, or waits for quota now."""
     evicted = find(status.conditions, EVICTED)
     if evicted is None or evicted.status == "True" or not is_true(status.conditions, QUOTA_RESERVED):
         return ""
@@ -169,7 +172,7 @@ def _describe_last_eviction(status: WorkloadStatus) -> str:
 
 
 def shorten_eviction(message: str) -> str:
-    """Return why a job lost its quota, for users.
+    """Return why a job lost its quota, in words for users.
 
     The message of a move to a better flavor is replaced, because it names variants, which users do not know.
     """
@@ -187,7 +190,7 @@ def _shorten_reason(workload: Workload, reason: str) -> str:
 
 
 def say_once(message: str) -> str:
-    """Return a queue's message about podsets, in which equal phrases about several podsets occur once."""
+    """Return a queue's message about podsets, with each phrase that several podsets share written only once."""
     parts = [(part[1], part[2]) for part in _OF_PODSET.finditer(message)]
     groups = group_alike(parts)
     if len(groups) == len(parts):
@@ -196,7 +199,7 @@ def say_once(message: str) -> str:
 
 
 def _find_stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
-    """Return the state as a word, its reason, and when it began."""
+    """Return the state of a Workload as a word, its reason, and when it began."""
     conditions, created = workload.status.conditions, workload.metadata.creation_timestamp
     if (finished := find_true(conditions, FINISHED)) is not None:
         if finished.reason == FAILED:
@@ -241,7 +244,7 @@ def find_nominated_clusters(status: WorkloadStatus) -> tuple[tuple[str, ...], st
 
 
 def display_name(meta: ObjectMeta, namespace: str) -> str:
-    """Return the display name of a Workload: its job's name, with its namespace if that differs from the user's."""
+    """Return the display name of a Workload: its job's name, preceded by the namespace if that is not `namespace`."""
     owners = meta.owner_references
     name = owners[0].name if len(owners) == 1 else meta.name
     return name if meta.namespace == namespace else f"{meta.namespace}/{name}"
@@ -260,9 +263,9 @@ def is_owned_by(workload: Workload, uids: Collection[str]) -> bool:
 
 
 def index_by_owner(workloads: Iterable[Workload]) -> dict[str, Workload]:
-    """Return the Workload of each job by the job's UID, without variants.
+    """Return the Workload of each job by the job's UID; variants are left out.
 
-    If a job has several Workloads, prefer one that is not finished, then one that replaces none, then the youngest.
+    If a job has several Workloads, prefer an unfinished one, then one that replaces no other, then the youngest.
     """
     index: dict[str, Workload] = {}
     for workload in workloads:

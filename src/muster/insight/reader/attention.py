@@ -24,11 +24,12 @@ async def read_scene(
     say: Callable[[str], None],
     find_rows: Callable[[], Awaitable[tuple[list[dict[str, Any]], str]]] | None = None,
 ) -> Scene:
-    """Return what the user may see of the nodes, the queues and the jobs.
+    """Read the parts of the cluster in which problems are looked for: the nodes, the queues and the jobs.
 
     own: the user's namespace, for a user who may list the objects of one namespace only.
-    say: receives a sentence about each kind that is not shown.
-    find_rows: returns the lines of the jobs and their namespace as `visible_job_rows` does, for a caller who has them.
+    say: receives a sentence about each kind that the user may not see.
+    find_rows: returns the rows of the jobs and their namespace, as `visible_job_rows` does, for a caller that has them
+    already.
 
     Raises:
         ApiError: the user may not see the jobs of their own namespace.
@@ -51,7 +52,10 @@ async def read_scene(
 
 
 async def list_failed_checks(client: Client) -> tuple[str, ...]:
-    """Return what the server says of each check of its readiness that fails; nothing if it answers with no list."""
+    """Return the readiness checks of the server that fail, each with the server's text about it.
+
+    Return nothing if the server does not list its checks.
+    """
     answer = await client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
     lines = answer.body.decode(errors="replace").splitlines()
     return tuple(line.removeprefix(_FAILED) for line in lines if line.startswith(_FAILED))

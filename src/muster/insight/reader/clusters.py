@@ -55,9 +55,9 @@ async def all_clusters(client: Client) -> list[WorkerClusterState]:
 
 
 async def find_destinations(client: Client, queues: Iterable[ClusterQueue]) -> dict[str, tuple[str, ...]]:
-    """Return the worker clusters of the ClusterQueues that send their jobs to other clusters.
+    """Return the worker clusters to which each ClusterQueue sends its jobs, by ClusterQueue.
 
-    The result omits the queues whose checks or configurations the user may not see.
+    ClusterQueues whose checks or configurations the user may not see are left out.
     """
     queues = list(queues)
     if not any(queue.spec.admission_checks_strategy for queue in queues):
@@ -67,7 +67,7 @@ async def find_destinations(client: Client, queues: Iterable[ClusterQueue]) -> d
 
 
 async def sends_away(client: Client, namespace: str, queue: str) -> bool:
-    """Return whether a LocalQueue sends its jobs to other clusters, as far as the user may see that."""
+    """Return whether a LocalQueue sends its jobs to worker clusters. False if the user may not see that."""
     local = await get_or_none(client, LOCAL_QUEUE, queue, namespace)
     if local is None:
         return False
@@ -76,12 +76,12 @@ async def sends_away(client: Client, namespace: str, queue: str) -> bool:
 
 
 async def engine_namespace(client: Client) -> str:
-    """Return the namespace with the kubeconfigs of the worker clusters, or the default if unknown."""
+    """Return the namespace that holds the kubeconfigs of the worker clusters, or the default if it is unknown."""
     return await _read_configured_name(client, namespace_of, NAMESPACE)
 
 
 async def read_origin(client: Client) -> str:
-    """Return the origin label's value on the manager's objects in workers, or the default if unknown."""
+    """Return the value of the origin label on the manager's objects in worker clusters, or the default if unknown."""
     return await _read_configured_name(client, origin_of, MultiKueue().origin)
 
 
@@ -93,7 +93,7 @@ async def _read_configured_name(client: Client, of: Callable[[Any], str], usual:
 
 
 async def connection_to(client: Client, cluster: MultiKueueCluster, namespace: str) -> ConnectionConfig | str:
-    """Return the connection of the manager to a worker cluster, or a sentence why the user may not see it."""
+    """Return the settings of the manager's connection to a worker cluster, or why the user may not see them."""
     from muster.multicluster.links.kubeconfigs import (
         SECRET_KEY,
         UntrustedKubeconfigError,

@@ -19,7 +19,9 @@ NO_DECISIONS = "this cluster keeps no record of decisions; the engine logs them 
 
 
 async def read_decisions(client: Client, namespace: str, name: str = "") -> AsyncIterator[Decision]:
-    """Yield the decisions about the jobs of a namespace ("" for all), the newest first. name: of the jobs.
+    """Yield the recorded decisions about the jobs of a namespace ("" for all), the newest first.
+
+    name: yield only the decisions about jobs of this name.
 
     Raises:
         ApiError: the user may not list these jobs, or the cluster records no decisions (404).
@@ -36,7 +38,7 @@ async def read_decisions(client: Client, namespace: str, name: str = "") -> Asyn
 
 
 async def read_life(client: Client, namespace: str, name: str) -> Life | None:
-    """Return the life of the newest job of a name; None if nothing is known of such a job.
+    """Return the life of the newest job of a name; None if that job neither exists nor is recorded.
 
     Raises:
         ApiError: the user may not see the job.
@@ -57,7 +59,7 @@ async def read_life(client: Client, namespace: str, name: str) -> Life | None:
 
 
 async def _find_facts(client: Client, namespace: str, name: str) -> Facts | None:
-    """Return the facts of a job, with its end from the history; None if it neither exists nor is recorded."""
+    """Return the beginning and the end of a job's life, from the job or the history; None if neither has it."""
     try:
         record = await record_named(client, name, namespace)
         pods = await list_or_none(client, POD, namespace, labels=record.pod_selector) or ()

@@ -16,7 +16,10 @@ _MOST_JOBS, _MOST = 10, 50
 
 
 class Told(Struct, frozen=True):
-    """What an Event says. about: the kind and name of its object. count: how often it was said."""
+    """The content of an Event.
+
+    about: the kind and name of the object that the Event is about. count: how often it occurred.
+    """
 
     at: datetime | None
     reason: str
@@ -39,7 +42,7 @@ async def _read(client: Client, namespace: str, uid: str) -> list[Event]:
 
 
 def select_newest(events: Iterable[Event]) -> list[Told]:
-    """Return what the newest of some Events say, the newest first."""
+    """Return the content of the newest of these Events, the newest first."""
     told = [_tell(event) for event in events]
     return sorted(told, key=lambda one: one.at.timestamp() if one.at is not None else 0.0, reverse=True)[:_MOST]
 

@@ -23,8 +23,8 @@ async def read_history(
 ) -> tuple[list[Run], bool]:
     """Return the matching runs, the newest first, and whether there are more.
 
-    limit: the most runs to return; 0 for all.
-    say: receives the sentence that the cluster keeps no history.
+    limit: the maximum number of runs; 0 for all.
+    say: receives a sentence if the cluster keeps no history.
 
     Raises:
         ApiError: the user may not see Jobs, or the server refuses the query.
@@ -43,7 +43,9 @@ async def read_history(
 
 
 async def read_recorded_runs(client: Client, wanted: RunQuery) -> list[Run]:
-    """Return the matching runs that the history has, the newest first; none where there is no history to see.
+    """Return the matching runs from the history, the newest first.
+
+    Return none if the cluster has no history or the user may not see it.
 
     Raises:
         ApiError: the server refuses the query for another reason.
@@ -60,10 +62,9 @@ async def read_recorded_runs(client: Client, wanted: RunQuery) -> list[Run]:
 async def recall_jobs(
     client: Client, namespace: str, jobs: Sequence[JobRecord], pods: Mapping[str, Sequence[Pod]]
 ) -> list[JobRecord]:
-    """Return the jobs, and add the record of the history to each job whose pods no longer exist.
+    """Return the jobs, each with its recorded run if some of its pods no longer exist.
 
-    If the cluster has no history, or the user may not see it, the jobs stay as they are.
-
+    If the cluster has no history, or the user may not see it, the jobs are returned unchanged.
     pods: the pods that still exist, by the UID of their job.
 
     Raises:
@@ -81,7 +82,7 @@ async def recall_jobs(
 
 
 async def recall_job(client: Client, job: JobRecord, pods: Sequence[Pod]) -> JobRecord:
-    """Return one job with the record of the history if its pods no longer exist, as `recall_jobs` does."""
+    """Return one job, with its recorded run if some of its pods no longer exist. See `recall_jobs`."""
     [job_record] = await recall_jobs(client, job.metadata.namespace, [job], {job.metadata.uid: pods})
     return job_record
 

@@ -70,14 +70,17 @@ async def find(client: Client, namespace: str, name: str) -> JobAndWorkload:
 
 
 async def _find_labelled(client: Client, job: JobRecord) -> Workload | None:
-    """Return the Workload whose label names the job, or None: one that a user made before the job has no such label."""
+    """Return the Workload whose label names the job.
+
+    None if there is none: a Workload that a user made before the job has no such label.
+    """
     meta = job.metadata
     workloads = await list_or_none(client, WORKLOAD, meta.namespace, labels=labels_of(meta.uid)) or ()
     return index_by_owner(workloads).get(meta.uid)
 
 
 async def _read_or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:
-    """Return the result of a read, or the error that says why the user may not see it.
+    """Return the result of a read and None, or None and the error if the user may not read it.
 
     Raises:
         ApiError: the read fails for another reason.
@@ -91,7 +94,7 @@ async def _read_or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | Non
 
 
 async def investigate(client: Client, namespace: str, name: str, now: datetime) -> JobReadings | None:
-    """Return the facts about the job or Workload of a name, or None if there is none."""
+    """Read everything that explains the state of the job or Workload of a name; None if neither exists."""
     read = await find(client, namespace, name)
     job, workload = read.job, read.workload
     stands = find_quota_state(workload) if workload is not None else None
@@ -144,5 +147,5 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
 
 
 def _is_kept_apart(pod: Pod) -> bool:
-    """Return whether a scheduler found no node for the pod because of anti-affinity."""
+    """Return whether the scheduler reports that anti-affinity rules keep the pod from nodes."""
     return not pod.spec.node_name and "anti-affinity rules" in why_unplaced([pod])

@@ -41,10 +41,10 @@ _POSITION_SECONDS = 10.0
 async def job_rows(
     client: Client, namespace: str, now: datetime, say: Callable[[str], None], memo: Memo | None = None
 ) -> list[dict[str, Any]]:
-    """Return a line for each job and each other Workload, the oldest first.
+    """Return a row for each job, and for each Workload without a job, the oldest first.
 
     say: receives a sentence about what the user may not see.
-    memo: what was decided before about the jobs of this namespace, for a client whose lists are live.
+    memo: results of earlier calls for this namespace, for a caller whose lists follow a watch.
 
     Raises:
         ApiError: the user may not see Jobs.
@@ -159,7 +159,10 @@ async def _quota_states(client: Client, workloads: list[Workload], now: datetime
 async def _read_positions(
     client: Client, waiting: Sequence[Workload], now: datetime, memo: Memo
 ) -> dict[tuple[str, str], int]:
-    """Return the positions of Workloads that wait, which are asked for again once one of them is another."""
+    """Return the queue positions of the waiting Workloads.
+
+    They are read from the server again when one of the Workloads changed.
+    """
     inputs = int(now.timestamp() / _POSITION_SECONDS), *waiting
     positions: dict[tuple[str, str], int] | None = memo.find("positions", "", inputs)
     if positions is None:
@@ -174,7 +177,10 @@ def _recall_state(memo: Memo, job: JobRecord, pods: Sequence[Pod], stand: QuotaS
 
 
 def _recall_workload_state(memo: Memo, workload: Workload, stand: QuotaState) -> JobState:
-    """Return the state of a Workload without a job, as far as its pods do not matter."""
+    """Return the state of a Workload without a job, from the memo if the Workload has not changed.
+
+    Pods are not considered.
+    """
     uid = workload.metadata.uid
     return memo.recall("workload state", uid, (workload, stand), lambda: find_workload_state(workload, stand))
 
@@ -187,7 +193,7 @@ def _recall_workload_row(memo: Memo, workload: Workload, state: JobState, stand:
 def _recall_row(
     memo: Memo, job: JobRecord, pods: Sequence[Pod], state: JobState, stand: QuotaState | None, refused: str
 ) -> dict[str, Any]:
-    """Return the line of a job, as it was at the time when one of the objects changed."""
+    """Return the row of a job, from the memo if none of the objects that it depends on has changed."""
 
     def make() -> dict[str, Any]:
         about = read_times(job, pods, job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
@@ -206,7 +212,7 @@ async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str
 
 
 async def _explain_closed_queues(client: Client, standings: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
-    """Return the states; for each job whose ClusterQueue admits nothing, with the reason."""
+    """Return the states; the state of each job whose ClusterQueue admits nothing gets the reason."""
     if not any(stand is not None and stand.closed for _, _, stand in standings):
         return standings
     queues = {one.metadata.name: one for one in await list_or_none(client, CLUSTER_QUEUE) or ()}
@@ -218,7 +224,7 @@ async def _add_verdicts(
 ) -> list[tuple[Any, Any, Any]]:
     """Return the states, with a verdict for each job that may never start.
 
-    Only if there is such a job, the function reads all nodes and quotas and these jobs in full.
+    If there are such jobs, the function reads these jobs in full, and all nodes and quotas; otherwise it reads nothing.
     """
     hopeless = {one.metadata.uid for one, state, _ in standings if state.hopeless}
     if not hopeless:
@@ -254,7 +260,7 @@ async def pods_by_job(client: Client, namespace: str, only: Collection[str] | No
 
 
 async def plain_pods(client: Client, namespace: str, workloads: Iterable[Workload]) -> Sequence[Pod]:
-    """Return the pods that queue without a job, or none if no given Workload belongs to such pods."""
+    """Return the pods that queue without a job, or none if no given Workload belongs to such a pod."""
     if not any(map(_is_of_pods, workloads)):
         return ()
     return await list_or_none(client, POD, namespace, labels=MANAGED_LABEL) or ()
@@ -278,12 +284,12 @@ def _is_of_group(workload: Workload) -> bool:
 
 
 async def explain_refused_pods(client: Client, namespace: str) -> dict[str, str]:
-    """Return why pods of jobs could not be created: by the UID of the job, the message of the newest Event."""
+    """Return why pods of jobs could not be created: the message of the newest Event, by the job's UID."""
     return await _read_newest_messages(client, namespace, "reason=FailedCreate,involvedObject.kind=Job")
 
 
 async def explain_missing_workloads(client: Client, namespace: str) -> dict[str, str]:
-    """Return why jobs have no Workload: by the UID of the job, the message of the newest Event."""
+    """Return why jobs have no Workload: the message of the newest Event, by the job's UID."""
     reasons = (ERR_WORKLOAD_COMPOSE, "WorkloadPriorityClassNotFound")
     invalid, unranked = await await_all(
         *(_read_newest_messages(client, namespace, f"reason={reason}") for reason in reasons)
@@ -310,7 +316,7 @@ def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: st
 
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
-    """Return the line of a pod group or of a foreign kind of job."""
+    """Return the row of a pod group or of a foreign kind of job, from its Workload."""
     namespace = workload.metadata.namespace
     name = display_name(workload.metadata, namespace)
     meta, since = workload.metadata, stands.since
@@ -320,7 +326,7 @@ def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
 
 
 def past_row(run: Run, now: datetime) -> dict[str, Any]:
-    """Return the line of a job whose objects no longer exist."""
+    """Return the row of a job whose objects no longer exist, from its recorded run."""
     fields = {
         "namespace": run.namespace,
         "name": run.name,

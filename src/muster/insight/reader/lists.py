@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Lists:
-    """The lists that one question needs. Each is as of the time when it was first read."""
+    """The lists of objects that are needed to answer one question. Each list is read once, when it is first needed."""
 
     client: Client
     _read: dict[tuple[str, Kind[Any]], list[Any] | None] = field(default_factory=dict)  # by path and kind
@@ -26,7 +26,7 @@ class Lists:
     async def of(self, kind: Kind[T], namespace: str = "") -> list[T] | None:
         """Return all objects of a kind, or None if the user may not list it or the cluster has no such kind.
 
-        Where the whole objects were read, they serve for a smaller view of them, too.
+        If the whole objects have been read already, they are returned for a reduced view of the kind, too.
         """
         path = kind.path(namespace)
         for (known_path, known), items in self._read.items():
@@ -46,9 +46,9 @@ class Lists:
             return None
 
     def describe_lacking(self, *kinds: Kind[Any]) -> str:
-        """Return a sentence that says which of these kinds could not be read in all namespaces and why.
+        """Return a sentence that says which of these kinds could not be read in all namespaces, and why.
 
-        Return "" if none was refused.
+        Return "" if all could be read.
         """
         refused = {kind.resource: self._refused[kind.path()] for kind in kinds if kind.path() in self._refused}
         forbidden = [name for name, error in refused.items() if error.code == 403]
@@ -58,7 +58,7 @@ class Lists:
         return f"this cluster has no {', '.join(refused)}" if refused else ""
 
     async def completion(self, namespace: str = "") -> Completion:
-        """Return the additions of LimitRanges and RuntimeClasses to the requests of pods.
+        """Return what LimitRanges and RuntimeClasses add to the requests of pods.
 
         namespace: where to read LimitRanges if the user may not list them in all namespaces.
         """

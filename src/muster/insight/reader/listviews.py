@@ -21,7 +21,7 @@ _UNREAD = "-"
 
 
 def shows_all_of(kind: Kind[Any], view: Kind[Any]) -> bool:
-    """Return whether objects of a kind have all that a view of them has."""
+    """Return whether objects read as `kind` contain every field of `view`, a type with fewer fields."""
     return kind.resource == view.resource and issubclass(view.type, kind.type)
 
 
@@ -30,7 +30,7 @@ class _NodeStatusLine(NodeStatus):
 
 
 class NodeLine(Node):
-    """A node without its images."""
+    """A Node without its list of images."""
 
     status: _NodeStatusLine = _NodeStatusLine()
 

@@ -24,30 +24,33 @@ class _Known(Struct, frozen=True):
 
 
 class Memo:
-    """Results by topic and key, for one reader of live lists."""
+    """Earlier results by topic and key, for a reader whose lists follow a watch."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[Hashable, _Known]] = {}
 
     def recall(self, topic: str, key: Hashable, inputs: tuple[object, ...], make: Callable[[], T]) -> T:
-        """Return the result for a key, which is made again if any of its inputs is another object."""
+        """Return the stored result for a key.
+
+        Make and store the result again if any of its inputs is another object than before.
+        """
         known = self.find(topic, key, inputs)
         if known is None:
             known = self.keep(topic, key, inputs, make())
         return known
 
     def find(self, topic: str, key: Hashable, inputs: tuple[object, ...]) -> Any | None:
-        """Return the result for a key and the same inputs; None if there is none."""
+        """Return the stored result for a key if it was made from the same inputs; None otherwise."""
         known = self._known.get(topic, {}).get(key)
         return known.result if known is not None and _are_same(known.inputs, inputs) else None
 
     def keep(self, topic: str, key: Hashable, inputs: tuple[object, ...], result: T) -> T:
-        """Remember a result, and return it."""
+        """Store a result for a key and its inputs, and return it."""
         self._known.setdefault(topic, {})[key] = _Known(inputs, result)
         return result
 
     def retain(self, topic: str, keys: Collection[Hashable]) -> None:
-        """Forget the results of a topic for all other keys."""
+        """Drop the results of a topic except those for these keys."""
         known = self._known.get(topic, {})
         if len(known) > len(keys):
             self._known[topic] = {key: one for key, one in known.items() if key in keys}

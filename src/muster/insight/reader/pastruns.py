@@ -15,7 +15,7 @@ from muster.runtime.client import Client
 
 
 async def still_there(client: Client, wanted: RunQuery, say: Callable[[str], None]) -> list[Run]:
-    """Return the matching runs, the newest first.
+    """Return the matching runs that the server's objects and Events still show, the newest first.
 
     Raises:
         ApiError: the user may not see Jobs.

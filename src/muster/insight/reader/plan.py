@@ -91,7 +91,10 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
 
 
 async def _of_job(lists: Lists, job: Job) -> Subject:
-    """Return the demand of a Job. The server creates one pod as a dry run; copies of it stand for the other pods."""
+    """Return the nodes and quota that a new Job needs.
+
+    The server creates one pod as a dry run; copies of it stand for the other pods.
+    """
     meta, integration = job.metadata, JobIntegration()
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
     podsets = tuple(map(remove_repeated_variables, integration.podsets(job)))
@@ -121,7 +124,7 @@ def _copy_pod(pod: Pod, number: int, *, indexed: bool) -> Pod:
 
 
 async def _find_priority(lists: Lists, subject: Subject) -> int:
-    """Return the priority in the queue: that of the class that the job names, else the highest of its pods."""
+    """Return a job's priority in the queue: the value of the class that it names, or else the highest of its pods."""
     named = subject.meta.labels.get(PRIORITY_CLASS_LABEL, "")
     classes = await lists.of(WORKLOAD_PRIORITY_CLASS) or () if named else ()
     of_pods = max((pod.spec.priority or 0 for pod in subject.pods), default=0)
@@ -129,7 +132,7 @@ async def _find_priority(lists: Lists, subject: Subject) -> int:
 
 
 def _of_pods(pods: Iterable[Pod], sources: Sequence[GangSource[Any]], now: datetime) -> list[Subject]:
-    """Return the subjects of pods: one for each gang or queued group, and one for each other pod."""
+    """Return what these pods need: one subject for each gang or queued group, and one for each other pod."""
     gangs: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
         key, source = gang_of(pod, sources)
@@ -202,7 +205,7 @@ async def _read_settings(client: Client) -> Muster:
 
 
 async def _find_prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, NeverVerdict]:
-    """Return the verdict whether each subject can ever start at its least size, by UID."""
+    """Return by UID the verdict whether each subject could ever start with its minimum number of pods."""
     if not subjects:
         return {}
     room = await survey_room(lists, subjects[0].meta.namespace)
@@ -217,7 +220,7 @@ async def _find_prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str
 
 
 async def _forecast_quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> dict[str, QuotaPlan]:
-    """Return the forecast of quota for each subject, by UID, as if all subjects were created and competed."""
+    """Return by UID the forecast of each subject's quota, as if all subjects were created at once and competed."""
     if not subjects:
         return {}
     planned = {}

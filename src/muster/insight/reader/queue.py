@@ -29,13 +29,13 @@ Name = tuple[str, str]
 
 
 class QueueName(Struct, frozen=True):
-    """A LocalQueue, or a ClusterQueue, whose namespace is ""."""
+    """The name of a LocalQueue or, with the namespace "", of a ClusterQueue."""
 
     namespace: str
     name: str
 
     def holds(self, workload: Workload) -> bool:
-        """Return whether a workload that has quota has it from this queue."""
+        """Return whether a workload holds quota that it got through this queue."""
         admission = workload.status.admission
         if not self.namespace:
             return admission is not None and admission.cluster_queue == self.name
@@ -43,9 +43,11 @@ class QueueName(Struct, frozen=True):
 
 
 class PendingRow(Struct, frozen=True):
-    """A workload that waits. position: among all that wait for the ClusterQueue, from 1; None if it is not served.
+    """A workload that waits.
 
-    workload: its name, while `name` is that of its job. reason: why it waits, in the words of its queue.
+    position: its position, from 1, among all that wait for the ClusterQueue; None if the server does not serve
+    positions.
+    workload: the name of the Workload; `name` is the name of its job. reason: why it waits, in the queue's words.
     """
 
     namespace: str
@@ -66,7 +68,10 @@ class PendingRow(Struct, frozen=True):
 
 
 class HolderRow(Struct, frozen=True):
-    """A workload that holds quota. state: that of its quota. usage: by resource, in units of `parse_amount`."""
+    """A workload that holds quota.
+
+    state: the state of its quota. usage: by resource, in units of `parse_amount`.
+    """
 
     namespace: str
     name: str
@@ -82,11 +87,11 @@ class HolderRow(Struct, frozen=True):
 async def read_pending(
     client: Client, queue: QueueName, behind: ClusterQueue | None, workloads: Sequence[Workload], first: int, most: int
 ) -> tuple[list[PendingRow], bool]:
-    """Return a part of what waits in a queue, in order, and whether the cluster serves that order.
+    """Return some of the workloads that wait in a queue, in order, and whether the server serves that order.
 
-    Where it does not, they are ordered by priority and age. behind: the ClusterQueue of a LocalQueue, or itself; None
-    if it is not visible. workloads: those that the user may see. first: how many to leave out. most: how many to
-    return.
+    If it does not, the workloads are ordered by priority and age.
+    behind: the ClusterQueue of a LocalQueue, or the queue itself; None if the user may not see it.
+    workloads: the Workloads that the user may see. first: how many to skip. most: the maximum number to return.
     """
     served = Visibility(client)
     if queue.namespace:
@@ -127,7 +132,10 @@ def _make_row(
 def _order_pending(
     queue: QueueName, queues: Mapping[str, ClusterQueue], workloads: Iterable[Workload]
 ) -> list[PendingRow]:
-    """Return what waits in a LocalQueue by priority and age. Who waits for a ClusterQueue is not known here."""
+    """Return the workloads that wait in a LocalQueue, by priority and age.
+
+    Return none for a ClusterQueue, because a user may not see all workloads that wait for it.
+    """
     waiting = [
         (one, state)
         for one in workloads
@@ -168,9 +176,9 @@ def list_holders(queue: QueueName, workloads: Iterable[Workload]) -> list[Holder
 async def forecast_starts(
     client: Client, cluster_queue: str, namespace: str, keys: Sequence[str], now: datetime
 ) -> dict[str, StartEstimate]:
-    """Return when workloads that wait for a ClusterQueue start, by their keys; why not, where nothing can be said.
+    """Return by key when workloads that wait for a ClusterQueue will start, or why no estimate is possible.
 
-    The result is {} if a topology decides and numpy is not installed.
+    The result is {} if the ClusterQueue uses a topology and numpy is not installed.
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     """
     from muster.insight.forecasts.forecast import Outlook  # it takes a while to load

@@ -98,8 +98,8 @@ async def is_embedded(client: Client) -> bool:
 async def is_led(client: Client, now: datetime) -> bool:
     """Return whether an engine runs in the cluster, as far as this user can see.
 
-    The result is False if the cluster forwards the visibility API to an engine that does not answer, and if also no
-    engine renews the Lease. The Lease counts because an engine outside the cluster never answers.
+    The result is False if the engine does not answer the visibility API and no engine renews the Lease. The Lease
+    counts because an engine outside the cluster never answers that API.
     """
     path = f"/apis/{VISIBILITY_GROUP}/{VISIBILITY_VERSIONS[0]}"
     if (await client.transport.request(Request("GET", path))).status != 503:
@@ -117,7 +117,7 @@ def _is_held(lease: Lease, now: datetime) -> bool:
 
 
 async def say_if_not_led(client: Client, states: Iterable[str], now: datetime, say: Callable[[str], None]) -> None:
-    """Say that no engine answers, if that is so and a job is in a state that only an engine ends."""
+    """Warn that no engine answers, if none does and a job is in a state that only an engine can end."""
     if not _FOR_ENGINE.isdisjoint(states) and not await is_led(client, now):
         say(NOT_LED)
 
@@ -137,7 +137,7 @@ async def is_simulated(client: Client) -> bool:
 
 @dataclass(slots=True)
 class Visibility:
-    """The visibility API of a cluster. The first call finds the version that the cluster serves."""
+    """The visibility API of a cluster. The first request finds the version that the cluster serves."""
 
     client: Client
     _versions: list[str] = field(default_factory=lambda: list(VISIBILITY_VERSIONS))

@@ -11,9 +11,8 @@ from muster.insight.reader.queues import is_embedded
 async def survey_room(lists: Lists, namespace: str = "") -> VisibleCapacity:
     """Read the nodes and quotas of a cluster.
 
-    The result omits what the user may not see, and a verdict then does not consider it. Without numpy the result has no
-    nodes, because the placement of pods on nodes needs numpy.
-
+    What the user may not see is missing in the result, and verdicts made from it ignore that. Without numpy, the nodes
+    are missing, because placement needs numpy.
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     """
     return VisibleCapacity(

@@ -32,16 +32,14 @@ class _List(msgspec.Struct):
 
 
 class _RefusedError(Exception):
-    """The server does not return a list at the requested revision."""
+    """The server cannot return a list as of the requested revision."""
 
 
 async def take_snapshot(client: Client, now: datetime, namespace: str) -> Snapshot:
-    """Read the objects of all kinds at the revision of the first list.
+    """Read the objects of all kinds as of one revision, that of the first list.
 
+    If the server cannot return that revision, the lists are read one by one, and `exact` is false.
     namespace: where to read kinds that the user may not list in the whole cluster.
-
-    From a server that keeps no former revisions, or not for long enough, the lists are read one by one; `exact` is then
-    false.
 
     Raises:
         ApiError: the server refuses a list for another reason than the user's rights.
@@ -54,12 +52,12 @@ async def take_snapshot(client: Client, now: datetime, namespace: str) -> Snapsh
 
 
 async def add_decisions(client: Client, snapshot: Snapshot, namespace: str) -> Snapshot:
-    """Return the snapshot with the recorded decisions; without them if the cluster records none.
+    """Return the snapshot with the recorded decisions added, if the cluster records any.
 
     namespace: the namespace whose decisions to read if the user may not read all.
 
     Raises:
-        ApiError: the user may not read those of the namespace either.
+        ApiError: the user may not read the decisions of that namespace either.
         TransportError: the server does not answer.
     """
     try:
@@ -103,7 +101,7 @@ async def _read(client: Client, now: datetime, namespace: str, *, exact: bool) -
 
 
 async def _list(client: Client, kind: Kind[Any], namespace: str, revision: str) -> tuple[list[dict[str, Any]], str]:
-    """Return all objects of a kind, and the revision of the list. revision: the one to read; "" for the newest."""
+    """Return all objects of a kind, and the revision of the list. revision: the revision to read; "" for the newest."""
     documents: list[dict[str, Any]] = []
     query = {"limit": _PAGE}
     if revision:

@@ -24,9 +24,10 @@ T = TypeVar("T")
 async def list_visible(
     client: Client, kind: Kind[T], own: str, say: Callable[[str], None], what: str
 ) -> tuple[list[T], str]:
-    """Return the objects of all namespaces and "", or else those of the user's own namespace and its name.
+    """Return the objects of all namespaces and "", or the objects of the user's own namespace and its name.
 
-    own: the user's namespace. what: the objects in a word; `say` receives a sentence that others are not shown.
+    own: the user's namespace.
+    what: a word for the objects; `say` receives a sentence that the objects of other namespaces are not shown.
 
     Raises:
         ApiError: the user may not list the objects of their own namespace either, or there is no such kind.
@@ -48,10 +49,10 @@ async def visible_job_rows(
     say: Callable[[str], None],
     find_memo: Callable[[str], Memo] = lambda _: Memo(),
 ) -> tuple[list[dict[str, Any]], str]:
-    """Return the lines of all jobs and "", or else of the jobs of the user's own namespace and its name.
+    """Return the rows of all jobs and "", or the rows of the jobs in the user's own namespace and its name.
 
     own: the user's namespace. say: receives a sentence about what the user may not see.
-    find_memo: returns what was decided before about the jobs of a namespace.
+    find_memo: returns the results of earlier calls for a namespace.
 
     Raises:
         ApiError: the user may not see the jobs of their own namespace either.
@@ -90,9 +91,12 @@ async def visible_job_rows_of(
 async def visible_history(
     client: Client, query: RunQuery, most: int, own: str, say: Callable[[str], None]
 ) -> tuple[list[Run], bool]:
-    """Return the runs that match and whether there are more; of the user's own namespace where others are not shown.
+    """Return the matching runs and whether there are more.
 
-    own: the user's namespace. most: how many runs to return. say: receives a sentence about what the user may not see.
+    If the user may not see all, return those of their own namespace.
+
+    own: the user's namespace. most: the maximum number of runs. say: receives a sentence about what the user may not
+    see.
 
     Raises:
         ApiError: the user may not see the jobs of the namespace that the query names, or of their own.

@@ -45,7 +45,7 @@ _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 
 
 async def read_wait(lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState) -> JobReadings:
-    """Return the facts about a waiting workload: who is ahead, what is missing, and when it starts."""
+    """Read why a workload waits: which workloads are ahead, what is missing, and when the workload will start."""
     namespace = workload.metadata.namespace
     if not stands.queue:
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, "it names no queue"))
@@ -113,7 +113,7 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
 
 
 def _explain_head(facts: JobReadings, snapshot: Snapshot) -> str:
-    """Return why the workload at the head of the queue waits, or "" if none is ahead."""
+    """Return why the first workload of the queue waits, or "" if no other workload is ahead."""
     if not facts.ahead:
         return ""
     first = facts.ahead[0].metadata

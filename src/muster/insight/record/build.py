@@ -26,10 +26,10 @@ def record_of(source: Job | JobSet, jobs: Iterable[Job] = ()) -> JobRecord:
 
 
 def records_of(sets: Iterable[JobSet] | None, jobs: Sequence[Job]) -> list[JobRecord]:
-    """Return the records of all JobSets, and of all Jobs that belong to none.
+    """Return the records of all JobSets, and of all Jobs that belong to no JobSet.
 
-    sets: None if the user may not see JobSets; their Jobs then count as jobs of their own. A deleted JobSet may leave
-    Jobs for a while: together they make one record, with `gone`.
+    sets: None if the user may not see JobSets; each of their Jobs then has a record of its own.
+    The Jobs that a deleted JobSet left behind share one record, with `gone` set.
     """
     by_owner: dict[str, list[Job]] = {}
     for job in jobs:
@@ -49,7 +49,7 @@ def records_of(sets: Iterable[JobSet] | None, jobs: Sequence[Job]) -> list[JobRe
 
 
 def _record_of_orphans(jobs: Sequence[Job]) -> JobRecord:
-    """Return the record of a deleted JobSet from its remaining Jobs."""
+    """Return the record of a deleted JobSet, made from its Jobs that still exist."""
     first = jobs[0].metadata
     owner = controller_of(first)
     assert owner is not None, "the JobSet is the Jobs' controller"

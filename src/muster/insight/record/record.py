@@ -64,13 +64,13 @@ class Role(Struct, frozen=True):
 
 
 class JobEnd(Struct, frozen=True):
-    """The end of a job.
+    """How a job ended.
 
-    reason, message: the cluster's words; if a JobSet failed by its Jobs, those of the Job that failed first.
+    reason, message: the words of its condition; if a JobSet failed because Jobs failed, of the Job that failed first.
     deadline: that Job's time limit in seconds.
     restarts: how many times the JobSet restarted before.
     by_pods: whether failed pods may explain the end.
-    job: the name of the Job that the words are from, or "".
+    job: the name of the Job whose words these are, or "".
     """
 
     word: Literal["Completed", "Failed", "Cancelled"]
@@ -96,13 +96,13 @@ class RemoteCounts(Struct, frozen=True):
 
 
 class JobRecord(Struct, frozen=True):
-    """One job, of any kind.
+    """A job of any kind, with what is known of it.
 
     source: the job's own object.
-    jobs: its present Jobs; a Job consists of itself.
-    gone: the job was deleted, and only `jobs` remain.
+    jobs: its existing Jobs; for a Job, the Job itself.
+    gone: whether the job was deleted, so that only `jobs` are left.
     array: the index of each rank's trial, for a sweep.
-    past: the job's record in the history, if the job has ended and some of its pods are deleted.
+    past: the job's recorded run, if the job has ended and some of its pods are deleted.
     """
 
     KIND: ClassVar[Kind[Any]]
@@ -146,11 +146,11 @@ class JobRecord(Struct, frozen=True):
 
     @abstractmethod
     def _count_elsewhere(self) -> RemoteCounts:
-        """Return the counts of the job's pods in its status."""
+        """Return how many of the job's pods the status counts, for a job that runs in another cluster."""
 
     @property
     def may_fail(self) -> int | None:
-        """How many pods may fail; None if that is not a single number, or if a failure restarts the job."""
+        """The number of pods that may fail; None if that is not one number, or if a failure restarts the job."""
         return self.jobs[0].spec.backoff_limit if len(self.jobs) == 1 and self.array is None else None
 
     @property
@@ -170,7 +170,7 @@ class JobRecord(Struct, frozen=True):
 
     @property
     def restarting(self) -> bool:
-        """Whether the job's Jobs are about to be recreated."""
+        """Whether the job's Jobs are being deleted to be created again."""
         return False
 
     @property
@@ -335,7 +335,7 @@ class JobRecord(Struct, frozen=True):
         return rank_of(pod)
 
     def kept_rank(self, pod: "KeptPod") -> str:
-        """Return the rank of a deleted pod whose logs are kept."""
+        """Return the rank of a deleted pod whose logs the node still has."""
         return self._rank_in(pod.role, pod.job_index, pod.rank) if pod.role and pod.rank.isdecimal() else pod.rank
 
     def _rank_in(self, role_name: str, job_index: str, index: str) -> str:

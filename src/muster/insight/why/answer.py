@@ -46,7 +46,7 @@ def _render_failures(failures: list[str], state: JobState) -> list[str]:
 
 
 def make_document(readings: JobReadings, levels: Sequence[JobLevel]) -> dict[str, Any]:
-    """Return the whole answer as values for JSON."""
+    """Return the answer about a job as values for JSON."""
     estimate, quota_state = readings.estimate, readings.quota_state
     starts = (
         {"at": estimate.at, "certainty": str(estimate.certainty), "because": estimate.because} if estimate else None

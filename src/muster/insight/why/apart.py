@@ -12,7 +12,7 @@ from muster.gang.terms import NO_TERMS, PodTerms, terms_of
 
 
 def find_jobs_apart(waiting: Pod, others: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the names of other jobs with pods on nodes that the waiting pod must avoid, sorted.
+    """Return the names of other jobs from whose nodes the waiting pod's anti-affinity keeps it away, sorted.
 
     A job of another namespace is named `NAMESPACE/NAME`. Labels of namespaces are not known here: a rule that selects
     namespaces by labels counts only if it selects all.

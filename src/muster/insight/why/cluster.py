@@ -8,7 +8,7 @@ from muster.insight.why.readings import JobLevel, JobReadings
 
 
 def describe_cluster(readings: JobReadings) -> JobLevel:
-    """Return which cluster runs the job, or which clusters are nominated."""
+    """Return the level that says which cluster runs the job, or which clusters are nominated for it."""
     status = readings.workload.status if readings.workload is not None else None
     if status is not None and status.cluster_name:
         return _describe_home(readings, status.cluster_name)
@@ -28,7 +28,7 @@ def describe_cluster(readings: JobReadings) -> JobLevel:
 
 
 def _describe_home(readings: JobReadings, name: str) -> JobLevel:
-    """Return whether the cluster that runs the job is connected."""
+    """Return the level that says whether the cluster that runs the job is connected."""
     home = next((one for one in readings.clusters if one.name == name), None)
     if home is None or home.word != "Lost":
         return JobLevel("cluster", "done", f"it runs in {name}")

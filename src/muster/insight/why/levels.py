@@ -20,7 +20,7 @@ _LEVELS: dict[str, Callable[[JobReadings], JobLevel]] = {
 
 
 def describe_levels(readings: JobReadings) -> list[JobLevel]:
-    """Return all levels; those after the first level that holds the job are "later"."""
+    """Return all levels of a job. The levels after the first one that holds the job have the state "later"."""
     levels: list[JobLevel] = []
     held = False
     for name, describe in _LEVELS.items():
@@ -34,6 +34,9 @@ def describe_levels(readings: JobReadings) -> list[JobLevel]:
 
 
 def join_levels(here: Sequence[JobLevel], there: Sequence[JobLevel]) -> list[JobLevel]:
-    """Return the levels of a job that runs in another cluster, with that cluster's levels about pods."""
+    """Return the levels of a job that runs in another cluster.
+
+    here: the manager's. there: the worker cluster's, about pods.
+    """
     of_pods = {level.name: level for level in there if level.name in ("placement", "readiness", "start")}
     return [of_pods.get(level.name, level) for level in here]

@@ -19,7 +19,7 @@ NODES_NAMED = 16
 
 
 def describe_placement(readings: JobReadings) -> JobLevel:
-    """Return the nodes of the job's pods, or why pods have no node."""
+    """Return the level that says on which nodes the job's pods run, or why pods have no node."""
     if readings.state.finished:
         return JobLevel("placement", "done", "")
     if readings.state.word == "Suspended" and (readings.job is None or not readings.job.manager):
@@ -47,7 +47,7 @@ def describe_placement(readings: JobReadings) -> JobLevel:
 
 
 def _name_jobs_apart(readings: JobReadings) -> list[str]:
-    """Return the line about the jobs whose nodes the job must avoid; none without such jobs."""
+    """Return a line that names the jobs whose nodes the job must avoid; none if there are no such jobs."""
     if not readings.apart:
         return []
     more = len(readings.apart) - NAMED

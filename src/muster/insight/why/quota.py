@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def describe_quota(readings: JobReadings) -> JobLevel:
-    """Return the job's state in its queue."""
+    """Return the level that says which state the job has in its queue."""
     quota_state, workload = readings.quota_state, readings.workload
     if (deferral := describe_deferral(readings.job)) and (quota_state is None or quota_state.waits):
         return JobLevel("quota", "here", f"held: {deferral}; start it now with: muster release {readings.name}")
@@ -106,7 +106,7 @@ def _describe_stopped(readings: JobReadings) -> list[str]:
 
 
 def _describe_eviction(readings: JobReadings) -> list[str]:
-    """Return why the job lost its quota, if it did."""
+    """Return a line that says why the job lost its quota; none if it did not."""
     evicted = find_true(readings.workload.status.conditions, EVICTED) if readings.workload is not None else None
     if evicted is None:
         return []
@@ -114,7 +114,7 @@ def _describe_eviction(readings: JobReadings) -> list[str]:
 
 
 def _describe_assignments(workload: Workload) -> list[str]:
-    """Return the admitted quota of each podset, by flavor."""
+    """Return a line for each podset with the flavors and amounts of its quota."""
     assert workload.status.admission is not None, "the workload is admitted"
     assignments = (
         (podset.name, ", ".join(_describe_usage(podset.flavors, *used) for used in podset.resource_usage.items()))

@@ -7,7 +7,7 @@ from muster.insight.why.readings import JobLevel, JobReadings
 
 
 def describe_size(readings: JobReadings) -> JobLevel:
-    """Return the number of pods, and the bounds within which it may change."""
+    """Return the level that says how many pods the job has, and within which bounds that number may change."""
     desired = readings.state.wanted
     text = count_of(desired, "pod")
     partial = _describe_partial_admission(readings.quota_state) if readings.quota_state is not None else ""

@@ -14,7 +14,7 @@ from muster.insight.why.readings import JobLevel, JobReadings
 
 
 def describe_readiness(readings: JobReadings) -> JobLevel:
-    """Return how many pods are ready, and what the others wait for."""
+    """Return the level that says how many pods are ready, and what the other pods wait for."""
     if readings.state.finished:
         return JobLevel("readiness", "done", "")
     if not readings.live:
@@ -49,7 +49,7 @@ def _find_ready_since(pod: Pod) -> datetime | None:
 
 
 def describe_start(readings: JobReadings) -> JobLevel:
-    """Return how many workers have started, and whether they wait for one another."""
+    """Return the level that says how many workers have started, and whether they wait for one another."""
     if readings.state.finished or not readings.live:
         return JobLevel("start", "done" if readings.state.finished else "none", "")
     if readings.job is not None and readings.job.gathering is not None:
@@ -61,7 +61,7 @@ def describe_start(readings: JobReadings) -> JobLevel:
 
 
 def _describe_gathering(readings: JobReadings, job: JobRecord) -> JobLevel:
-    """Return how many workers of the group have started and wait for the others."""
+    """Return the level that says how many workers of the group have started and wait for the others."""
     assert job.gathering is not None, "the group waits"
     until = f", or fail in {format_age(readings.now, job.start_by)}" if job.start_by is not None else ""
     missing = describe_absent(job, readings.live)

@@ -15,7 +15,7 @@ from muster.api.notes import Note
 class Start(Struct, frozen=True):
     """The Job to create for a start that is due.
 
-    replaces: running Jobs to delete before.
+    replaces: the running Jobs to delete before the Job is created.
     """
 
     at: datetime
@@ -26,7 +26,7 @@ class Start(Struct, frozen=True):
 class CronJobPlan(Struct, frozen=True):
     """The work to do for one CronJob now.
 
-    status: the status to store if it differs from the stored one; the shell adds the new Job.
+    status: the status to store if it differs from the stored one; the controller adds the new Job to it.
     remove: ended Jobs beyond the limits of the history.
     start: the Job to create.
     notes: events to record once the status is stored.

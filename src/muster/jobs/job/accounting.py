@@ -82,7 +82,7 @@ def settle_counted(status: JobStatus, census: Census) -> JobStatus:
 
 
 def count_ended_pods(status: JobStatus, terms: JobTerms, census: Census) -> EndedPods:
-    """Count the pods that have ended. `status` must be the result of `settle_counted`."""
+    """Return how many pods of a Job have ended. `status` must be the result of `settle_counted`."""
     uncounted = _read_uncounted(status)
     counted_uids = {*uncounted.succeeded, *uncounted.failed}
     ours = [member for member in census.tracked if terms.has_index(member.index)]
@@ -165,7 +165,7 @@ def _rank(member: Member) -> tuple[int, object]:
 
 
 class _Books(Struct):
-    """The lists under construction in `record`."""
+    """The lists that `record` is building."""
 
     succeeded: list[str]
     failed: list[str]
@@ -190,9 +190,9 @@ def record(
 ) -> CountChanges:
     """Record ended pods in the status, and choose the pods whose finalizer may be removed.
 
-    untracked: UIDs of pods that lose their finalizer elsewhere (surplus ones, which never count).
-    let_all_go: the Job ends or is being deleted, so that every pod may lose its finalizer.
-    count_all_failed: the Job fails, so that pods that have not ended count as failed.
+    untracked: UIDs of pods that lose their finalizer elsewhere (surplus pods, which never count).
+    let_all_go: whether the Job ends or is being deleted, so that every pod may lose its finalizer.
+    count_all_failed: whether the Job fails, so that pods that have not ended count as failed.
     """
     uncounted = _read_uncounted(status)
     books = _Books(list(uncounted.succeeded), list(uncounted.failed))

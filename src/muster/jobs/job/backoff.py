@@ -32,7 +32,7 @@ class Backoff(Struct, frozen=True):
     last_failure: datetime | None = None
 
     def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> "Backoff":
-        """Return the failures after these further pods ended.
+        """Return the back-off after these further pods have ended.
 
         A success resets the count: failures that are not later than the last success no longer count.
         """
@@ -59,7 +59,7 @@ def compute_delay(failures: int) -> timedelta:
 
 
 def index_until(last_failed: Pod) -> datetime:
-    """Return the time from which the index of a failed pod may have a new pod."""
+    """Return the time from which an index may have a new pod, after its last pod failed."""
     return finish_time(last_failed) + compute_delay(sum(failures_of_index(last_failed)) + 1)
 
 

@@ -19,10 +19,10 @@ _MAX_INT32 = 2**31 - 1
 
 
 class Member(Struct, frozen=True):
-    """One pod of the Job.
+    """One pod of a Job, as the decision sees it.
 
     index: its completion index, or NO_INDEX if it has no valid one.
-    tracked: the pod has the finalizer, so the status does not count it yet.
+    tracked: whether the pod has the finalizer, so that the status does not count it yet.
     """
 
     pod: Pod
@@ -74,7 +74,7 @@ class Census(Struct, frozen=True):
 
     @classmethod
     def of(cls, pods: Iterable[Pod]) -> Self:
-        """Read the pods, except pods that are over and counted."""
+        """Sort these pods by state, without pods that have ended and are counted in the status."""
         members = sorted((Member.of(pod) for pod in pods), key=_sort_by_index)
         return cls(
             tuple(member for member in members if not member.ended and not member.deleting),

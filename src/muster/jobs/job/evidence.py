@@ -17,12 +17,12 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def last_words(pods: Iterable[Pod], failed: Sequence[Pod]) -> str:
-    """Return how the first failed container ended; if there is none, which pod was deleted; else "".
+    """Return how the first failed container ended; without one, which pod was deleted; else "".
 
     Only pods that the end of the Job deletes are considered.
     pods: all pods of the Job.
-    failed: the pods because of which the Job fails now. The result is "" if one of these is kept, because it shows its
-    end.
+    failed: the pods because of which the Job fails now. If one of these is kept, the result is "", because that pod
+    shows how it ended.
     """
     if any(pod.status.phase == "Failed" and not is_deleting(pod) for pod in failed):
         return ""
@@ -36,7 +36,7 @@ def describe_interruption(pods: Iterable[Pod], policy: PodFailurePolicy | None, 
     """Return how the platform ended the first interrupted pod that no policy rule covers; "" if there is none.
 
     A pod that ended with the suspension of its Job does not count: that Job starts again when it is resumed.
-    or_fails: a pod counts too if the rule that covers it fails the Job.
+    or_fails: whether a pod also counts if the rule that covers it fails the Job.
     """
     for pod in pods:
         interruption = interruption_of(pod)

@@ -33,9 +33,9 @@ class Creation(Struct, frozen=True):
 class Deletion(Struct, frozen=True):
     """A pod to delete.
 
-    untrack: remove the tracking finalizer first, so that the pod never counts (for surplus pods). Otherwise the
-    finalizer is removed after the status counts the pod.
-    suspended: first mark the pod as one that ran when its Job was suspended.
+    untrack: whether to remove the tracking finalizer first, so that the pod never counts (for surplus pods). Otherwise
+    the finalizer is removed after the status counts the pod.
+    suspended: whether to mark the pod first as one that ran when its Job was suspended.
     """
 
     pod: Pod

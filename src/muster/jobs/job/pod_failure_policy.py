@@ -21,11 +21,12 @@ _ACTIONS = (IGNORE, FAIL_JOB, FAIL_INDEX, COUNT)
 
 
 class Judgement(Struct, frozen=True):
-    """The judgement on a failed pod.
+    """What the podFailurePolicy says about a failed pod.
 
     action: the matching rule's action; "" if none matches, so that the failure counts unless it is excused.
     message: for FailJob, the message of the Job's condition.
-    excused: the platform ended or withdrew the pod, and no rule counts it as a failure; its replacement does not wait.
+    excused: whether the platform ended or withdrew the pod and no rule counts that as a failure; a replacement then
+    does not wait.
     """
 
     action: str = ""

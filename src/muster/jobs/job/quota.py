@@ -44,7 +44,7 @@ def must_wait(pod: Pod, terms: JobTerms, granted: int) -> bool:
 
 
 def may_go(pods: Iterable[Pod], terms: JobTerms, granted: int) -> list[Pod]:
-    """Return the gated pods of a Job, oldest first, whose gate is to be removed because they have quota.
+    """Return the gated pods of a Job, oldest first, whose gate is to be removed because they have quota now.
 
     granted: how many pods of the Job have quota.
     """

@@ -26,9 +26,9 @@ MAX_PODS = 500
 
 
 class Resize(Struct, frozen=True):
-    """The pods to create or delete.
+    """The pods to create or delete now.
 
-    more: there is more to change than one decision does.
+    more: whether there is more to change than one decision does.
     wake_at: the end of a back-off that delays some pods.
     """
 

@@ -31,7 +31,7 @@ _LONGEST_TEXT = 100
 
 
 class Announcement(Struct, frozen=True):
-    """The world to write into annotations.
+    """The world of an elastic job, to be written into annotations.
 
     on_job: whether to write it on the Job first, before any pod gets it.
     on_pods: the remaining pods whose annotation has another world.
@@ -43,7 +43,10 @@ class Announcement(Struct, frozen=True):
 
 
 def make_announcement(job: Job, pods: Sequence[Pod]) -> Announcement | None:
-    """Return the world to write on the Job or its pods; None if they have it, or the Job has no world (any more)."""
+    """Return the world to write on the Job or its pods.
+
+    Return None if they have it already, or if the Job has no world (any more).
+    """
     if not has_world(job) or finish(job) is not None or job.metadata.deletion_timestamp is not None:
         return None
     active = [pod for pod in pods if is_active(pod)]
@@ -57,7 +60,7 @@ def make_announcement(job: Job, pods: Sequence[Pod]) -> Announcement | None:
 
 
 def _grows_on_credit(job: Job, active: Sequence[Pod]) -> bool:
-    """Return whether the Job has grown but its additional pods have no quota yet, so that its world must not change."""
+    """Return whether the Job has grown but its additional pods have no quota yet. Its world must not change then."""
     recorded_world = world_of(job.metadata)
     if (
         recorded_world is None
@@ -70,9 +73,10 @@ def _grows_on_credit(job: Job, active: Sequence[Pod]) -> bool:
 
 
 def has_world(job: Job) -> bool:
-    """Return whether the Job is elastic: Indexed, and marked by the user or copied from such a Job with a world.
+    """Return whether the Job is elastic, so that it has a world.
 
-    A copy has no bounds: its size is that of the Job.
+    The Job is Indexed, and marked by the user or copied from such a Job with a world. A copy has no bounds: its size is
+    that of the Job.
     """
     meta = job.metadata
     marked = ELASTIC_ANNOTATION in meta.annotations

@@ -20,7 +20,7 @@ from muster.jobs.jobset.terms import attempt_of, has_dns_names, is_suspended
 
 
 class Children:
-    """A maker of one JobSet's Jobs. It computes the common parts once."""
+    """A maker of one JobSet's child Jobs. It computes their common parts once."""
 
     def __init__(self, jobset: JobSet, start: GroupScheduling = DEFAULT) -> None:
         self._jobset = jobset

@@ -6,7 +6,7 @@ from muster.api.batch import INDEXED, JobSpec
 
 
 def adjust_spec(spec: JobSpec, wanted: JobSpec) -> JobSpec:
-    """Return the spec of an existing Job with the parallelism, completions and time limit of `wanted`."""
+    """Return the spec of an existing child Job with the parallelism, completions and time limit of `wanted`."""
     if spec.active_deadline_seconds != wanted.active_deadline_seconds:
         spec = replace(spec, active_deadline_seconds=wanted.active_deadline_seconds)
     size = wanted.completions

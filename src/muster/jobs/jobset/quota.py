@@ -26,7 +26,7 @@ def by_role(jobset: JobSet, workload: Workload, granted: Mapping[str, int]) -> d
 
 
 def must_wait(jobset: JobSet, role: str, granted: int) -> bool:
-    """Return whether a new pod of a role has to wait for quota: while the role wants more pods than were granted.
+    """Return whether a new pod of a role has to wait for quota, because the role has more pods than were granted.
 
     granted: how many pods the role may run, from `by_role`.
     """
@@ -34,7 +34,7 @@ def must_wait(jobset: JobSet, role: str, granted: int) -> bool:
 
 
 def may_go(pods: Iterable[Pod], granted: int) -> list[Pod]:
-    """Return the pods of a role, oldest first, whose gate is to be removed."""
+    """Return the pods of a role, oldest first, whose gate is to be removed because they have quota now."""
     there = [pod for pod in pods if is_active(pod)]
     waiting = [pod for pod in there if is_gated(pod)]
     return waiting[: max(0, granted - (len(there) - len(waiting)))]

@@ -41,10 +41,10 @@ def all_ready(jobset: JobSet, records: tuple[ReplicatedJobStatus, ...]) -> bool:
 
 
 def says_it_runs(status: JobSetStatus) -> bool:
-    """Return whether the status says that pods may run.
+    """Return whether the status says that the JobSet's pods may run.
 
-    The status says so before the first Job runs, and until the last Job is suspended. The JobSet holds quota for as
-    long.
+    The status says so before the first Job runs, and until the last Job is suspended. The JobSet holds quota for the
+    same time.
     """
     return bool(status.replicated_jobs_status) and not is_true(status.conditions, names.SUSPENDED)
 
@@ -74,7 +74,7 @@ def _make_status(role: ReplicatedJob, count: list[int], before: ReplicatedJobSta
 
 
 def _fit_counts(counts: tuple[int, ...], replicas: int) -> tuple[int, ...]:
-    """Return one count for each Job; none at all while no Job was restarted alone."""
+    """Return one count for each Job, or no counts while no Job was restarted alone."""
     if not counts or len(counts) == replicas:
         return counts
     return (*counts[:replicas], *(0 for _ in range(replicas - len(counts))))

@@ -12,7 +12,7 @@ _LONGEST_INDEX = 10
 
 
 def managed_by(jobset: JobSet) -> str:
-    """Return which controller reconciles the JobSet."""
+    """Return the name of the controller that reconciles the JobSet."""
     return jobset.spec.managed_by or names.CONTROLLER_NAME
 
 
@@ -28,7 +28,7 @@ def finish(jobset: JobSet) -> Condition | None:
 
 
 def attempt_of(jobset: JobSet) -> int:
-    """Return how often the pods were started again.
+    """Return how often the JobSet's pods were started again.
 
     Either all Jobs were recreated, or a suspension ended the pods and kept the Jobs.
     """

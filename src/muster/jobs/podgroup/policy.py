@@ -28,7 +28,7 @@ LONGEST_BACKOFF: Final = timedelta(minutes=10)
 
 
 class GroupStep(Struct, frozen=True):
-    """The next step for a group: store `status` if it differs from the stored one, else delete the pods in `end`.
+    """The next step for a PodGroup: store `status` if it is new, otherwise delete the pods in `end`.
 
     blameless: whether the pods are deleted to be recreated, so that their Job must not count that as a failure.
     again: the delay after which to decide again even if nothing changes.
@@ -80,9 +80,9 @@ def _act_below_minimum(
     *,
     interrupted: bool,
 ) -> GroupStep:
-    """Restart or fail a group with fewer running pods than its minimum.
+    """Restart or fail a group that has fewer running pods than its minimum.
 
-    interrupted: the platform ended one of its pods.
+    interrupted: whether the platform ended one of its pods.
     """
     status, least = group.status, read(group).min_members
     why = f"{census.running} running and {census.succeeded} succeeded pods are fewer than the {least} that must run"

@@ -14,7 +14,10 @@ from muster.api.podgroups.names import (
 
 
 class By(StrEnum):
-    """The way in which a pod names its group: a label, an annotation or a field. The way decides the kind of group."""
+    """The ways in which a pod can name its group: a label, an annotation or a field.
+
+    The way decides the kind of group.
+    """
 
     FIELD = "scheduling-group"  # for Kubernetes' own PodGroup
     LABEL = "pod-group"  # for the coscheduling plugin's PodGroup

@@ -49,9 +49,9 @@ class JobEvent(Struct, frozen=True):
 
 
 class RequestedAction(Struct, frozen=True):
-    """The action that the policies request.
+    """The action that the Job's policies request now.
 
-    action: "" for no action now.
+    action: "" for no action.
     wake_at: when the next timeout of a policy ends.
     """
 

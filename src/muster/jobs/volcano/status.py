@@ -54,7 +54,7 @@ def with_counts(job: Job, members: Iterable[Member]) -> JobStatus:
 
 
 def in_phase(job: Job, status: JobStatus, phase: str, now: datetime, reason: str = "", message: str = "") -> JobStatus:
-    """Return the status in that phase, with the time of the change of phase."""
+    """Return the status changed to this phase, with the time of the change."""
     if status.state.phase == phase:
         return status
     state = JobState(phase=phase, reason=reason, message=message, last_transition_time=now)

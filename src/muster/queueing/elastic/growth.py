@@ -67,29 +67,29 @@ def _list_assignments(workload: kueue.Workload) -> tuple[kueue.PodSetAssignment,
 
 
 def growth_key(key: str) -> str:
-    """Return the key of the growth of a workload."""
+    """Return the key of the growth of the workload with this key."""
     return key + _SUFFIX
 
 
 def whole_key(key: str) -> str:
-    """Return the key of the workload, given its key or the key of its growth."""
+    """Return the key of the workload; `key` is the key of the workload or of its growth."""
     return key.removesuffix(_SUFFIX)
 
 
 def growth_by(workload: WorkloadInfo, podsets: tuple[PodSet, ...]) -> WorkloadInfo:
-    """Return the growth of a running workload: a waiting workload that requests these additional podsets.
+    """Return the growth of a running workload, as a waiting workload that requests these additional podsets.
 
-    A growth neither preempts other workloads nor blocks them. Of equal priority, it comes after all workloads that have
-    not started.
+    A growth neither preempts other workloads nor blocks them. Among equal priorities it comes after all workloads that
+    have not started.
     """
     asks = replace(workload, podsets=podsets, usage=None, queued=_LAST, family="", gated=False)
     return replace(asks, key=growth_key(workload.key), growth_of=workload.key)
 
 
 def grow_by(workload: WorkloadInfo, pods: int, flavors: Mapping[str, str]) -> WorkloadInfo:
-    """Return the growth of a running workload with one podset by a number of pods.
+    """Return the growth of a running workload whose only podset gets this number of additional pods.
 
-    flavors: the flavor of each resource of its running pods.
+    flavors: the flavor of each resource of the running pods.
     """
     podset = replace(workload.podsets[0], count=pods, least=None, flavors=flavors)
     return growth_by(workload, (podset,))
@@ -103,7 +103,7 @@ def find_growth(
 ) -> WorkloadInfo | None:
     """Return the growth of a running elastic Workload, which requests its missing pods; None if no pods are missing.
 
-    queue: its ClusterQueue. Raises `QuantityError`.
+    queue: the ClusterQueue of the Workload. Raises `QuantityError`.
     """
     conditions = workload.status.conditions
     if not is_elastic(workload.metadata.annotations) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):

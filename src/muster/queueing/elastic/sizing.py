@@ -32,7 +32,7 @@ class ElasticWorkload(Struct, frozen=True):
     """An elastic workload that holds quota and may shrink.
 
     size: the number of granted pods.
-    least: the smallest number of pods that it runs with.
+    least: the minimum number of pods.
     pod: the usage of one pod.
     """
 
@@ -45,14 +45,14 @@ class ElasticWorkload(Struct, frozen=True):
     pod: Usage
 
     def usage(self, pods: int) -> dict[FlavorResource, int]:
-        """Return the quota that this number of its pods uses."""
+        """Return the quota that the workload uses with this number of pods."""
         return {fr: amount * pods for fr, amount in self.pod.items()}
 
 
 def describe_holder(holder: WorkloadInfo, size: int, least: int | None) -> ElasticWorkload | None:
-    """Return a workload with quota as one that may shrink; None if it must not.
+    """Return a workload with quota as an `ElasticWorkload`; None if it may not shrink.
 
-    size: the number of granted pods. least: the smallest number that it runs with; None if it is not elastic.
+    size: the number of granted pods. least: the minimum number; None if the workload is not elastic.
     """
     usage = holder.usage or {}
     if holder.evicted or len(holder.podsets) != 1 or least is None or size <= least:
@@ -64,7 +64,12 @@ def describe_holder(holder: WorkloadInfo, size: int, least: int | None) -> Elast
 
 
 def list_claims(tree: Tree, parked: Mapping[str, Parked]) -> list[tuple[Node, Usage]]:
-    """Return the usage that the heads of ClusterQueues claim, which no growth may take. parked: by ClusterQueue."""
+    """Return, for each ClusterQueue, the usage that its head claims.
+
+    Growth of elastic workloads may not take that usage.
+
+    parked: the parked heads, by ClusterQueue.
+    """
     return [(tree.queues[name], head.claim) for name, head in parked.items() if name in tree.queues]
 
 
@@ -78,7 +83,7 @@ def find_smaller_sizes(
     """Return new sizes of elastic workloads, by key, with which the waiting workload fits; empty if no sizes suffice.
 
     The tree is unchanged.
-    least: the smallest number of pods that the waiting workload starts with, if it is elastic.
+    least: the minimum number of pods with which the waiting workload starts, if it is elastic.
     elastic: the running workloads that may shrink.
     fits: returns whether a workload could be admitted now.
     """
@@ -97,7 +102,7 @@ def find_smaller_sizes(
 
 
 def count_affordable(growth: WorkloadInfo, fits: Callable[[WorkloadInfo], bool]) -> int:
-    """Return for how many pods of a growth (`growth.find_growth`) quota is available now.
+    """Return for how many pods of a growth (`growth.find_growth`) quota is free now.
 
     fits: returns whether a workload could be admitted now.
     """
@@ -105,7 +110,7 @@ def count_affordable(growth: WorkloadInfo, fits: Callable[[WorkloadInfo], bool])
 
 
 class _ReclaimLimits(Struct, frozen=True):
-    """The limits to what a waiting workload may reclaim from elastic workloads.
+    """The limits on what a waiting workload may reclaim from elastic workloads.
 
     requested: the quotas that the waiting workload would use.
     within: whether the waiting workload stays within the quota of its own queue.

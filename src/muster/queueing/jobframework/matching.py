@@ -17,10 +17,10 @@ from muster.queueing.topology.conversion import request_of
 
 
 def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
-    """Return the Workload that belongs to the job, or None.
+    """Return the Workload that belongs to the job; None if there is none.
 
     - A job that has ended, and a job with a prebuilt Workload, take the first Workload.
-    - Otherwise the job takes the first Workload that has finished or fits the job.
+    - Any other job takes the first Workload that has finished or fits the job.
     - If there is none and the job is suspended, the job takes a Workload without quota, which is then updated.
     """
     if job.end is not None or job.prebuilt:
@@ -36,9 +36,9 @@ def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
 
 
 def fits(job: ObservedJob, workload: Workload) -> bool:
-    """Return whether the Workload has the podsets and the execution time limit of the job.
+    """Return whether the Workload has the job's podsets and execution time limit.
 
-    The sizes of an elastic job may differ.
+    For an elastic job, the numbers of pods may differ.
     """
     spec, reserved = workload.spec, workload.status.admission
     if spec.maximum_execution_time_seconds != job.maximum_execution_time_seconds:
@@ -72,7 +72,7 @@ def has_injected(job: ObservedJob, workload: Workload) -> bool:
 def asks_back(job: ObservedJob, workload: Workload) -> bool:
     """Return whether a job runs pods again whose quota was already released because they had ended.
 
-    Such a job has to restart, because other workloads may have that quota by now.
+    Such a job must restart, because other workloads may have that quota by now.
     """
     conditions = workload.status.conditions
     if not job.composed or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, EVICTED):
@@ -104,7 +104,7 @@ def _placement_of(podset: PodSet) -> object:
 
 
 def _has_moved(job: ObservedJob, workload: Workload) -> bool:
-    """Return whether a suspended job names another queue than the one whose quota it holds during its checks."""
+    """Return whether a suspended job names another queue than the one whose quota it holds for its checks."""
     conditions = workload.status.conditions
     waiting = is_true(conditions, QUOTA_RESERVED) and not is_true(conditions, ADMITTED)
     return job.suspended and waiting and workload.spec.queue_name != job.queue

@@ -22,13 +22,14 @@ class ObservedJob(Struct, frozen=True):
     active: pods of the job run or are terminating.
     ready: the job's pods are ready (Kueue KEP-349: ready + succeeded >= desired).
     podsets: the job's current podsets.
-    reclaimable: by podset, ended pods that need no quota any more, out of the job's current number.
-    queue: the name of its LocalQueue; empty if it has none.
-    priority_class: the class that its priority comes from.
+    reclaimable: by podset, how many of the job's current pods have ended and need no quota any more.
+    queue: the name of the job's LocalQueue; empty if the job has none.
+    priority_class: the class that the job's priority comes from.
     priority: None if there is no such class.
     lacks_injection: the job creates pods without the fields of its admission, because another program resumed it.
     elastic: the job may change size while it runs.
-    composed: the job consists of child jobs. These are recreated if they are deleted, and may run on after its end.
+    composed: the job consists of child jobs. These are recreated if they are deleted, and may run on after the job's
+    end.
     prebuilt: the job names a Workload that another program has made.
     annotations: the annotations to copy to the Workload.
     """

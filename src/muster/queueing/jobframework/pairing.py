@@ -109,7 +109,10 @@ class PairingPlan(Struct, frozen=True):
 
     @property
     def gives_back(self) -> bool:
-        """Whether the plan releases quota. The caller must then check that the job is still in the observed state."""
+        """Whether the plan releases quota.
+
+        Then the caller must check first that the job is still in the observed state.
+        """
         if self.delete:
             return True
         if self.workload is None or is_true(self.workload.status.conditions, FINISHED):
@@ -136,13 +139,13 @@ def decide(
 
 
 def _has_wanted_pods(job: ObservedJob, workload: Workload | None) -> bool:
-    """Return whether at least as many pods of each podset are admitted as the job now wants."""
+    """Return whether, of each podset, at least as many pods are admitted as the job now wants."""
     have = count_granted_pods(workload) if workload is not None else {}
     return bool(have) and all(have.get(podset.name, 0) >= podset.count for podset in job.podsets)
 
 
 def _plan_paired(job: ObservedJob, workloads: Sequence[Workload], now: datetime, rules: PairingRules) -> PairingPlan:
-    """Plan for a job by the Workloads that may be paired with it, the best first."""
+    """Plan the steps for a job with Workloads that may be paired with it, the best one first."""
     workload = match(job, workloads)
     if workload is None:
         return _plan_unmatched(job, tuple(workloads))
@@ -177,7 +180,7 @@ def _is_running(job: ObservedJob) -> bool:
 
 
 def _plan_unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPlan:
-    """Plan for a job without a matching Workload: stop the job if it runs, then create a Workload."""
+    """Plan the steps for a job without a matching Workload: stop the job if it runs, then create a Workload."""
     if job.end is not None:
         return PairingPlan()
     if not job.suspended:
@@ -195,7 +198,7 @@ def _plan_unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPl
 
 
 def _plan_deleted(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """Plan for a job whose Workload a user deleted: stop the job, then queue it again with a new Workload."""
+    """Plan the steps for a job whose Workload a user deleted: stop the job, then queue it again with a new Workload."""
     if _is_running(job):
         return replace(plan, stop=WORKLOAD_DELETED)
     if (job.active or home_of(workload.metadata)) and job.end is None:
@@ -204,7 +207,7 @@ def _plan_deleted(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pa
 
 
 def _restore_templates(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """Add a step that removes the injected fields from the templates of a stopped job."""
+    """Return the plan with a step that removes the injected fields from the templates of a stopped job."""
     if job.active or job.end is not None or not has_injected(job, workload):
         return plan
     return replace(plan, restore=workload)
@@ -236,11 +239,11 @@ def _report_job(job: ObservedJob, workload: Workload, now: datetime, rules: Pair
 
 
 def _update_reclaimable(job: ObservedJob, workload: Workload) -> WorkloadStatus:
-    """Return the status with the job's reclaimable pods, whose quota becomes free (Kueue KEP-78).
+    """Return the status with the number of the job's reclaimable pods, whose quota becomes free (Kueue KEP-78).
 
-    While the workload holds quota, the number of reclaimable pods does not fall. The API refuses that, and a kind that
-    restarts its pods may report fewer. A podset of an elastic job that has shrunk is an exception: its number may fall,
-    and never exceeds the number of ended pods.
+    While the workload holds quota, the number does not fall: the API refuses that, and a job that restarts its pods may
+    report fewer. For a podset of an elastic job that has shrunk, the number may fall, and never exceeds the number of
+    ended pods.
     """
     status = workload.status
     job_sizes = {podset.name: podset.count for podset in job.podsets}
@@ -275,7 +278,7 @@ def _plan_evicted(
     now: datetime,
     rules: PairingRules,
 ) -> PairingPlan:
-    """Plan for an evicted Workload: stop the job; once no cluster runs pods of it, release the quota."""
+    """Plan the steps for an evicted Workload: stop the job; once no cluster runs its pods, release the quota."""
     if not job.suspended:
         return replace(_with_status(plan, workload, status), stop=evicted.message)
     if job.active or home_of(workload.metadata):
@@ -298,7 +301,7 @@ def _plan_evicted(
 
 
 def _follow_job(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """Add a step that updates the Workload's mutable spec fields and annotations from the job."""
+    """Return the plan with a step that updates the Workload's mutable spec fields and annotations from the job."""
     spec, reserved = workload.spec, is_true(workload.status.conditions, QUOTA_RESERVED)
     new_spec = spec
     if job.suspended and not reserved:

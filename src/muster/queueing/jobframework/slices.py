@@ -27,9 +27,9 @@ REPLACED_MESSAGE = "Replaced to accommodate a new workload slice"
 class Slices(Struct, frozen=True):
     """The Workloads of one job.
 
-    current: the Workloads that may be paired with the job; a slice that replaced another comes first.
-    replaced: the slices that another slice has replaced, and that are not marked as finished yet.
-    waiting: the slices that wait to replace a Workload that holds quota.
+    current: the Workloads that may be paired with the job, those that replaced another one first.
+    replaced: the Workloads that another one has replaced, and that are not marked as finished yet.
+    waiting: the Workloads that wait to replace a Workload that holds quota.
     """
 
     current: tuple[Workload, ...]
@@ -38,7 +38,10 @@ class Slices(Struct, frozen=True):
 
 
 def sort_slices(workloads: Sequence[Workload]) -> Slices:
-    """Sort the Workloads of one job, which come the oldest first (Kueue `normalizeActiveSlices`)."""
+    """Return the Workloads of one job, sorted by their role (Kueue `normalizeActiveSlices`).
+
+    workloads: the oldest first.
+    """
     live = {_key_of(one): one for one in workloads if not _is_marked_as_replaced(one)}
     waiting = tuple(one for one in live.values() if _waits_behind_holder(one, live))
     others = [one for one in live.values() if one not in waiting]
@@ -51,12 +54,12 @@ def sort_slices(workloads: Sequence[Workload]) -> Slices:
 
 
 def waits_to_replace(workload: Workload) -> bool:
-    """Return whether the slice shall replace another slice and has no quota yet."""
+    """Return whether the Workload is meant to replace another one of its job and has no quota yet."""
     return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and not _has_quota(workload)
 
 
 def is_growing(workload: Workload) -> bool:
-    """Return whether the slice has quota and replaces another slice, whose pods run on during its checks."""
+    """Return whether the Workload has quota and replaces another one, whose pods run on during the checks."""
     return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and _has_quota(workload)
 
 

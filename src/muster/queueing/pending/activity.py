@@ -54,10 +54,11 @@ def judge_activity(
     terminating: bool = False,
     in_circle: bool = False,
 ) -> Activity:
-    """Return whether a ClusterQueue is active. The first obstacle gives the reason; the message names all of them.
+    """Return whether a ClusterQueue is active.
 
-    terminating: the queue is being deleted.
-    in_circle: its Cohorts name each other as parents.
+    The first obstacle gives the reason of the condition; its message names all obstacles.
+    terminating: whether the queue is being deleted.
+    in_circle: whether its Cohorts name each other as parents in a circle.
     """
     if terminating:
         return _TERMINATING

@@ -16,9 +16,9 @@ _NOBODY: AbstractSet[str] = frozenset()
 
 
 class Displacements:
-    """A record of which workload was preempted for which, since a workload last ended or quota last changed.
+    """A record of which workloads were preempted for which others.
 
-    All workloads are named by their keys.
+    An entry ends when a workload of its tree ends or quota changes there. All workloads are named by their keys.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,10 @@ class Displacements:
                 self._awaited.setdefault(preemptor, set()).add(victim)
 
     def came_back(self, key: str, queue: str) -> None:
-        """Record that a preempted workload is back in a ClusterQueue. From now on its preemption protects it."""
+        """Record that a preempted workload is back in the queue of a ClusterQueue.
+
+        From now on, the workload and its preemptor may not preempt each other.
+        """
         if (preemptor := self._await_no_longer(key)) is not None:
             self._preemptors.setdefault(key, set()).add(preemptor)
             self._victims.setdefault(preemptor, set()).add(key)
@@ -50,8 +53,8 @@ class Displacements:
     def protected_from(self, key: str) -> AbstractSet[str]:
         """Return the workloads that the workload with this key may not preempt.
 
-        These are the workloads that were preempted for it before, and those for which it was preempted itself, directly
-        or through others.
+        They are the workloads that it was preempted for, directly or through others, and the workloads that were
+        preempted for it.
         """
         victims, preemptors = self._victims.get(key, _NOBODY), self._preemptors.get(key, _NOBODY)
         if not victims and not preemptors:
@@ -86,7 +89,7 @@ class Displacements:
                 self._forget_queues(victim)
 
     def _await_no_longer(self, key: str) -> str | None:
-        """Stop waiting for a victim to come back to its queue; return the preemptor that it was evicted for, if any."""
+        """Remove a victim from those that will come back to their queue; return its preemptor, or None without one."""
         if (preemptor := self._leaving.pop(key, None)) is not None:
             _discard(self._awaited, preemptor, key)
         return preemptor

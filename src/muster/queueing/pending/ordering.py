@@ -14,11 +14,12 @@ from muster.queueing.model import WorkloadInfo
 
 
 class Place(NamedTuple):
-    """The sort key of a workload in its ClusterQueue. The fields compare in this order; UIDs as text, as in Kueue.
+    """The sort key of a workload in its ClusterQueue. The fields are compared in this order.
 
     loose: False for a workload that waits for its victims and so stays the head; True for all others.
     descending: the negated priority.
     since: when its wait began.
+    The UID is compared as text, as in Kueue.
     """
 
     loose: bool

@@ -24,10 +24,10 @@ from muster.queueing.pending.ordering import Place
 
 
 class _Entry(NamedTuple):
-    """The sort entry of an equivalence class that is to be tried.
+    """The entry of an equivalence class in the order of the classes to try.
 
-    usage: the past usage of the class's LocalQueue, which orders first.
-    place: the sort key of the class's first workload, which orders second.
+    usage: the past usage of the class's LocalQueue, which is compared first.
+    place: the sort key of the class's first workload, which is compared second.
     """
 
     usage: float
@@ -43,7 +43,7 @@ class Parked(Struct, frozen=True):
     blocker: the key of the workload whose pods must become ready first; "" if there is none.
     victims: the keys of the evicted workloads that the head waits for. Until they have terminated, their quota is kept
     for the claim.
-    places: the topology domains of its pods once the victims have terminated.
+    places: the topology domains of the head's pods once the victims have terminated.
     """
 
     place: Place
@@ -55,14 +55,14 @@ class Parked(Struct, frozen=True):
 
 
 class EquivalenceClass:
-    """A set of waiting workloads that admission cannot tell apart.
+    """A set of waiting workloads that fit or do not fit together, because they request the same.
 
     needs: every flavor and resource that they might use.
-    places: the sort keys of its workloads.
+    places: the sort keys of the workloads.
     aside: whether the class was tried and does not fit.
     unplaced: whether the class waits for room in topology domains, so that a domain freed by any tree could help.
-    limited: whether a limit of its user was reached, so that the end of any workload could help.
-    entry: its sort entry while it is to be tried; None while it is not.
+    limited: whether a limit of the class's user was reached, so that the end of any workload could help.
+    entry: the class's entry in the order while it is to be tried; None while it is not.
     """
 
     __slots__ = ("aside", "entry", "identity", "limited", "local_queue", "needs", "note", "places", "unplaced")
@@ -82,8 +82,8 @@ class EquivalenceClass:
 class Waiter(Struct):
     """A waiting workload with its state in the queue.
 
-    until: the time before which it may not be tried; None for no such time.
-    obstacle: why it may not be tried, however much quota is free; None if nothing prevents it.
+    until: the time before which the workload may not be tried; None for no such time.
+    obstacle: why the workload may not be tried, however much quota is free; None if nothing prevents it.
     """
 
     workload: WorkloadInfo
@@ -164,7 +164,7 @@ class PendingQueue:
 
     @property
     def by_usage(self) -> bool:
-        """Whether past usage of LocalQueues comes before everything else."""
+        """Whether the past usage of LocalQueues orders the workloads before priority and time do."""
         return self.spec is not None and self.spec.by_usage
 
     @property
@@ -181,7 +181,7 @@ class PendingQueue:
         return ((place.key, place.key in open_) for place in self.everyone)
 
     def active_by_local(self) -> Counter[str]:
-        """Count the workloads of each LocalQueue that are to be tried.
+        """Return how many workloads of each LocalQueue are to be tried.
 
         This takes linear time.
         """
@@ -228,7 +228,10 @@ class PendingQueue:
         self.everyone.update(self.local[local_queue])
 
     def file(self, waiter: Waiter) -> None:
-        """Add a workload to its equivalence class, so that it is tried. A workload with an obstacle is not added."""
+        """Put a workload into its equivalence class, so that it will be tried.
+
+        A workload with an obstacle stays out.
+        """
         if waiter.until is not None or waiter.obstacle is not None:
             return
         workload = waiter.workload
@@ -248,7 +251,7 @@ class PendingQueue:
             self._refile(equivalence)
 
     def unfile(self, waiter: Waiter) -> None:
-        """Remove a workload from its equivalence class, so that it is not tried."""
+        """Take a workload out of its equivalence class, so that it will not be tried."""
         if (equivalence := waiter.equivalence) is not None:
             equivalence.places.remove(waiter.place)
             waiter.equivalence = None
@@ -265,14 +268,14 @@ class PendingQueue:
         return self.waiters[entry.place.key].workload
 
     def set_aside(self, equivalence: EquivalenceClass, note: PendingReason) -> None:
-        """Mark a class as not fitting, so that none of its workloads is tried. note: why its workloads wait."""
+        """Mark an equivalence class as not fitting, so that none of its workloads is tried. note: why they wait."""
         equivalence.note = note
         equivalence.aside = True
         self._aside[equivalence] = None
         self._refile(equivalence)
 
     def reopen(self, equivalence: EquivalenceClass) -> None:
-        """Let a class be tried again."""
+        """Mark an equivalence class as worth trying again."""
         equivalence.aside = False
         self._aside.pop(equivalence, None)
         self._refile(equivalence)
@@ -360,7 +363,7 @@ class PendingQueue:
         return before, in_local
 
     def places(self, start: int, limit: int) -> Iterator[Place]:
-        """Return the sort keys of a part of the queue, in order."""
+        """Return the sort keys of `limit` workloads of the queue from position `start`, in order."""
         if not self.by_usage:
             return iter(self.everyone.islice(start, start + limit))
         return islice(self._iterate_by_usage(), start, start + limit)

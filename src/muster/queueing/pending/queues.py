@@ -142,8 +142,8 @@ class Queues:
     def add(self, workload: WorkloadInfo, *, until: datetime | None = None) -> None:
         """Add a waiting workload, or replace its earlier state.
 
-        until: when the backoff after its eviction ends (`requeueAt`). `NEVER` for a workload that waits until the
-        caller adds it again.
+        until: when the backoff after the workload's eviction ends (`requeueAt`); `NEVER` if the workload waits until
+        the caller adds it again.
         """
         old = self._waiters.get(workload.key)
         if old is not None and self._is_same(old, workload, until) and old.workload.gated == workload.gated:
@@ -181,14 +181,14 @@ class Queues:
                     charge(waiter.workload, taken)
 
     def on_charge(self, charge: Charge) -> None:
-        """Register a callback that is called for each admission in a ClusterQueue that orders by past usage.
+        """Register a callback for each admission in a ClusterQueue that orders its workloads by past usage.
 
         The callback calls `set_usage` before the next head is chosen.
         """
         self._charges.append(charge)
 
     def flush(self, node: Node, freed: Iterable[FlavorResource] | None = None) -> None:
-        """Wake the workloads in the node's tree that do not fit, because an event there could help them.
+        """Wake the workloads in the node's tree that were found not to fit, because an event there could help them.
 
         freed: wake only workloads that might use some of this quota; None wakes all of them.
         """
@@ -198,7 +198,7 @@ class Queues:
             self.forgive(node)
 
     def forgive(self, node: Node) -> None:
-        """Forget, for the node's tree, which workloads were preempted for which others.
+        """Forget which workloads were preempted for which others, in the node's tree.
 
         Call it when a workload ended or quota changed there. Workloads that were preempted before may then preempt
         others.
@@ -206,12 +206,12 @@ class Queues:
         self._displaced.forget(queue.name for queue in node.root.queues())
 
     def forget(self, key: str) -> None:
-        """Forget a deleted workload, whether it was pending or not."""
+        """Forget everything about a deleted workload, whether it was pending or not."""
         self.remove(key)
         self._displaced.forget_workload(key)
 
     def flush_places(self) -> None:
-        """Wake, in all trees, the workloads that wait for room in topology domains."""
+        """Wake the workloads of all trees that wait for room in topology domains."""
         self._places_freed = True
 
     def _flush(self) -> None:
@@ -283,7 +283,7 @@ class Queues:
         return self._parked
 
     def sticky(self, key: str) -> bool:
-        """Return whether the workload stays the head of its queue because it waits for its victims' quota."""
+        """Return whether the workload stays the head of its queue until its victims have terminated."""
         waiter = self._waiters.get(key)
         return waiter is not None and not waiter.place.loose
 
@@ -357,7 +357,7 @@ class Queues:
             self._update_head(pending)
 
     def take_lifted(self) -> Mapping[str, frozenset[FlavorResource]]:
-        """Return, by ClusterQueue, the quota of heads' claims that ended or changed since the last call.
+        """Return, by ClusterQueue, the quota that heads stopped claiming since the last call.
 
         Other workloads may now be able to use that quota.
         """
@@ -375,7 +375,7 @@ class Queues:
     # Queries of users.
 
     def why(self, key: str) -> PendingReason | None:
-        """Return why a workload waits, by the last decision about it or its class; None if there is none."""
+        """Return why a workload waits, from the last decision about the workload or its class; None without one."""
         waiter = self._waiters.get(key)
         if waiter is None:
             return None
@@ -423,7 +423,7 @@ class Queues:
             )
 
     def counts(self, queue: str) -> tuple[int, int]:
-        """Count the pending workloads of a ClusterQueue: those that are to be tried, and the others.
+        """Return how many pending workloads of a ClusterQueue are to be tried, and how many are not.
 
         These are the values of the metric `pending_workloads`. Workloads of a stopped LocalQueue do not count as
         pending.
@@ -456,14 +456,14 @@ class Queues:
         }
 
     def waiting_local(self, local_queue: str, queue: str) -> int:
-        """Count the workloads that wait in a LocalQueue of a ClusterQueue; 0 while the LocalQueue is stopped."""
+        """Return how many workloads wait in a LocalQueue of a ClusterQueue; 0 while the LocalQueue is stopped."""
         pending = self._pending.get(queue)
         return (
             len(pending.local.get(local_queue, ())) if pending is not None and local_queue not in self._stopped else 0
         )
 
     def classes(self, queue: str) -> tuple[int, int]:
-        """Count the equivalence classes of a ClusterQueue: those that are to be tried, and the others.
+        """Return how many equivalence classes of a ClusterQueue are to be tried, and how many are not.
 
         These are the values of the metric `pending_scheduling_hashes`.
         """
@@ -528,7 +528,7 @@ class Queues:
         return find_foreigner(pending.spec, workload) if pending is not None and pending.spec is not None else None
 
     def _review(self, pending: PendingQueue, waiters: Iterable[Waiter]) -> None:
-        """Put workloads into their classes again, because their obstacles may have changed."""
+        """Put workloads into their classes again, or take them out, because their obstacles may have changed."""
         for waiter in waiters:
             selected = self._is_selected(pending, waiter.workload.namespace)
             waiter.obstacle = self._find_obstacle(waiter.workload, selected=selected)
@@ -537,7 +537,7 @@ class Queues:
         self._update_head(pending)
 
     def _is_same(self, old: Waiter, workload: WorkloadInfo, until: datetime | None) -> bool:
-        """Return whether all fields that admission depends on are the same as before."""
+        """Return whether a workload's state is the same as before in all fields that admission depends on."""
         was = old.workload
         return (
             old.until == until

@@ -25,9 +25,9 @@ ON_DEMAND: Final = AdmissionFairSharing(usage_half_life_time=7 * 24 * HOUR)
 
 
 class Decay(Struct, frozen=True):
-    """The settings of the decay.
+    """The settings by which past usage decays.
 
-    half_life: the time after which usage counts half; 0: the past never fades, and nothing is added to it.
+    half_life: the time after which usage counts half; 0: past usage neither decays nor grows.
     sampling: how often usage is sampled.
     weights: the weights of resources, 1 by default.
     """
@@ -55,7 +55,7 @@ class Decay(Struct, frozen=True):
         return _add_amounts(_scale(old, rest), _scale(current, 1 - rest))
 
     def penalty(self, requests: Mapping[str, float]) -> dict[str, float]:
-        """Return the penalty for the admission of a workload: as if it had run for one sampling interval."""
+        """Return the amounts to charge for an admission: what the workload would use in one sampling interval."""
         return _scale(requests, 1 - self.decay_factor(self.sampling))
 
     def score(self, consumed: Mapping[str, float], weight: float) -> float:
@@ -71,10 +71,10 @@ class Decay(Struct, frozen=True):
 
 
 class RecentUsage(Struct, frozen=True):
-    """The recent usage of one LocalQueue.
+    """The account of one LocalQueue's recent usage.
 
     consumed: the decayed usage as of `updated`.
-    penalties: the penalties of workloads that the consumed usage does not include yet.
+    penalties: by workload, an amount that stands for usage that no sample has measured yet.
     """
 
     updated: datetime
@@ -91,14 +91,14 @@ class RecentUsage(Struct, frozen=True):
 
     @property
     def faded(self) -> bool:
-        """Whether the account has decayed so far that it can be dropped, because it equals an empty one."""
+        """Whether the usage has decayed to almost nothing, so that the account can be dropped."""
         return not self.penalties and not any(round(value) for value in self.consumed.values())
 
 
 class Accounts:
-    """The accounts of all LocalQueues, by `namespace/name`.
+    """The accounts of recent usage of all LocalQueues, by `namespace/name`.
 
-    The status of the LocalQueues restores the accounts after a restart.
+    After a restart the accounts are restored from the status of the LocalQueues.
     """
 
     def __init__(self, decay: Decay) -> None:
@@ -110,20 +110,23 @@ class Accounts:
         return self._accounts.get(local_queue)
 
     def restore(self, local_queue: str, consumed: Mapping[str, float], updated: datetime) -> None:
-        """Add the consumed amounts in the status of a LocalQueue to its account, as after a restart."""
+        """Add the usage in the status of a LocalQueue to the LocalQueue's account, as after a restart."""
         account = self._accounts.get(local_queue, RecentUsage(updated))
         self._accounts[local_queue] = RecentUsage(
             max(account.updated, updated), _add_amounts(account.consumed, consumed), account.penalties
         )
 
     def charge(self, local_queue: str, workload: str, requests: Mapping[str, float], now: datetime) -> None:
-        """Charge the penalty for a workload that got quota. The same workload again replaces its penalty."""
+        """Charge the penalty for a workload that got quota to a LocalQueue's account.
+
+        A penalty that was charged for the same workload before is replaced.
+        """
         account = self._accounts.get(local_queue, RecentUsage(now))
         penalties = {**account.penalties, workload: self._decay.penalty(requests)}
         self._accounts[local_queue] = RecentUsage(account.updated, account.consumed, penalties)
 
     def refund(self, local_queue: str, workload: str) -> None:
-        """Remove the penalty, if any, of a workload that lost its quota before a sample included it."""
+        """Remove the penalty of a workload that lost its quota before a sample measured its usage."""
         account = self._accounts.get(local_queue)
         if account is not None and workload in account.penalties:
             self._accounts[local_queue] = RecentUsage(
@@ -131,7 +134,10 @@ class Accounts:
             )
 
     def settle(self, local_queue: str, workload: str, current: Mapping[str, float], now: datetime) -> None:
-        """Replace a workload's penalty by consumption, because the usage (`current`) now includes it."""
+        """Move a workload's penalty into the consumed usage, because later samples measure the workload itself.
+
+        current: the LocalQueue's usage since the last sample, which is added, too.
+        """
         account = self._accounts.get(local_queue)
         if account is not None and (penalty := account.penalties.get(workload)) is not None:
             consumed = self._decay.decay_usage(account.consumed, current, now - account.updated)
@@ -140,7 +146,10 @@ class Accounts:
             )
 
     def sample(self, local_queue: str, current: Mapping[str, float], now: datetime) -> RecentUsage:
-        """Add the usage (`current`) since the last sample. If the clock went back, add nothing."""
+        """Add what the LocalQueue used since the last sample; return the account.
+
+        current: the usage in that time. If the clock went back, nothing is added.
+        """
         old = self._accounts.get(local_queue, RecentUsage(now))
         consumed = self._decay.decay_usage(old.consumed, current, now - old.updated)
         account = RecentUsage(max(old.updated, now), consumed, old.penalties)
@@ -148,11 +157,11 @@ class Accounts:
         return account
 
     def forget(self, local_queue: str) -> None:
-        """Forget a LocalQueue that is gone."""
+        """Remove the account of a deleted LocalQueue."""
         self._accounts.pop(local_queue, None)
 
     def score(self, local_queue: str, weight: float) -> float:
-        """Return the number that orders LocalQueues, the lowest first; 0 for one that never used anything."""
+        """Return the number by which LocalQueues are ordered, the lowest first; 0 for one without past usage."""
         account = self._accounts.get(local_queue)
         used = _add_amounts(account.consumed, account.penalty) if account is not None else {}
         return self._decay.score(used, weight)

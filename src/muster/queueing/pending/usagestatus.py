@@ -27,9 +27,9 @@ def weight_of(local: LocalQueue | None) -> float:
 
 
 def score_status(local: LocalQueue, current: Mapping[str, float], decay: Decay, now: datetime) -> float:
-    """Return the past usage of a LocalQueue by its status, as a number that orders LocalQueues.
+    """Return a number that orders LocalQueues by past usage, from the status of one of them.
 
-    current: what has been in use since the status was written. Raises `QuantityError`.
+    current: the usage since the status was written. Raises `QuantityError`.
     """
     account = read_account(status_of(local), now)
     consumed = decay.decay_usage(account.consumed, current, now - account.updated)
@@ -37,7 +37,7 @@ def score_status(local: LocalQueue, current: Mapping[str, float], decay: Decay, 
 
 
 def read_account(status: AdmissionFairSharingStatus | None, now: datetime) -> RecentUsage:
-    """Return the account in a status; without a status, an empty account from now. Raises `QuantityError`."""
+    """Return the account that a status records; without a status, an empty account. Raises `QuantityError`."""
     consumed = {
         resource: float(parse_amount(resource, quantity))
         for resource, quantity in (status.consumed_resources if status is not None else {}).items()

@@ -7,7 +7,7 @@ from muster.queueing.quota.tree import Node
 
 
 def find_foreigner(spec: QueueSpec, workload: WorkloadInfo) -> PendingReason | None:
-    """Return why the user of a workload may not use a ClusterQueue; None if the user may."""
+    """Return why the workload's user may not use a ClusterQueue; None if the user may use it."""
     if spec.users is None or workload.owner in spec.users:
         return None
     whose = ", ".join(sorted(spec.users)) or "nobody"
@@ -15,10 +15,10 @@ def find_foreigner(spec: QueueSpec, workload: WorkloadInfo) -> PendingReason | N
 
 
 def find_user_limit(node: Node, workload: WorkloadInfo) -> PendingReason | None:
-    """Return the limit of its user that keeps a workload from starting; None if no limit is reached.
+    """Return the limit of the workload's user that keeps the workload from starting; None if no limit is reached.
 
-    node: the ClusterQueue. A workload whose user is not known counts for no user. The growth of an elastic workload
-    does not count as a job.
+    node: the ClusterQueue. A workload of an unknown user has no limit. The growth of an elastic workload does not count
+    as a job.
     """
     limits = node.policy.limits
     if limits == NO_LIMITS or not workload.owner:

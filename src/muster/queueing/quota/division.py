@@ -30,7 +30,7 @@ NOTHING_DECIDED: Decided = {}
 class Member(Struct, frozen=True):
     """A ClusterQueue of a division.
 
-    nominal: its written quota. used: the quota that its workloads hold. root: the name of the top of its tree.
+    nominal: the quota in its spec. used: the quota that its workloads hold. root: the name of the root of its tree.
     """
 
     name: str
@@ -54,7 +54,7 @@ def list_divisions(queues: Collection[ClusterQueue]) -> list[list[ClusterQueue]]
 
 
 def limit_quotas(spec: QueueSpec, decided: Decided) -> QueueSpec:
-    """Return the ClusterQueue with the quota that was decided for it; unchanged if it is no member of a division."""
+    """Return the ClusterQueue with the quota that `decide_quotas` decided; unchanged if it belongs to no division."""
     nominal = decided.get(spec.name)
     if nominal is None:
         return spec
@@ -70,7 +70,10 @@ def decide_quotas(
     flavors: Mapping[str, ResourceFlavor],
     nodes: Iterable[ClusterNode],
 ) -> Decided:
-    """Return the quota of every member of a division. queues: all ClusterQueues. The tree tells what they use."""
+    """Return the quota of every member of a division.
+
+    queues: all ClusterQueues. tree: what the ClusterQueues use now.
+    """
     decided: dict[str, Usage] = {}
     nodes = list(nodes)
     for whole, *parts in list_divisions(queues):
@@ -119,7 +122,7 @@ def scale(amounts: Sequence[int], most: int) -> list[int]:
 
 
 def _keep_used(fr: FlavorResource, given: Sequence[int], members: Sequence[Member]) -> list[int]:
-    """Return the given quotas less what members of other trees use beyond their quota."""
+    """Return the given quotas, reduced by the quota that other trees' members use beyond what is given to them."""
     trees: dict[str, list[int]] = defaultdict(list)
     for index, member in enumerate(members):
         trees[member.root].append(index)

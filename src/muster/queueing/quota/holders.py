@@ -15,9 +15,10 @@ Rank = tuple[bool, int, float, str]
 
 
 def rank(workload: WorkloadInfo) -> Rank:
-    """Return the sort key of preemption: evicted first, then low priority, then young reservation, then UID.
+    """Return the sort key by which workloads are preempted, the lowest first.
 
-    A reservation whose time is not known counts as the youngest.
+    Evicted workloads come first, then low priority, then the newest reservation, then the UID. A reservation whose time
+    is not known counts as the newest.
     """
     since = workload.reserved.timestamp() if workload.reserved is not None else float("inf")
     return not workload.evicted, workload.priority, -since, workload.uid
@@ -51,7 +52,7 @@ class Holders:
     def below(self, limit: float, *, evicted: bool) -> Iterator[WorkloadInfo]:
         """Yield the workloads with a priority below the limit, in the order of `rank`.
 
-        evicted: yield those that are evicted already, otherwise the others.
+        evicted: whether to yield the workloads that are being evicted, or the others.
         """
         live = not evicted
         if live or self.evicted:

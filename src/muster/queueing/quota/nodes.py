@@ -59,9 +59,9 @@ def sum_parts(name: str, queues: Iterable[ClusterQueue]) -> dict[FlavorResource,
 
 
 def cover_same(part: tuple[ResourceGroup, ...], whole: tuple[ResourceGroup, ...]) -> tuple[ResourceGroup, ...]:
-    """Return the part's resource groups, extended by the resources that only the whole has.
+    """Return the part's resource groups, extended by the resources that only the whole queue has.
 
-    Their quota is 0, so the part can only borrow them.
+    The part has a quota of 0 of these resources, so it can only borrow them.
     """
     if len(part) != 1 or len(whole) != 1:
         return part
@@ -109,7 +109,7 @@ def quota_from_nodes(
 
 
 def _is_in_flavor(node: Node, flavor: ResourceFlavor | None) -> bool:
-    """Return whether pods of the flavor may run on the node, by the node's labels and taints."""
+    """Return whether pods that get the flavor may run on the node, by the node's labels and taints."""
     if flavor is None or not flavor.spec.node_labels.items() <= node.metadata.labels.items():
         return False
     expected = {(taint.key, taint.effect) for taint in flavor.spec.node_taints}
@@ -137,6 +137,6 @@ def _fill_quotas(flavor: FlavorQuotas, resources: Iterable[str], total: Mapping[
 
 
 def find_quota_state(node: Node) -> tuple[object, ...]:
-    """Return the fields of a node that matter to quota; heartbeats do not."""
+    """Return the fields of a node that quota depends on, so that callers can ignore heartbeats."""
     ready = [condition.status for condition in node.status.conditions if condition.type == "Ready"]
     return node.status.allocatable, node.spec.unschedulable, node.spec.taints, node.metadata.labels, ready

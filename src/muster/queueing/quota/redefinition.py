@@ -5,14 +5,20 @@ from muster.queueing.quota.tree import Node, Tree
 
 
 def redefine_queue(tree: Tree, spec: QueueSpec) -> tuple[Node, ...]:
-    """Add or change a ClusterQueue; return the roots of its former and its present tree, whose workloads to wake."""
+    """Add or change a ClusterQueue.
+
+    Return the roots of its former and its present tree; the caller must wake the workloads there.
+    """
     before = tree.queues.get(spec.name)
     old_roots = (before.root,) if before is not None else ()
     return tuple(dict.fromkeys((*old_roots, tree.set_queue(spec).root)))
 
 
 def redefine_cohort(tree: Tree, spec: CohortSpec) -> tuple[Node, ...]:
-    """Add or change a Cohort; return the roots of its former and its present tree, whose workloads to wake."""
+    """Add or change a Cohort.
+
+    Return the roots of its former and its present tree; the caller must wake the workloads there.
+    """
     before = tree.cohorts.get(spec.name)
     old_roots = (before.root,) if before is not None else ()
     return tuple(dict.fromkeys((*old_roots, tree.set_cohort(spec).root)))

@@ -33,8 +33,8 @@ from muster.queueing.scheduling.fairness import share
 def queue_status(old: ClusterQueueStatus, node: Node, waiting: int, *, fair: bool) -> ClusterQueueStatus:
     """Return the status of a ClusterQueue, except its conditions.
 
-    waiting: how many workloads wait in it.
-    fair: fair sharing is on, so the share is shown.
+    waiting: how many workloads wait in the ClusterQueue.
+    fair: whether fair sharing is on, so that the status shows the share.
     """
     tally = node.tallies.total
     return msgspec.structs.replace(

@@ -12,8 +12,8 @@ class WorkloadSums:
 
     reserving: the number of workloads.
     reserved: the quota that they hold.
-    admitted: the number of admitted ones.
-    used: the quota that the admitted ones hold.
+    admitted: the number of admitted workloads.
+    used: the quota that the admitted workloads hold.
     size: the number of counted values, including the growths of elastic workloads.
     """
 
@@ -39,11 +39,11 @@ class WorkloadSums:
 
 
 class Tallies:
-    """The tallies of one ClusterQueue, which `Tree.hold` and `Tree.release` maintain.
+    """The sums over the workloads of one ClusterQueue, which `Tree.hold` and `Tree.release` maintain.
 
-    total: the tally of all its workloads.
-    local: the tallies by LocalQueue (`namespace/name`), without empty ones.
-    owners: the same by user.
+    total: over all its workloads.
+    local: by LocalQueue (`namespace/name`), without empty ones.
+    owners: by user.
     """
 
     __slots__ = ("local", "owners", "total")
@@ -60,7 +60,7 @@ class Tallies:
         self.owners.setdefault(workload.owner, WorkloadSums()).count(workload, 1)
 
     def discard(self, workload: WorkloadInfo) -> None:
-        """Remove a workload that gave back its quota."""
+        """Remove a workload that released its quota."""
         self.total.count(workload, -1)
         for tallies, name in ((self.local, workload.local_queue), (self.owners, workload.owner)):
             tally = tallies[name]
@@ -69,11 +69,11 @@ class Tallies:
                 del tallies[name]
 
     def of(self, local_queue: str) -> WorkloadSums:
-        """Return the tally of a LocalQueue."""
+        """Return the sums over the workloads of a LocalQueue."""
         return self.local.get(local_queue) or WorkloadSums()
 
     def of_owner(self, owner: str) -> WorkloadSums:
-        """Return the tally of a user."""
+        """Return the sums over the workloads of a user."""
         return self.owners.get(owner) or WorkloadSums()
 
 

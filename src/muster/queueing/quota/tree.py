@@ -28,7 +28,7 @@ UNLIMITED = 1 << 62
 
 
 class Node:
-    """A ClusterQueue or a Cohort. Only `Tree` changes it.
+    """A ClusterQueue or a Cohort in the quota tree. Only `Tree` changes it.
 
     children: Cohorts first, then ClusterQueues, each by name.
     subtree: the quota of the node and the quota that the nodes below lend to it.
@@ -37,7 +37,7 @@ class Node:
     over: the children that borrow, by flavor and resource; see `borrowers`.
     workloads: the workloads that hold quota in a ClusterQueue, by key.
     held: the same workloads in the order of preemption.
-    tallies: their number and their usage.
+    tallies: the number and the usage of these workloads.
     height: 0 for a ClusterQueue, 1 for a Cohort with nothing but ClusterQueues below.
     """
 
@@ -79,7 +79,7 @@ class Node:
 
     @property
     def policy(self) -> QueueSpec:
-        """The specification of a ClusterQueue. It fails for a Cohort."""
+        """The specification of a ClusterQueue. Fails for a Cohort."""
         assert isinstance(self.spec, QueueSpec), f"{self.name} is a Cohort"
         return self.spec
 
@@ -90,7 +90,7 @@ class Node:
 
     @property
     def root(self) -> "Node":
-        """The uppermost node above this one, or the node itself."""
+        """The root of the tree that the node is in, which may be the node itself."""
         node = self
         while node.parent is not None:
             node = node.parent
@@ -120,7 +120,7 @@ class Node:
     def borrowers(self, frs: Iterable[FlavorResource]) -> list["Node"]:
         """Return the children that borrow any of these flavors and resources, in order.
 
-        The cost depends only on the number of children that borrow.
+        Only the children that borrow are visited.
         """
         over = self.over
         borrowers = {node for fr in frs if fr in over for node in over[fr]}
@@ -164,7 +164,7 @@ class Node:
         return self.usage.get(fr, 0) + more > self.subtree.get(fr, 0)
 
     def local_available(self, fr: FlavorResource) -> int:
-        """Return how much more the node may use before usage counts in the parent."""
+        """Return how much more the node may use before its usage counts in its parent."""
         return max(0, self.local.get(fr, 0) - self.usage.get(fr, 0))
 
     def add(self, usage: Usage) -> None:
@@ -209,7 +209,7 @@ def _remove(parent: Node, key: tuple[bool, str]) -> None:
 
 
 def _recompute(node: Node) -> None:
-    """Compute a node's quota, and a Cohort's usage, from its specification and its children."""
+    """Compute a node's quota, and a Cohort's usage, from the node's specification and children."""
     node.subtree = {fr: quota.nominal for fr, quota in node.quotas.items()}
     if not node.is_queue:
         node.usage = {}
@@ -221,7 +221,7 @@ def _recompute(node: Node) -> None:
 
 
 def _mark(node: Node) -> None:
-    """Record in the parent which resources the node borrows."""
+    """Record in the node's parent which flavors and resources the node borrows."""
     if node.parent is None:
         return
     over = node.parent.over
@@ -233,7 +233,7 @@ def _mark(node: Node) -> None:
 
 
 class _Share(NamedTuple):
-    """The part of a node that counts in its parent: the quota that it lends, and its usage beyond its own quota."""
+    """What a node contributes to its parent: the quota that it lends, and its usage beyond its own quota."""
 
     lent: Mapping[FlavorResource, int]
     borrowed: Mapping[FlavorResource, int]
@@ -267,7 +267,7 @@ def _compute_local(node: Node) -> None:
 class Tree:
     """All ClusterQueues and Cohorts, with their quotas and usage.
 
-    A Cohort that exists only as a name in other objects is part of the tree, without quota of its own.
+    A Cohort that other objects name although it does not exist is part of the tree, without quota of its own.
     """
 
     def __init__(self) -> None:
@@ -334,7 +334,7 @@ class Tree:
                 self.ledger.give(holder.places)
 
     def siblings(self, workload: WorkloadInfo) -> list[WorkloadInfo]:
-        """Return the other variants of the same parent that hold quota."""
+        """Return the other variants of the workload's parent that hold quota."""
         return [one for one in self._families.get(workload.family, {}).values() if one.key != workload.key]
 
     def _leave_family(self, workload: WorkloadInfo) -> None:
@@ -363,14 +363,17 @@ class Tree:
         self._reattach_cut()
 
     def in_circle(self, node: Node) -> bool:
-        """Return whether the Cohorts above the node name each other in a circle, where nothing is admitted."""
+        """Return whether the Cohorts above the node name each other as parents in a circle.
+
+        Nothing is admitted there.
+        """
         return node.root.name in self._cut and not node.root.is_queue
 
     def _ensure_cohort(self, name: str) -> Node:
         return self.cohorts.setdefault(name, Node(name))
 
     def _attach(self, node: Node, cohort: str) -> None:
-        """Put a node under a Cohort ("" is none), and update the ancestors at its old and new position."""
+        """Make a node the child of a Cohort, or a root for "", and update the ancestors at its old and new position."""
         old = node.parent
         key = (node.is_queue, node.name)
         if old is not None and old.name != cohort:
@@ -395,7 +398,7 @@ class Tree:
             self._drop_if_unused(old)
 
     def _reattach_cut(self) -> None:
-        """Attach Cohorts to their parents again where the circle is gone."""
+        """Attach Cohorts to their parents again that were detached because of a circle that is gone now."""
         for name, parent in list(self._cut.items()):
             self._attach(self.cohorts[name], parent)
 

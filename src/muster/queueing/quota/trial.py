@@ -9,7 +9,7 @@ from muster.queueing.quota.tree import Node
 
 @contextmanager
 def assume_usage(*, more: Iterable[tuple[Node, Usage]] = (), less: Iterable[tuple[Node, Usage]] = ()) -> Iterator[None]:
-    """Add the usages in `more` to ClusterQueues, and remove those in `less`, until the end of the `with` block."""
+    """Change the usage of ClusterQueues until the end of the `with` block: add `more`, and remove `less`."""
     added, removed = tuple(more), tuple(less)
     for node, usage in removed:
         node.remove(usage)

@@ -13,7 +13,7 @@ from muster.queueing.model import FlavorSpec, PodSet
 
 
 def explain_mismatch(podset: PodSet, flavor: FlavorSpec) -> str:
-    """Return why the flavor does not suit the podset; "" if it does.
+    """Return why pods of the podset may not run on nodes of the flavor; "" if they may.
 
     Raises `SelectorError` for a malformed affinity.
     """

@@ -21,7 +21,7 @@ _ALL: Final = "*"
 
 
 class Blocking(Struct, frozen=True):
-    """The settings for blocking.
+    """The settings by which a workload whose pods are not ready blocks others.
 
     everything: the setting of the Configuration.
     queues, flavors: the settings of single ClusterQueues and ResourceFlavors, by name.
@@ -47,7 +47,10 @@ class Blocking(Struct, frozen=True):
 
 
 def scopes_of(workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
-    """Return the scopes of a workload with this usage. If one of them is blocked, the workload cannot be admitted."""
+    """Return the scopes in which a workload with this usage would be admitted.
+
+    If one of the scopes is blocked, the workload cannot be admitted.
+    """
     return [_ALL, f"queue/{workload.queue}", *{f"flavor/{fr.flavor}" for fr in usage}]
 
 

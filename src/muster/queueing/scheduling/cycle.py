@@ -76,7 +76,7 @@ class CyclePreemption(Struct, frozen=True):
 
 
 def spare_none(decision: CyclePreemption) -> bool:  # noqa: ARG001  (a `Spare`)
-    """Decline to spare the victims of a preemption: the default `Spare` of a cluster without elastic workloads."""
+    """Return False, because a cluster without elastic workloads spares no victims: the default of `spare`."""
     return False
 
 
@@ -126,11 +126,10 @@ def run(
     limit: float = inf,
     spare: Spare = spare_none,
 ) -> CycleOutcome:
-    """Serve the heads of all ClusterQueues in which something changed.
+    """Serve the heads of all ClusterQueues in which something changed; return the decisions.
 
     Admitted workloads leave the queues and their usage counts in the tree; otherwise the tree is unchanged. If
     `queues.untried` is not empty afterwards, call `run` again at once.
-
     limit: stop after about this many nominations, so that the caller can do other work in between. The next call has to
     nominate the heads again, so each call makes at least as many further nominations as there are heads.
     spare: whether shrinking elastic workloads suffices. It is called before any eviction and reads the tree as the

@@ -118,8 +118,9 @@ def estimate(
     settings: cycle.AdmissionSettings | None = None,
     names: Mapping[str, str] | None = None,
 ) -> StartEstimate:
-    """Estimate when the workload gets quota. The call changes the tree and the queues: pass copies.
+    """Return when a workload is expected to get quota.
 
+    The function changes the tree and the queues, so pass copies.
     runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
     names: how messages name workloads, by key.
     """
@@ -136,7 +137,7 @@ def estimate_all(
     settings: cycle.AdmissionSettings | None = None,
     names: Mapping[str, str] | None = None,
 ) -> dict[str, StartEstimate]:
-    """Estimate when each of some workloads gets quota, as `estimate` does for one, in one run of the cycle."""
+    """Return when each of these workloads is expected to get quota, from one simulation for all. See `estimate`."""
     settings, names = settings or cycle.AdmissionSettings(), names or {}
     return _Forecast(tree, queues, flavors, set(keys), runs, now, settings, names).run()
 

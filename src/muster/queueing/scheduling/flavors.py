@@ -253,7 +253,7 @@ class _Group:
         return False
 
     def _choose(self, resources: Sequence[str]) -> bool:
-        """Choose flavors for the resources that have none yet."""
+        """Choose flavors for the resources that have none yet; return False if a resource gets none."""
         for place, resource in enumerate(resources):
             if resource in self.chosen:
                 continue
@@ -266,9 +266,9 @@ class _Group:
         return True
 
     def _choose_from(self, group: ResourceGroup, resource: str, rest: Sequence[str]) -> bool:
-        """Choose a flavor of a resource group, and flavors for the rest of the resources.
+        """Choose a flavor of a resource group, and then flavors for the other resources; return False if that fails.
 
-        If the labels of a flavor leave no flavor for the rest, try the next best flavor instead.
+        If the labels of a flavor leave no flavor for the other resources, try the next best flavor instead.
         """
         barred: dict[str, str] = {}
         before = dict(self.chosen), list(self.reasons), list(self.attempts)
@@ -300,7 +300,7 @@ class _Group:
                 usage[fr] = usage.get(fr, 0) + amount
 
     def _search(self, group: ResourceGroup, resource: str, barred: Mapping[str, str]) -> bool:
-        """Choose a flavor of a resource group (upstream findFlavorForPodSets).
+        """Choose a flavor of a resource group (upstream findFlavorForPodSets); return False if none suits.
 
         barred: flavors that may not be chosen, and why.
         """

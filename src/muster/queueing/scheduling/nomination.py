@@ -177,9 +177,10 @@ class _Search:
         return best if best.fits else None
 
     def attempt(self, counts: Sequence[int] | None) -> BestAssignment:
-        """Search until a flavor suffices or all were tried; each attempt starts after the flavors of the last one.
+        """Return the assignment from the first flavors that suffice, or the best one if none does.
 
-        Upstream goes on in later cycles, so its result depends on the past. Here the search is one call.
+        Each attempt starts after the flavors of the last one. Upstream goes on in later cycles, so its result depends
+        on the past. Here the search is one call.
         """
         first: BestAssignment | None = None
         unplaced = False

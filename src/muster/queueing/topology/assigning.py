@@ -33,7 +33,7 @@ def assign_places(
 ) -> Assignment:
     """Return the assignment with topology domains for its pods.
 
-    If domains have no room, the mode says whether preemption could make room. The ledger is unchanged.
+    If the domains have no room, the assignment's mode says whether preemption could make room. The ledger is unchanged.
     """
     if not needs_places(assignment, flavors):
         return assignment
@@ -100,7 +100,7 @@ def _has_nodes(flavor: FlavorSpec) -> bool:
 
 
 def _worsen(assignment: Assignment, failed: Mapping[str, str], mode: Mode) -> Assignment:
-    """Return the assignment with some podsets limited to a mode. failed: why, by the name of the podset."""
+    """Return the assignment with the mode of some podsets lowered to `mode`. failed: why, by the name of the podset."""
     return replace(
         assignment, podsets=tuple(_worsen_podset(one, failed.get(one.name), mode) for one in assignment.podsets)
     )
@@ -123,8 +123,8 @@ def _find_places(
 ) -> tuple[Assignment, dict[str, str]]:
     """Return the assignment with topology domains, and why a group of podsets gets none, by podset of that group.
 
-    Each group is placed after those before it, whose pods count as taken. After a group that gets none, the rest is not
-    tried.
+    Each group is placed after those before it, whose pods count as taken. After a group that gets no domains, the
+    remaining groups are not tried.
     """
     specs = {podset.name: podset for podset in podsets}
     by_podset: dict[str, Places] = {}
@@ -216,7 +216,10 @@ def _place(
 def ask_of(
     request: TopologyRequest, levels: Sequence[str], count: int, *, leader: bool
 ) -> search.SearchParameters | str:
-    """Translate a topology request to level indexes of a Topology; return the error if the Topology lacks a level."""
+    """Return the parameters of a search for a topology request, with levels as indexes.
+
+    Return the error as text if the Topology lacks a level.
+    """
     last = len(levels) - 1
     anywhere = request.how == "unconstrained"
     level = levels.index(request.level) if request.level else 0 if request.slices else last
@@ -241,12 +244,12 @@ def ask_of(
 
 
 def asks_of(podset: PodSet) -> Mapping[str, int]:
-    """Return the requests of a podset's pod from its node, before transformations."""
+    """Return what a podset's pod requests of its node, before the transformations for quota."""
     return podset.asks or podset.requests
 
 
 def shape_of(podset: PodSet, flavor: FlavorSpec) -> Shape:
-    """Return the shape of a podset's pods on the nodes of a flavor."""
+    """Return the shape by which the nodes of a flavor count a podset's pods."""
     asks = {resource: min(amount, MOST) for resource, amount in asks_of(podset).items() if amount > 0}
     return Shape(
         requests=tuple(sorted(({"pods": 1} | asks).items())),

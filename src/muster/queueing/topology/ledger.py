@@ -56,7 +56,7 @@ class FlavorRoom(Struct, frozen=True, eq=False):
 
 
 class CapacityLedger:
-    """The nodes of flavors with a Topology, and the capacity taken on them.
+    """The nodes of flavors with a Topology, and the capacity that workloads and other pods take on them.
 
     in_use: whether any flavor has a topology; if not, domains are not searched for.
     version: a number that changes whenever an answer may change.
@@ -74,11 +74,11 @@ class CapacityLedger:
 
     @cached_property
     def capacity(self) -> Capacity:
-        """The nodes. The capacity is created late, because it needs numpy and most clusters have no Topology."""
+        """The capacity of the nodes. It is created late, because it needs numpy and most clusters have no Topology."""
         return Capacity()
 
     def set_node(self, node: Node) -> bool:
-        """Add or update a node; return whether that could help a waiting workload."""
+        """Add or update a node; return whether that could let a waiting workload fit."""
         helps = self.capacity.set_node(node)
         if helps:
             self._invalidate()
@@ -90,9 +90,9 @@ class CapacityLedger:
         self._invalidate()
 
     def occupy(self, uid: str, node: str, requests: Amounts) -> None:
-        """Record a pod on a node, if its capacity is not already counted by a workload's topology assignment.
+        """Record a pod on a node, unless a workload's topology assignment counts the pod already.
 
-        uid: of the pod.
+        uid: the UID of the pod.
         """
         if self.capacity.assigned(uid) == (node, Guest(requests)):
             return
@@ -108,7 +108,7 @@ class CapacityLedger:
     # Domains that workloads take.
 
     def take(self, places: Iterable[Places], sign: int = 1) -> None:
-        """Count the domains of a workload's pods as taken; with sign -1, as free again."""
+        """Count the capacity of a workload's topology domains as taken; with sign -1, as free again."""
         for each in places:
             self.version += sign * hash(each)
             for key, count in _keys_of(each):
@@ -121,12 +121,12 @@ class CapacityLedger:
                 self._count_on_node(key, amounts)
 
     def give(self, places: Iterable[Places]) -> None:
-        """Count the domains of a workload's pods as free again."""
+        """Count the capacity of a workload's topology domains as free again."""
         self.take(places, -1)
 
     @contextmanager
     def assume(self, *, more: Iterable[Places] = (), less: Iterable[Places] = ()) -> Iterator[None]:
-        """Take and free domains until the end of the `with` block."""
+        """Take and free the capacity of topology domains until the end of the `with` block."""
         taken_places, given_places = tuple(more), tuple(less)
         self.give(given_places)
         self.take(taken_places)
@@ -145,7 +145,7 @@ class CapacityLedger:
     # Free capacity.
 
     def field(self, flavor: FlavorSpec) -> FlavorDomains:
-        """Return the nodes and levels of a flavor, cached until a node or the flavor changes."""
+        """Return the nodes of a flavor and their levels, cached until a node or the flavor changes."""
         entry = self._fields.get(flavor.name)
         if entry is None or entry[0] is not flavor:
             entry = self._fields[flavor.name] = flavor, self._make_field(flavor)
@@ -162,7 +162,7 @@ class CapacityLedger:
         return self._room_of_domains(flavor, field, shape, beside)
 
     def holds(self, flavors: Mapping[str, FlavorSpec], places: Iterable[Places]) -> bool:
-        """Return whether the nodes have room for all of these domains, in addition to what is taken."""
+        """Return whether the nodes have room for all of these domains' pods beside what is taken already."""
         held: list[Places] = []
         try:
             for each in places:
@@ -297,7 +297,7 @@ def _keys_of(places: Places) -> Iterable[tuple[_Key, int]]:
 
 
 def _count_fits(free: Mapping[str, Ints], shape: Shape) -> Ints:
-    """Return how many times the requests of a shape fit into the free amounts."""
+    """Return, for each row of the free amounts, how many pods of a shape fit into the row."""
     times: Ints = np.min([free[resource] // request for resource, request in shape.requests], axis=0)
     return np.maximum(times, 0)
 

@@ -19,7 +19,10 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class _Question(NamedTuple):
-    """A cached question: which nodes have a flavor's labels, and meet a podset's node selector and one of its terms."""
+    """A cached question about nodes: which of them suit a podset that gets a flavor.
+
+    A node suits if it has the flavor's labels, and meets the podset's node selector and one of its affinity terms.
+    """
 
     flavor: _Labels
     selector: _Labels

@@ -10,7 +10,10 @@ from muster.gang.shapes import MOST, Amounts
 
 
 def read_occupied(pod: Pod) -> Amounts | None:
-    """Return the requests of a pod on its node; None if it has ended or its workload's topology assignment counts."""
+    """Return what a pod requests of its node.
+
+    Return None if the pod has ended, or if a topology assignment of its workload counts it already.
+    """
     if not pod.spec.node_name or is_finished(pod) or _has_places(pod):
         return None
     requests = {resource: min(amount, MOST) for resource, amount in pod_requests(pod.spec).items() if amount > 0}

@@ -35,7 +35,10 @@ def hosts_of(places: Iterable[Places]) -> set[str]:
 
 
 def describe_eviction(lost_hosts: Sequence[str], why: str) -> str:
-    """Return the message for a workload that is evicted. why: why the only lost node has no replacement."""
+    """Return the message for a workload that is evicted because of lost nodes.
+
+    why: why no other node can replace the only lost one.
+    """
     if len(lost_hosts) == 1:
         return f"Workload was evicted as there was no replacement for a failed node: {lost_hosts[0]} ({why})"
     return f"Workload eviction triggered due to multiple TAS assigned node failures, including: {', '.join(lost_hosts)}"

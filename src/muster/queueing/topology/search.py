@@ -25,7 +25,7 @@ _MAX_INT = 2**63 - 1  # the largest 64-bit integer
 
 
 class SearchParameters(Struct, frozen=True):
-    """The parameters of a search.
+    """The parameters of a search for topology domains.
 
     count: the number of pods.
     level: the index of the requested level.
@@ -55,7 +55,7 @@ class SearchParameters(Struct, frozen=True):
 class Short(Struct, frozen=True):
     """The result of a failed search.
 
-    fits: how many slices have room.
+    fits: for how many slices there is room.
     """
 
     fits: int
@@ -72,7 +72,7 @@ class DomainChoice(Struct, frozen=True):
 
 
 class _Rooms(Struct, eq=False):
-    """The room of each domain of one level. The search first counts how many pods fit, and later how many are given.
+    """The room of each domain of one level: first the number of pods that fit, and later the number that it gets.
 
     pods, slices: the numbers if the leader is elsewhere.
     pods_led, slices_led: the numbers if the leader is in the same domain.
@@ -89,8 +89,9 @@ class _Rooms(Struct, eq=False):
 def find(
     levels: Sequence[DomainLevel], room: Ints, ask: SearchParameters, *, led: Ints | None = None
 ) -> DomainChoice | Short:
-    """Choose domains for all pods. The requested domain level must be in `levels`.
+    """Choose topology domains for all pods; return them, or for how many slices there is room.
 
+    The requested domain level must be in `levels`.
     room: how many pods fit in each lowest domain.
     led: how many pods fit in each of them if it also takes the leader; -1 if it has no room for the leader.
     """
@@ -179,9 +180,9 @@ class _Search:
     def _narrow(
         self, level: int, order: list[int], count: int, leader: bool, size: int, *, by_slice: bool
     ) -> list[int]:
-        """Choose as few of the domains as possible for `count` pods, and set the number given to each.
+        """Choose as few of the domains as possible for `count` pods, and set the number of pods that each gets.
 
-        The domains have room for them, because their room was summed up before.
+        The caller has checked that the domains together have room for the pods.
         """
         rooms = self._rooms[level]
         room, led = (rooms.slices, rooms.slices_led) if by_slice else (rooms.pods, rooms.pods_led)
@@ -205,7 +206,10 @@ class _Search:
         return chosen
 
     def _move_leader_first(self, level: int, order: list[int], count: int, size: int, *, by_slice: bool) -> list[int]:
-        """Move to the front the first domain that takes the leader and leaves room for all other pods."""
+        """Return the domains with the leader's domain first.
+
+        That is the first one that takes the leader and leaves room for all other pods.
+        """
         rooms = self._rooms[level]
         room, led = (rooms.slices, rooms.slices_led) if by_slice else (rooms.pods, rooms.pods_led)
         spare = int(room[order].sum()) - (count // size if by_slice else count)
@@ -225,7 +229,7 @@ class _Search:
         return min(enough, key=lambda i: int(room[i]), default=order[0])
 
     def _sort(self, level: int, domains: Ints) -> list[int]:
-        """Sort domains by room: the most room first, or the least room first for least free capacity.
+        """Return the domains sorted by room: the most room first, or the least room first for least free capacity.
 
         Domains with the same number of slices are sorted by the room for pods, the least first.
         """
@@ -236,7 +240,7 @@ class _Search:
         return result
 
     def _sort_with_leader(self, level: int) -> Ints:
-        """Sort all domains of a level; those that take the leader come first."""
+        """Return all domains of a level, sorted; those that take the leader come first."""
         rooms = self._rooms[level]
         slices = rooms.slices_led if self._ask.anywhere else -rooms.slices_led
         return np.lexsort((np.arange(len(slices)), rooms.pods_led, slices, -rooms.leaders))

@@ -13,11 +13,11 @@ Domains = Sequence[tuple[tuple[str, ...], int]]
 
 
 class Member(Struct, frozen=True):
-    """A pod that has not ended.
+    """A pod of a workload that has not ended.
 
-    waits: whether it has no domain yet.
-    selector: its node selector.
-    rank: None if it has none.
+    waits: whether the pod has no domain yet.
+    selector: the pod's node selector.
+    rank: None if the pod has none.
     """
 
     uid: str
@@ -27,7 +27,10 @@ class Member(Struct, frozen=True):
 
 
 def domains_of_waiting(levels: Sequence[str], domains: Domains, members: Sequence[Member]) -> dict[str, dict[str, str]]:
-    """Return the node selector to add to each waiting pod, by UID; pods beyond the assignment keep waiting."""
+    """Return, by UID, the node selector to add to each waiting pod.
+
+    Pods beyond the number in the assignment get none, and keep waiting.
+    """
     by_rank = [values for values, count in domains for _ in range(count)]
     waiting = [member for member in members if member.waits]
     if _can_follow_ranks(levels, by_rank, members):

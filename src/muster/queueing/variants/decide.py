@@ -76,7 +76,7 @@ class WorkloadChange(Struct, frozen=True):
 
 
 class FamilyPlan(Struct, frozen=True):
-    """The steps to take for a parent and its variants.
+    """The writes to make for a parent Workload and its variants.
 
     create: flavors that lack a variant.
     delete: variants that are no longer needed.
@@ -93,7 +93,7 @@ class FamilyPlan(Struct, frozen=True):
 
 
 def decide(family: Family, now: datetime) -> FamilyPlan:
-    """Decide what to do now, with at most one write for each Workload."""
+    """Decide which writes to make now for a family, with at most one write for each Workload."""
     parent = family.parent
     if parent.metadata.deletion_timestamp is not None:
         return FamilyPlan()
@@ -130,7 +130,7 @@ def _finish(family: Family, end: Condition, now: datetime) -> Iterator[WorkloadC
 
 
 def _leave(family: Family, now: datetime) -> tuple[WorkloadChange, ...] | None:
-    """Return the next changes of an eviction of the parent or of a variant; None if none is being evicted.
+    """Return the next changes while the parent or a variant is being evicted; None if none is.
 
     Return no changes while the job has not stopped.
     """
@@ -181,7 +181,7 @@ def _is_of_last_round(family: Family, variant: Workload) -> bool:
 
 
 def _follow(family: Family) -> Iterator[WorkloadChange]:
-    """Update the variants' specs and waiting times from the parent."""
+    """Yield the changes that bring the variants' specs and waiting times in line with the parent's."""
     parent = family.parent
     for variant in family.variants:
         spec = spec_of(parent, active=variant.spec.active)
@@ -217,7 +217,7 @@ def _wait_like(parent: Workload, status: WorkloadStatus) -> WorkloadStatus:
 
 
 def _switch(family: Family, now: datetime) -> Iterator[WorkloadChange]:
-    """Activate the variants that may still be admitted, and deactivate the others."""
+    """Yield the changes that activate the variants that may still be admitted, and deactivate the others."""
     parent, admitted = family.parent, family.admitted
     for stray in family.strays:
         if stray.spec.active and has_quota(stray):
@@ -334,7 +334,7 @@ def _find_wait(variant: Workload) -> Condition | None:
 
 
 def _adopt(status: WorkloadStatus, variant: Workload, now: datetime) -> WorkloadStatus:
-    """Return the status of a parent with the admission of this variant."""
+    """Return the status of a parent with the admission of this variant copied into it."""
     admission = variant.status.admission
     assert admission is not None, "an admitted variant holds quota"
     conditions = status.conditions
@@ -352,7 +352,7 @@ def _adopt(status: WorkloadStatus, variant: Workload, now: datetime) -> Workload
 
 
 def _report_back(parent: Workload, variant: Workload) -> Iterator[WorkloadChange]:
-    """Copy the reported state of the job's pods to the variant, which holds their quota."""
+    """Yield the change that copies the reported state of the job's pods to the variant, which holds their quota."""
     ready, status = find(parent.status.conditions, PODS_READY), variant.status
     conditions = tuple(one for one in status.conditions if one.type != PODS_READY)
     conditions = status.conditions if ready is None or ready in status.conditions else (*conditions, ready)
@@ -376,7 +376,7 @@ def _write_status(workload: Workload, status: WorkloadStatus) -> WorkloadChange:
 
 
 def _open_gate(plan: FamilyPlan, family: Family, now: datetime) -> FamilyPlan:
-    """Add to the plan the opening of one waiting variant's preemption gate, at most one every few minutes."""
+    """Return the plan with one waiting variant's preemption gate opened, at most one every few minutes."""
     trying = [one for one in family.variants if one.spec.active and not has_quota(one)]
     blocked = [one for one in trying if is_true(one.status.conditions, BLOCKED_ON_PREEMPTION_GATES)]
     candidate = next((one for one in blocked if not has_open_gate(one)), None)

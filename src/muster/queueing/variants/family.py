@@ -24,13 +24,13 @@ from muster.queueing.jobframework.names import workload_name
 
 
 class Family(Struct, frozen=True):
-    """A parent with the Workloads made for it.
+    """A parent Workload and its variants.
 
     flavors: the flavors of its ClusterQueue, the best first.
-    variants: the variants in the order of `flavors`; those of other flavors are not among them.
+    variants: the variants in the order of `flavors`.
     strays: variants of a flavor that the ClusterQueue does not have (any more), or that another variant has.
-    retains: the parent stays in the flavor of its first admission.
-    last: the last flavor that it may move to; "" is any.
+    retains: whether the parent stays in the flavor of its first admission.
+    last: the last flavor that the parent may move to; "" is any.
     """
 
     parent: Workload
@@ -120,7 +120,7 @@ def is_running(variant: Workload) -> bool:
 
 
 def name_of(workload: Workload) -> str:
-    """Return the key of the Workload, as messages show it."""
+    """Return the name by which messages refer to the Workload: its namespace and name."""
     return f"{workload.metadata.namespace}/{workload.metadata.name}"
 
 

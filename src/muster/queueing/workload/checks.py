@@ -19,7 +19,7 @@ States = tuple[AdmissionCheckState, ...]
 
 
 def of_queue(spec: ClusterQueueSpec) -> dict[str, frozenset[str]]:
-    """Return the checks of a ClusterQueue, from either field, with the flavors that each applies to (empty is all)."""
+    """Return the admission checks of a ClusterQueue, each with the flavors that it applies to (empty is all)."""
     if spec.admission_checks_strategy is None:
         return {}
     everything = {flavor.name for group in spec.resource_groups for flavor in group.flavors}
@@ -30,16 +30,16 @@ def of_queue(spec: ClusterQueueSpec) -> dict[str, frozenset[str]]:
 
 
 def list_required_checks(checks: Mapping[str, frozenset[str]], flavors: Iterable[str] | None) -> list[str]:
-    """Return the ClusterQueue's checks that apply to a workload with these flavors; None: flavors not assigned yet.
+    """Return the ClusterQueue's checks that apply to a workload with these flavors.
 
-    A check for certain flavors applies only to workloads with one of them, so without flavors it is left out.
+    flavors: None if they are not assigned yet. Checks that apply only to certain flavors are then left out.
     """
     own = frozenset(flavors or ())
     return [name for name, only in checks.items() if not only or only & own]
 
 
 def match_required_checks(states: States, names: Iterable[str], now: datetime) -> States:
-    """Return the states of exactly the checks with these names, sorted by name; a new check is Pending.
+    """Return the states of the checks with these names, sorted by name; a check without a state is Pending.
 
     The same tuple is returned if nothing changes.
     """
@@ -60,12 +60,12 @@ def all_ready(states: States) -> bool:
 
 
 def find_rejection(states: States) -> str | None:
-    """Return why a check rejects the workload, which is then deactivated; None if none does."""
+    """Return why a check rejects the workload, which is then deactivated; None if no check does."""
     return _describe_checks(states, CHECK_REJECTED)
 
 
 def retry(states: States) -> str | None:
-    """Return why a check demands a retry, for which the workload is evicted; None if none does."""
+    """Return why a check demands a retry, for which the workload is evicted; None if no check does."""
     why = _describe_checks(states, CHECK_RETRY)
     return why and f"Evicted due to {why}"
 
@@ -84,9 +84,10 @@ def retry_at(states: States) -> datetime | None:
 
 
 def reset_checks(states: States, now: datetime) -> States:
-    """Return the states after an eviction: all are Pending again.
+    """Return the states of the checks after an eviction: all are Pending again.
 
-    A check that demanded a retry increases its retry count; others reset it.
+    The retry count of a check that demanded a retry grows by 1; other checks lose theirs. A check that is Pending
+    already stays as it is.
     """
     moment = now.replace(microsecond=0)
     return tuple(

@@ -114,7 +114,10 @@ def remove_admission(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
 
 
 def release_evicted(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
-    """Release an evicted workload whose job has stopped. The cause decides whether it requeues at once."""
+    """Return the status of an evicted workload whose job has stopped, without quota.
+
+    The cause of the eviction decides whether the workload requeues at once.
+    """
     evicted = find_true(status.conditions, EVICTED)
     assert evicted is not None, "only evicted workloads are released"
     if evicted.reason.startswith(DEACTIVATED):

@@ -121,7 +121,7 @@ class LifecyclePlan(Struct, frozen=True):
     wake_at: datetime | None = None
 
     def wake_no_later_than(self, at: datetime) -> "LifecyclePlan":
-        """Return the plan with its next decision at this time at the latest."""
+        """Return the plan, changed so that the next decision comes at this time at the latest."""
         return replace(self, wake_at=min(at, self.wake_at) if self.wake_at is not None else at)
 
     def add_event(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "LifecyclePlan":
@@ -173,7 +173,7 @@ def _is_awaiting_job(workload: Workload) -> bool:
 def _release_without_job(
     plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime
 ) -> LifecyclePlan:
-    """Release an evicted workload without a job at once, because there are no pods to stop."""
+    """Return the plan with an evicted workload released at once, because without a job there are no pods to stop."""
     conditions = plan.status.conditions
     if not is_true(conditions, EVICTED) or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, FINISHED):
         return plan
@@ -243,7 +243,7 @@ def _requeue_workload(plan: LifecyclePlan, around: QueueingContext, now: datetim
 
 
 def _end_backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
-    """Remove a `requeueAt` that has passed; otherwise plan the next decision for that time."""
+    """Return the plan without a `requeueAt` that has passed; otherwise with the next decision at that time."""
     state = plan.status.requeue_state
     if state is None or state.requeue_at is None:
         return plan

@@ -27,12 +27,12 @@ Manifest = tuple[Kind[Any], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """The rights to grant, and the service account that gets them.
+    """The rights that a manager gets in this cluster, and the service account that has them.
 
-    name: of the service account, in the namespace `home`: one for each manager.
-    namespaces: where the manager may run jobs; all of them if empty.
-    kinds: further kinds that it may send, as PLURAL.GROUP.
-    exec: whether it may run commands in existing pods (`muster exec`).
+    name: of the service account, in the namespace `home`; each manager has its own.
+    namespaces: where the manager may run jobs; all namespaces if empty.
+    kinds: further kinds of jobs that the manager may send, as PLURAL.GROUP.
+    exec: whether the manager may run commands in existing pods (`muster exec`).
     """
 
     name: str
@@ -43,17 +43,17 @@ class Invitation:
 
     @property
     def label(self) -> str:
-        """The label of all objects of the invitation."""
+        """The label that all objects of the invitation have."""
         return INVITATION_LABEL
 
     @property
     def secret(self) -> str:
-        """The name of the Secret with the token."""
+        """The name of the Secret with the service account's token."""
         return f"{self.name}-token"
 
     @property
     def writing(self) -> list[Manifest]:
-        """The bindings of the rights to write; other bindings with the label belong to an earlier invitation."""
+        """The bindings of the rights to write. Any other binding with the label belongs to an earlier invitation."""
         role = f"muster:{self.name}:work"
         if not self.namespaces:
             return [self._make_binding(CLUSTER_ROLE_BINDING, role)]
@@ -80,7 +80,7 @@ class Invitation:
         ]
 
     def _make_read_rules(self) -> list[dict[str, Any]]:
-        """Return the rules for reading in all namespaces. The one namespace identifies this cluster to the manager."""
+        """Return the rules for reading in all namespaces, among them kube-system, whose UID identifies this cluster."""
         which = make_rule("", [NAMESPACE.plural], ("get",)) | {"resourceNames": [NAMED_BY]}
         queues = [(kind.group, kind.plural) for kind in (CLUSTER_QUEUE, LOCAL_QUEUE)]
         groups = _group_resources([*self._list_resources(), *queues])
@@ -99,7 +99,7 @@ class Invitation:
         return rules
 
     def _list_resources(self) -> list[tuple[str, str]]:
-        """Return group and plural of the kinds that the manager follows and sends."""
+        """Return the API group and the plural name of each kind that the manager watches and sends."""
         own = [(kind.group, kind.plural) for kind in (WORKLOAD, *(mirror.kind for mirror in MIRRORS))]
         return own + [(group, plural) for plural, _, group in (kind.partition(".") for kind in self.kinds)]
 
@@ -113,9 +113,9 @@ class Invitation:
 
 
 def choose_namespaces(queues: Iterable[LocalQueue], home: str) -> tuple[str, ...]:
-    """Return the default namespaces for a manager's jobs: those that have queues.
+    """Return the default namespaces for a manager's jobs: the namespaces that have LocalQueues.
 
-    home: the namespace of the invitation. Queues there and in Kubernetes' own namespaces do not count.
+    home: the namespace of the invitation, which is left out, and so are the namespaces of Kubernetes itself.
     """
     namespaces = {queue.metadata.namespace for queue in queues}
     return tuple(sorted(name for name in namespaces if name != home and not name.startswith("kube-")))
@@ -129,5 +129,5 @@ def _group_resources(resources: Iterable[tuple[str, str]]) -> list[tuple[str, li
 
 
 def make_rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> dict[str, Any]:
-    """Return a rule of a role."""
+    """Return a rule of an RBAC role."""
     return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}

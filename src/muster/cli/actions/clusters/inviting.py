@@ -29,23 +29,23 @@ TOKEN_SECONDS = 15.0
 
 
 class Grant(Protocol):
-    """A set of rights, and the service account that gets them."""
+    """A set of rights, and the service account that has them."""
 
     @property
     def name(self) -> str:
-        """The name of the account."""
+        """The name of the service account."""
 
     @property
     def home(self) -> str:
-        """The namespace of the account."""
+        """The namespace of the service account."""
 
     @property
     def label(self) -> str:
-        """The label of all objects, whose value is the name."""
+        """The label that all objects of the grant have; its value is the name of the grant."""
 
     @property
     def secret(self) -> str:
-        """The name of the Secret with the token."""
+        """The name of the Secret with the service account's token."""
 
     def manifests(self) -> list[Manifest]:
         """Return all manifests in the order in which to create them."""
@@ -66,9 +66,9 @@ async def confine_invitation(client: Client, invitation: Invitation) -> Invitati
 
 
 async def put_account(client: Client, invitation: Grant, clock: Clock) -> tuple[str, bytes]:
-    """Create or update the objects of an account.
+    """Create or update the objects of a service account.
 
-    Return the account's token, and the certificate of the cluster's authority. Raises `ApiError`,
+    Return the account's token, and the certificate of the cluster's authority. Raises `ApiError`, and
     `click.ClickException` if the cluster issues no token.
     """
     for kind, document in invitation.manifests():
@@ -98,7 +98,7 @@ async def _put(client: Client, kind: Kind[Any], document: dict[str, Any]) -> Non
 
 
 async def _delete_other_bindings(client: Client, invitation: Grant) -> None:
-    """Delete the bindings of an earlier grant of the same name that this one does not have."""
+    """Delete the bindings that an earlier grant of the same name had and this one does not have."""
     current = {(kind.kind, _identify(document["metadata"])) for kind, document in invitation.manifests()}
     kinds: tuple[Kind[Any], ...] = (ROLE_BINDING, CLUSTER_ROLE_BINDING)
     for kind in kinds:
@@ -114,9 +114,9 @@ def _identify(meta: dict[str, Any]) -> tuple[str, str]:
 
 
 async def how_reached(client: Client, own: ConnectionConfig, server: str = "") -> ClusterConfig:
-    """Return the address and authority by which a manager elsewhere reaches this cluster.
+    """Return the address and the certificate authority by which a manager elsewhere reaches this cluster.
 
-    The address is `server`, or the one that the cluster publishes, or the one that this command uses. Raises
+    The address is `server`, or else the one that the cluster publishes, or else the one that this command uses. Raises
     `ApiError`, `KubeconfigError`.
     """
     published = await _read_published(client)
@@ -137,7 +137,10 @@ async def _read_published(client: Client) -> ClusterConfig | None:
 
 
 def authority_of(cluster: ClusterConfig) -> bytes | None:
-    """Return the certificates that verify the server's; None for those of the system. Raises `OSError`."""
+    """Return the certificates that verify the server's certificate; None for the system's authorities.
+
+    Raises `OSError`.
+    """
     if cluster.certificate_authority is None and cluster.certificate_authority_file is not None:
         return cluster.certificate_authority_file.read_bytes()
     return cluster.certificate_authority
@@ -146,14 +149,14 @@ def authority_of(cluster: ClusterConfig) -> bytes | None:
 def make_connection(
     invitation: Grant, cluster: ClusterConfig, token: str, authority: bytes, namespace: str = "default"
 ) -> ConnectionConfig:
-    """Return the connection of the account, for a kubeconfig."""
+    """Return the settings with which a manager connects as this account, for a kubeconfig."""
     trusted = replace(cluster, certificate_authority=cluster.certificate_authority or authority or None)
     user = UserConfig(token=token)
     return ConnectionConfig(trusted, user, namespace, source="the invitation", context=invitation.name)
 
 
 def list_remarks(invitation: Invitation, server: str, *, embedded: bool) -> list[str]:
-    """Return the remarks for the user on the kubeconfig. embedded: whether the cluster is one of `muster up`."""
+    """Return remarks for the user who gets the kubeconfig. embedded: whether the cluster was started by `muster up`."""
     names = ", ".join(invitation.namespaces)
     where = f"in namespace {names}" if names else "in every namespace, the system's own too"
     lines = [
@@ -164,7 +167,7 @@ def list_remarks(invitation: Invitation, server: str, *, embedded: bool) -> list
 
 
 def remarks_on_address(server: str, *, embedded: bool) -> list[str]:
-    """Return a remark if the address works on this machine only; an empty list for any other address."""
+    """Return a remark if the server's address works on this machine only; otherwise an empty list."""
     if not _is_local(server):
         return []
     how = "start with muster up --listen ADDRESS" if embedded else "say by --server URL how they reach this cluster"

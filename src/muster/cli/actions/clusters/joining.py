@@ -34,7 +34,7 @@ _ATTEMPTS = 10  # at objects that other clients change, too
 
 
 async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequence[str]) -> None:
-    """Store the kubeconfig of the cluster, and let jobs of these ClusterQueues go there; print each change.
+    """Store the kubeconfig of a worker cluster, and send the jobs of these ClusterQueues there; print each change.
 
     Raises `ApiError`, `InsecureKubeconfigError`, `click.ClickException`.
     """
@@ -84,7 +84,7 @@ async def _put_secret(client: Client, document: dict[str, Any], namespace: str) 
 
 
 async def _add_to_config(client: Client, config_name: str, name: str) -> None:
-    """Add the cluster to the MultiKueueConfig, which is created if it is missing.
+    """Add the worker cluster to the MultiKueueConfig; create the MultiKueueConfig if it is missing.
 
     Raises:
         click.ClickException: other writers changed the MultiKueueConfig at each attempt.
@@ -104,7 +104,7 @@ async def _add_to_config(client: Client, config_name: str, name: str) -> None:
 
 
 async def _add_check(client: Client, name: str) -> None:
-    """Add the admission check to a ClusterQueue, so that its jobs go to one of the clusters."""
+    """Add the admission check to a ClusterQueue, so that each of its jobs goes to one of the worker clusters."""
     for _ in range(_ATTEMPTS):
         queue: ClusterQueue = await client.get(CLUSTER_QUEUE, name)
         patch = membership.with_check(queue)
@@ -117,7 +117,10 @@ async def _add_check(client: Client, name: str) -> None:
 
 
 async def wait_until_connected(client: Client, name: str, clock: Clock, seconds: float) -> None:
-    """Wait until the manager has reached the cluster. Raises `click.ClickException` with the reason if it has not."""
+    """Wait until the manager has connected to the worker cluster.
+
+    Raises `click.ClickException`, with the reason, if the manager has not connected after `seconds`.
+    """
     condition: Condition | None = None
 
     async def look() -> Condition | None:

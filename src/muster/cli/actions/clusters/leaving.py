@@ -51,7 +51,7 @@ SETTLED_SECONDS = 1.0
 
 
 async def leave(client: Client, name: str, clock: Clock, reach: Reach, *, force: bool) -> None:
-    """Remove a cluster without running jobs; with `force`, requeue its jobs first, for other clusters.
+    """Remove a worker cluster that runs no jobs; with `force`, first requeue its jobs so that other clusters run them.
 
     Raises `ApiError`, `click.ClickException`.
     """
@@ -91,7 +91,7 @@ async def _find_config_name(client: Client) -> str:
 
 
 async def _delete_leftovers(client: Client, name: str, reach: Reach) -> None:
-    """Delete the copies of waiting and ended jobs in the cluster, which nothing would remove later."""
+    """Delete the copies of waiting and ended jobs in the worker cluster. Nothing else would delete them later."""
     mark = await read_origin(client)
     label = f"{MULTI_KUEUE_ORIGIN_LABEL}={mark}"
     workloads = (await client.list(WORKLOAD)).items
@@ -111,9 +111,9 @@ async def _delete_leftovers(client: Client, name: str, reach: Reach) -> None:
 
 
 async def _find_kinds(discovery: Discovery, workload: Workload) -> list[Kind[Any]]:
-    """Return the kinds of a workload's owners in the worker cluster.
+    """Return the kinds of the objects that own a workload in the worker cluster.
 
-    A kind that the Configuration names is looked up on this server, which serves it, too.
+    A kind that Muster's Configuration names is looked up on the manager's server, which serves it, too.
     """
     named = dict.fromkeys((owner.api_version, owner.kind) for owner in workload.metadata.owner_references)
     mirrors = {one: mirror_of(*one) for one in named}
@@ -121,7 +121,7 @@ async def _find_kinds(discovery: Discovery, workload: Workload) -> list[Kind[Any
 
 
 async def _remove_copy(there: Client, clone: Workload, mark: str, kinds: Sequence[Kind[Any]]) -> None:
-    """Delete a copy of a workload, and its owner."""
+    """Delete a workload's copy in the worker cluster, and the copy of its job."""
     meta = clone.metadata
     owned = [(kind, owner.name) for owner in meta.owner_references for kind in kinds if kind.is_of(owner)]
     for kind, name in owned:
@@ -144,12 +144,15 @@ async def _get_cluster(client: Client, name: str) -> MultiKueueCluster:
 
 
 async def _list_running(client: Client, name: str) -> list[Workload]:
-    """Return the Workloads that run, or may run, in a cluster."""
+    """Return the Workloads that run, or may run, in a worker cluster."""
     return [one for one in (await client.list(WORKLOAD)).items if _runs_in(one, name)]
 
 
 def _runs_in(workload: Workload, name: str) -> bool:
-    """Return whether a Workload runs in a cluster. Kueue as manager records the cluster in the status only."""
+    """Return whether a Workload runs in a worker cluster.
+
+    The status is read, too, because Kueue as manager records the cluster there only.
+    """
     if home := home_of(workload.metadata):
         return home == name
     return workload.status.cluster_name == name and not is_true(workload.status.conditions, FINISHED)
@@ -179,7 +182,7 @@ async def _stop_jobs(client: Client, name: str, running: Sequence[Workload], clo
 
 
 async def _requeue(client: Client, workload: Workload, names: Collection[str], why: str, clock: Clock) -> None:
-    """Set the admission check to Retry, so that the workload is evicted and requeued."""
+    """Set the state of the Workload's admission check to Retry, so that the engine evicts and requeues the Workload."""
     status = workload.status
     mine = [check for check in status.admission_checks if check.name in names and check.state != CHECK_RETRY]
     if not mine or is_true(status.conditions, EVICTED) or is_true(status.conditions, FINISHED):
@@ -195,7 +198,7 @@ async def _requeue(client: Client, workload: Workload, names: Collection[str], w
 
 
 async def _delete_cluster(client: Client, name: str, cluster: MultiKueueCluster) -> None:
-    """Delete the objects of the cluster, the MultiKueueCluster last; print each change."""
+    """Delete the manager's objects for a worker cluster, the MultiKueueCluster last; print each change."""
     if _has_its_secret(name, cluster):
         namespace = await engine_namespace(client)
         secret = await client.find(SECRET.seen_as(Object), membership.secret_name(name), namespace)
@@ -217,7 +220,7 @@ def _has_its_secret(name: str, cluster: MultiKueueCluster) -> bool:
 
 
 async def _remove_from_config(client: Client, config_name: str, name: str) -> None:
-    """Remove the cluster from the configuration; delete the configuration with the last cluster."""
+    """Remove the worker cluster from the MultiKueueConfig; delete the MultiKueueConfig with its last cluster."""
     for _ in range(_ATTEMPTS):
         config = await client.find(MULTI_KUEUE_CONFIG, config_name)
         clusters = membership.without_cluster(config, name)
@@ -234,7 +237,10 @@ async def _remove_from_config(client: Client, config_name: str, name: str) -> No
 
 
 async def _delete_check(client: Client, config_name: str) -> None:
-    """Delete the check after the last cluster. While queues name the check, it stays and their jobs wait."""
+    """Delete the admission check after the last worker cluster is gone.
+
+    While ClusterQueues name the check, it stays, and their jobs wait.
+    """
     check = await client.find(ADMISSION_CHECK, CHECK)
     if check is None or check.spec.controller_name != MULTI_KUEUE_CONTROLLER:
         return

@@ -26,11 +26,11 @@ CHECK = "multikueue"  # the name of the check, and of the configuration
 
 
 class MembershipError(ValueError):
-    """An existing object that prevents the change; the message says why, and what to do."""
+    """An existing object prevents the change; the message says why, and what to do."""
 
 
 def config_name(check: AdmissionCheck | None) -> str:
-    """Return the name of the configuration that the check has, or will have. Raises `MembershipError`."""
+    """Return the name of the MultiKueueConfig that the admission check names or will name. Raises `MembershipError`."""
     if check is None:
         return CHECK
     if check.metadata.deletion_timestamp is not None:
@@ -44,24 +44,24 @@ def config_name(check: AdmissionCheck | None) -> str:
 
 
 def secret_name(cluster: str) -> str:
-    """Return the name of the Secret for the kubeconfig of a cluster."""
+    """Return the name of the Secret for the kubeconfig of a worker cluster."""
     return f"{cluster}-kubeconfig"
 
 
 def make_secret(cluster: str, kubeconfig: str) -> dict[str, Any]:
-    """Return the Secret to create, with the kubeconfig of a cluster."""
+    """Return the manifest of the Secret with the kubeconfig of a worker cluster."""
     data = {SECRET_KEY: base64.b64encode(kubeconfig.encode()).decode()}
     return {"metadata": {"name": secret_name(cluster)}, "type": "Opaque", "data": data}
 
 
 def make_member(cluster: str) -> dict[str, Any]:
-    """Return the MultiKueueCluster to create, which names the Secret with the kubeconfig."""
+    """Return the manifest of the MultiKueueCluster, which names the Secret with the kubeconfig."""
     source = {"kubeConfig": {"location": secret_name(cluster), "locationType": SECRET_LOCATION}}
     return {"metadata": {"name": cluster}, "spec": {"clusterSource": source}}
 
 
 def make_admission_check() -> dict[str, Any]:
-    """Return the AdmissionCheck to create."""
+    """Return the manifest of the AdmissionCheck."""
     parameters = {"apiGroup": MULTI_KUEUE_CONFIG.group, "kind": MULTI_KUEUE_CONFIG.kind, "name": CHECK}
     return {
         "metadata": {"name": CHECK},
@@ -70,7 +70,7 @@ def make_admission_check() -> dict[str, Any]:
 
 
 def require_free(name: str, existing: MultiKueueCluster | None) -> None:
-    """Raise `MembershipError` if a cluster of that name exists that this command did not create."""
+    """Raise `MembershipError` if this command did not create the existing worker cluster of that name."""
     if existing is None:
         return
     source = existing.spec.cluster_source.kube_config
@@ -83,19 +83,19 @@ def require_free(name: str, existing: MultiKueueCluster | None) -> None:
 
 
 def with_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None:
-    """Return the configuration's clusters with this one, last in order; None if the configuration has it already."""
+    """Return the clusters of a MultiKueueConfig with this one added last; None if it is there already."""
     clusters = list(config.spec.clusters) if config is not None else []
     return None if name in clusters else [*clusters, name]
 
 
 def without_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None:
-    """Return the configuration's clusters without this one; None if the configuration does not have it."""
+    """Return the clusters of a MultiKueueConfig without this one; None if it is not there."""
     clusters = list(config.spec.clusters) if config is not None else []
     return [one for one in clusters if one != name] if name in clusters else None
 
 
 def with_check(queue: ClusterQueue) -> dict[str, Any] | None:
-    """Return the merge patch that adds the check to a queue; None if the queue has it already."""
+    """Return the merge patch that adds the admission check to a ClusterQueue; None if the ClusterQueue has it."""
     strategy = queue.spec.admission_checks_strategy
     rules: Sequence[AdmissionCheckStrategyRule] = strategy.admission_checks if strategy is not None else ()
     if any(rule.name == CHECK for rule in rules):
@@ -108,5 +108,5 @@ def _make_strategy_patch(rules: Sequence[AdmissionCheckStrategyRule]) -> dict[st
 
 
 def has_check(queue: ClusterQueue) -> bool:
-    """Return whether a queue sends its jobs to a cluster."""
+    """Return whether a ClusterQueue sends its jobs to worker clusters."""
     return with_check(queue) is None

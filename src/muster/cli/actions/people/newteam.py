@@ -64,9 +64,9 @@ async def create_team(target: Target, name: str, options: dict[str, Any]) -> Non
 
 
 async def check_edit(session: Session, name: str, edit: QueueEdit) -> bool:
-    """Check a change of a queue: its users must exist, and the quota that it takes must be available.
+    """Raise `UserError` if a queue cannot be changed like that: a user is unknown, or the quota is not available.
 
-    Return whether its quota would no longer follow the nodes. Raises `UserError`.
+    Return whether the change would stop the queue's quota from following the nodes.
     """
     if edit.users or edit.added or edit.limits or edit.without_team is not None:
         await require_known_submitters(session.client)

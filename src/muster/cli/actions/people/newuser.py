@@ -43,7 +43,7 @@ class NewUser:
 
     @property
     def secret(self) -> str:
-        """The name of the Secret with the token."""
+        """The name of the Secret with the user's token."""
         return f"{self.name}-token"
 
     def manifests(self) -> list[Manifest]:
@@ -76,7 +76,7 @@ class NewUser:
 
 
 def login_command(kubeconfig: str) -> str:
-    """Return a line for the user's shell that stores a kubeconfig where `muster` finds it."""
+    """Return a shell command that stores a kubeconfig where the user's `muster` finds it."""
     encoded = base64.b64encode(kubeconfig.encode()).decode()
     return (
         f'(umask 077 && d="${{MUSTER_HOME:-$HOME/.muster}}" && mkdir -p "$d" && '

@@ -20,7 +20,7 @@ _KINDS: tuple[Kind[Any], ...] = (SERVICE_ACCOUNT, SECRET, CLUSTER_ROLE_BINDING, 
 
 
 def require_unix_namespace(namespace: Namespace, name: str) -> None:
-    """Refuse a namespace whose jobs a system server would refuse, as it belongs to no Unix user. Raises `UserError`."""
+    """Raise `UserError` if a system server would refuse the jobs of a namespace, because no Unix user owns it."""
     if UNIX_UID not in namespace.metadata.annotations:
         raise UserError(
             f"this server runs jobs as users of this machine, and namespace {namespace.metadata.name} belongs to none. "
@@ -31,7 +31,10 @@ def require_unix_namespace(namespace: Namespace, name: str) -> None:
 
 @contextmanager
 def requiring_administrator(deed: str) -> Iterator[None]:
-    """Say who may do something with users, in place of which of their objects was refused. Raises `UserError`."""
+    """Replace a refusal of the server inside the `with` block by a `UserError` that says who may manage users.
+
+    deed: what the user wanted to do, as a phrase.
+    """
     try:
         yield
     except ApiError as error:
@@ -52,7 +55,7 @@ async def list_users(client: Client) -> list[dict[str, Any]]:
 def make_row(
     account: Any, of_cluster: Sequence[ClusterRoleBinding], of_namespaces: Sequence[RoleBinding]
 ) -> dict[str, Any]:
-    """Return the row of a user, from its account and the bindings of all users."""
+    """Return the row of a user, from the user's service account and the bindings of all users."""
     meta = account.metadata
     own = [one for one in of_namespaces if one.metadata.labels[USER_LABEL] == meta.name]
     roles = {one.role_ref.name for one in of_cluster if one.metadata.labels[USER_LABEL] == meta.name}
@@ -66,7 +69,7 @@ def make_row(
 
 
 async def remove_user(client: Client, name: str) -> bool:
-    """Delete all objects of a user; return whether there was any. The user's jobs stay. Raises `ApiError`."""
+    """Delete all objects of a user; return whether any existed. The user's jobs stay. Raises `ApiError`."""
     had = False
     for kind in _KINDS:
         where = USERS_NAMESPACE if kind in (SERVICE_ACCOUNT, SECRET) else ""

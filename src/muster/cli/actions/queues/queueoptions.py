@@ -14,7 +14,7 @@ from muster.cli.names.types import parse_quantity
 
 
 def is_team(options: Mapping[str, Any]) -> bool:
-    """Return whether the options describe a team's queue, which gets a part of the quota of all nodes."""
+    """Return whether the options describe a team's queue, whose quota is a part of the quota of all nodes."""
     return bool(options["share"] or options["users"] is not None)
 
 

@@ -26,7 +26,7 @@ async def find_entry(client: Client, job: JobRecord, rank: str) -> Pod:
 
 
 def choose_pod(job: JobRecord, pods: Iterable[Pod], rank: str) -> Pod:
-    """Return the running pod of a rank; for "", that of the first rank that runs.
+    """Return the running pod of a rank; if `rank` is "", the pod of the first rank that runs.
 
     Raises `LookupError` that names the ranks that run.
     """
@@ -45,7 +45,7 @@ def _is_running(pod: Pod) -> bool:
 
 
 def make_attach_request(pod: Pod) -> Request:
-    """Return the request to attach to the terminal of the first container's own process."""
+    """Return the request that connects to the main process of the pod's first container."""
     meta = pod.metadata
     query = dict.fromkeys(("stdin", "stdout", "tty"), "true") | {"container": pod.spec.containers[0].name}
     return Request("GET", POD.path(meta.namespace, meta.name, "attach"), query)

@@ -112,7 +112,7 @@ def gang_from_options(
 
 
 def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool) -> SlurmScript | None:
-    """Return the Slurm batch script that is to run; None if the command is no script with #SBATCH lines.
+    """Return the Slurm batch script that the command line names; None if the command is no script with #SBATCH lines.
 
     on_this_machine: whether the workers run on this machine, so that they can use its directory and its Muster.
     Raises `click.UsageError` if an option does not go with a batch script.
@@ -132,7 +132,10 @@ def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool
 
 
 def _muster_call(*, on_this_machine: bool) -> str:
-    """Return the shell words by which workers call Muster; those on this machine call this installation."""
+    """Return the shell words with which a worker calls Muster.
+
+    A worker on this machine calls this installation.
+    """
     return compose_muster_call() if on_this_machine else "muster"
 
 
@@ -144,7 +147,10 @@ def _find_mpi_call(
     *,
     on_this_machine: bool,
 ) -> str:
-    """Return the words by which workers call Muster; "" if the job does not use MPI. Raises `click.UsageError`."""
+    """Return the shell words with which a worker of an MPI job calls Muster; "" if the job does not use MPI.
+
+    Raises `click.UsageError`.
+    """
     kinds = {"--elastic": "elastic", "--array": "array", "--grid": "grid", "--role": "roles"}
     other = next((option for option, name in kinds.items() if options[name]), "")
     if options["mpi"] and other:
@@ -181,7 +187,10 @@ def sweep_from_options(options: dict[str, Any]) -> Sweep | None:
 
 
 def _make_roles(arguments: Sequence[str], options: dict[str, Any]) -> tuple[Role, ...]:
-    """Return the roles, with the options that apply to all of them. Raises `click.UsageError`."""
+    """Return the roles on the command line, each completed by the options that apply to all.
+
+    Raises `click.UsageError`.
+    """
     segments = [Segment(tuple(options["roles"]), tuple(arguments)), *options["behind_colons"]]
     roles = [_make_role(role, one.command, options) for one in segments for role in one.roles]
     for option in ("workers", "elastic"):
@@ -198,7 +207,7 @@ def _make_roles(arguments: Sequence[str], options: dict[str, Any]) -> tuple[Role
 
 
 def _make_role(role: RoleOptions, command: Sequence[str], options: dict[str, Any]) -> Role:
-    """Return a role. The options of the job are the defaults of its workers' resources."""
+    """Return a role. Where the role's options set no resource, the options of the job do."""
     cpus = role.cpus or options["cpus"] or NOTHING
     memory = role.memory or options["memory"] or NOTHING
     return Role(

@@ -10,9 +10,10 @@ from muster.runtime.transport import TransportError
 
 
 class Cancelling:
-    """The handler of interrupts while a job is shown: the first one cancels the job, the next one leaves at once.
+    """The handler of interrupts while a job's output is shown.
 
-    If the cancellation fails, a line is printed. The next interrupt then tries again, and leaves if that fails too.
+    The first interrupt cancels the job, and the next one ends the command at once. If the cancellation fails, a line is
+    printed; the next interrupt then tries again, and ends the command if that fails, too.
     """
 
     def __init__(
@@ -34,18 +35,18 @@ class Cancelling:
 
     @property
     def begun(self) -> bool:
-        """Whether there was an interrupt."""
+        """Whether the user has interrupted the command."""
         return self.code > 0
 
     def note(self, number: int) -> None:
-        """Record an interrupt at once; `interrupt` follows when the event loop comes to it."""
+        """Record an interrupt at once. The event loop calls `interrupt` later."""
         if not self._left:
             self.code = self.code or 128 + number
 
     def leave_job(self) -> bool:
-        """Leave the job to itself, unless there was an interrupt; return whether the job is left.
+        """Let the job continue without this command, unless the user has interrupted it; return whether it does.
 
-        Ignore all interrupts after that.
+        Ignore all later interrupts.
         """
         self._left = True
         if self.begun:
@@ -53,7 +54,7 @@ class Cancelling:
         return self._left
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """Handle Ctrl-C, or another signal that asks this process to end."""
+        """Handle Ctrl-C, or another signal that asks this process to end: cancel the job, or end the command."""
         if self._left or (number == signal.SIGHUP and self._tries):
             return  # a closing terminal sends SIGHUP more than once
         self.note(number)
@@ -66,7 +67,7 @@ class Cancelling:
         self._deletion = asyncio.create_task(self._try_deletion(), name="cancel")
 
     async def close(self) -> None:
-        """Cancel a deletion that is under way."""
+        """Stop a cancellation of the job that is still running in the background."""
         if self._deletion is not None:
             self._deletion.cancel()
             await asyncio.wait({self._deletion})

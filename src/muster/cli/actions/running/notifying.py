@@ -11,9 +11,9 @@ from muster.cli.terminal.output import say
 
 
 def fit_notify(gang: Gang, *, embedded: bool, is_batch: bool) -> Gang:
-    """Return the gang without notices that no component would send, if they come from a script for Slurm.
+    """Return the gang without notices that nothing would send, if a Slurm script requested them.
 
-    embedded: whether the cluster is that of `muster up`. Raises `click.UsageError` if the user requested such notices.
+    embedded: whether the cluster is that of `muster up`. Raises `click.UsageError` if an option requested such notices.
     """
     if not gang.notify:
         return gang

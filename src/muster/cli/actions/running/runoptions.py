@@ -27,9 +27,9 @@ _MOST_OF_ANNOTATIONS = 256 << 10
 
 
 def read_environment(pairs: Sequence[str], files: Sequence[str]) -> dict[str, str]:
-    """Return the variables of the workers: from files, then from NAME=VALUE pairs, which override those from files.
+    """Return the variables of the workers: from files, then from NAME=VALUE pairs, which override the files.
 
-    A NAME without a value is copied from our own environment.
+    A NAME without a value is copied from the environment of this command.
     """
     variables: dict[str, str] = {}
     for file in files:
@@ -137,7 +137,7 @@ def parse_deferral(begin: str, after: Sequence[str]) -> Deferral:
 
 
 def notify(targets: Sequence[str], events: str) -> NoticeSettings:
-    """Parse whom to notify, and of which events."""
+    """Parse the receivers of notices, and the events to notify them about."""
     try:
         settings = make_notice_settings(targets)
     except NotifyError as error:
@@ -164,7 +164,7 @@ def start_timeout(text: str) -> int | None:
 
 
 def run_time(text: str) -> str:
-    """Check how long simulated nodes run the job, and return the text."""
+    """Return the text if it is a valid run time for simulated nodes; raise an error otherwise."""
     try:
         if text and durations.parse_seconds(text) < 0:
             raise DurationError(f"{text}: a time to run is not below 0")
@@ -190,7 +190,7 @@ def working_directory(text: str, *, on_this_machine: bool) -> str:
 
 
 def check_state(text: str, *, on_this_machine: bool) -> str:
-    """Check the name of the claim for data that outlives attempts, and return it."""
+    """Return the name of the claim for data that outlives attempts, if it is valid; raise an error otherwise."""
     if text and on_this_machine:
         raise click.BadParameter(
             "process nodes have no claims, and set $MUSTER_STATE without this option", param_hint="--state"

@@ -33,7 +33,7 @@ async def submit_cron_job(session: Session, gang: Gang, *, on_this_machine: bool
 def describe_cron_job(cron_job: CronJob, now: datetime, *, on_this_machine: bool) -> dict[str, Any]:
     """Return a CronJob as `muster why` shows it.
 
-    on_this_machine: whether the cluster's time zone is that of this machine; otherwise the next start is known only of
+    on_this_machine: whether the cluster's time zone is that of this machine; otherwise the next start is known only for
     a CronJob that names its time zone.
     """
     spec, status = cron_job.spec, cron_job.status

@@ -21,7 +21,7 @@ _RUN_BY = {".py": "python", ".sh": "sh"}
 
 
 def find(words: tuple[str, ...]) -> Script | None:
-    """Read the script that the words name, or that standard input contains; None if the words are a command.
+    """Read the batch script that the words name, or that standard input contains; None if the words are a command.
 
     Raises `click.UsageError`.
     """
@@ -34,10 +34,10 @@ def find(words: tuple[str, ...]) -> Script | None:
 
 
 def take(command: click.Command, ctx: click.Context, script: Script) -> None:
-    """Change the parameters of the command in `ctx`: the script is run, and the script's options are added.
+    """Change the parameters of the command in `ctx` so that it runs the script with the script's options.
 
-    Options of the command line override those of the script. A script that has only `#SBATCH` lines becomes a Slurm
-    batch. Raises `click.UsageError`, which names the line.
+    Options of the command line override options of the script. A script that has only `#SBATCH` lines becomes a Slurm
+    batch script. Raises `click.UsageError`, which names the line.
     """
     words: tuple[str, ...] = ctx.params["arguments"]
     try:
@@ -56,7 +56,7 @@ def take(command: click.Command, ctx: click.Context, script: Script) -> None:
 
 
 def _translate(command: click.Command, ctx: click.Context, script: Script, lines: list[Directive]) -> click.Context:
-    """Return the options that sbatch's options correspond to, and store the other sbatch options in `ctx`."""
+    """Return the options of Muster that the script's sbatch options mean; store the other sbatch options in `ctx`."""
     from muster.slurm.translation import LineError, translate
 
     has_limit = ctx.params["time"] is not None
@@ -71,7 +71,10 @@ def _translate(command: click.Command, ctx: click.Context, script: Script, lines
 
 
 def _set_option(ctx: click.Context, parameter: click.Parameter, lines: list[Any]) -> None:
-    """Set an option from the script's lines, unless the command line sets it. Of several lines the last counts."""
+    """Set an option from the script's lines, unless the command line sets it.
+
+    An option that may be repeated gets the values of all lines; of any other option, the last line counts.
+    """
     name, is_given = parameter.name, _is_given(ctx, parameter)
     if parameter.multiple and not (is_given and name in _INSTEAD):
         before = ctx.params[name] if is_given else ()

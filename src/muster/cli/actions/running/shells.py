@@ -53,7 +53,7 @@ _END_SECONDS = 10.0
 def make_shell_gang(
     arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool
 ) -> Gang:
-    """Return the gang that runs a shell on our terminal. Raises `click.ClickException` if the options are invalid."""
+    """Return the gang that runs a shell on this terminal. Raises `click.ClickException` if the options are invalid."""
     if not on_this_machine and not options["image"]:
         raise click.UsageError("workers of this cluster need an image: name one with --image")
     program = list(arguments) or [os.environ.get("SHELL") or "sh" if on_this_machine else "sh"]
@@ -84,7 +84,7 @@ def make_shell_gang(
 
 
 def on_terminal(gang: Gang) -> Gang:
-    """Return the gang with the streams of rank 0 on our terminal.
+    """Return the gang with the standard streams of rank 0 connected to a terminal.
 
     A terminal is a field of the pod template, so rank 0 of several workers becomes a role of its own.
     Raises `click.UsageError` if rank 0 has no template of its own.
@@ -107,7 +107,7 @@ def on_terminal(gang: Gang) -> Gang:
 
 
 def _separate_first(gang: Gang) -> list[Role]:
-    """Return the only role of a gang as rank 0 and, if there are more workers, the others."""
+    """Return two roles in place of a gang's only role: rank 0, and the other workers if there are any."""
     [whole] = gang.parts
     if whole.workers == 1:
         return [whole]
@@ -115,10 +115,10 @@ def _separate_first(gang: Gang) -> list[Role]:
 
 
 async def run_shell(session: Session, gang: Gang, *, named: bool, keeps_job: bool = False) -> int:
-    """Submit the shell, and connect it to our terminal until it ends; return its exit code.
+    """Submit the shell, and connect it to this terminal until it ends; return its exit code.
 
-    In the end the job is ended, too. named: whether the user chose the name of the job.
-    keeps_job: whether the ended job stays, with its output; it is deleted otherwise.
+    named: whether the user chose the name of the job.
+    keeps_job: whether the ended job and its output stay; otherwise the job is deleted.
     """
     main = asyncio.current_task()
     assert main is not None
@@ -202,7 +202,7 @@ async def _end_job(session: Session, gang: Gang, *, delete: bool) -> None:
 
 @dataclass(slots=True)
 class _Shell:
-    """The connection between our terminal and the terminal of rank 0.
+    """The connection between this terminal and the terminal of rank 0.
 
     joined: whether the connection was made.
     ended: whether the program on the terminal has ended.
@@ -214,7 +214,7 @@ class _Shell:
     _pod: "asyncio.Future[Pod]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def observe(self, pod: Pod, rank: str) -> None:
-        """Note whether the program of rank 0 has ended, and that its pod runs, for which `run` waits."""
+        """Record whether the program of rank 0 has ended, and whether its pod runs, for which `run` waits."""
         if rank != "0":
             return
         self.ended = any(one.state.terminated is not None for one in pod.status.container_statuses)
@@ -223,7 +223,10 @@ class _Shell:
             self._pod.set_result(pod)
 
     async def run(self) -> None:
-        """Pass on both terminals until the shell ends. Raises `ApiError`, `TransportError` if that is refused."""
+        """Copy both terminals to each other until the shell ends.
+
+        Raises `ApiError`, `TransportError` if the server refuses.
+        """
         pod = await self._pod
         descriptor, resized, printer = sys.stdin.fileno(), asyncio.Event(), Printer(ranks=False)
         first = [_FIRST_LINE]

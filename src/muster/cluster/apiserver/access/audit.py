@@ -75,9 +75,9 @@ class AuditLog:
 
 
 class Audit:
-    """The audit of one server: the policy, and what every record needs.
+    """The audit of one server: its policy, and what all records have in common.
 
-    write: takes each line.
+    write: takes each line of the log.
     decide: says whether a user may do something, and why.
     """
 
@@ -96,9 +96,9 @@ class Audit:
         self._ids = ids
 
     def open_record(self, request: Request, access: Access, version: str) -> "AuditRecord | None":
-        """Open the record of a request and log `RequestReceived`; return None if the policy logs nothing of it.
+        """Open the audit record of a request, and log `RequestReceived`.
 
-        version: that of the resource's API.
+        Return None if the policy logs nothing of the request. version: the version of the resource's API.
         """
         policy_scope = find_scope(self._policy, access)
         if policy_scope.level == "None":
@@ -108,7 +108,7 @@ class Audit:
         return record
 
     def turned_away(self, request: Request, access: Access, version: str) -> None:
-        """Log a request without a known credential, with one event as upstream does."""
+        """Log a request without a known credential, as one event, as kube-apiserver does."""
         policy_scope = find_scope(self._policy, access)
         if policy_scope.level != "None":
             self._begin_record(request, access, version, policy_scope).turned_away()
@@ -146,14 +146,14 @@ class AuditRecord:
         self._audit = audit
 
     def acts_as(self, user: User) -> None:
-        """Note that the request is handled as another user's (impersonation)."""
+        """Record that the request runs as another user (impersonation)."""
         self._event["impersonatedUser"] = user_info(user)
         self._access = replace(self._access, user=user)
 
     def log_answer(self, answer: Answer, request: Request, annotations: Mapping[str, str]) -> Answer:
         """Log an answer, and return the answer to send, which also logs the end of a stream or tunnel.
 
-        annotations: those that others add to the event, such as admission.
+        annotations: further annotations of the audit event, such as those that admission added.
         """
         self._event["annotations"] = {**annotations, **self._audit.annotations(self._access)}
         self._event["responseStatus"] = _make_status(answer)

@@ -26,7 +26,7 @@ class PolicyError(Exception):
 
 
 class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The base of a policy's parts, which refuse unknown fields."""
+    """The base class of a policy's parts. It refuses unknown fields."""
 
 
 class GroupResources(_Data, frozen=True, kw_only=True):
@@ -38,7 +38,10 @@ class GroupResources(_Data, frozen=True, kw_only=True):
 
 
 class Rule(_Data, frozen=True, kw_only=True):
-    """A rule of the policy: which requests it matches, and what is logged of them. An empty list matches all."""
+    """A rule of the policy: which requests it matches, and what is logged of them.
+
+    An empty list matches all requests.
+    """
 
     level: Level
     users: tuple[str, ...] = ()
@@ -63,7 +66,7 @@ class Policy(_Data, frozen=True, kw_only=True):
 
 
 class Scope(Struct, frozen=True):
-    """The part of one request that the log contains."""
+    """How much of one request the log contains."""
 
     level: Level = "None"
     omit_stages: frozenset[Stage] = frozenset()

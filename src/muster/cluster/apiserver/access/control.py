@@ -36,7 +36,7 @@ class Trust(Struct, frozen=True):
 
 
 class AccessControl:
-    """The access control of one server: its rights, tokens, actions and admission plugins."""
+    """The access control of one server: its RBAC rights, tokens, review actions and admission plugins."""
 
     def __init__(self, store: Store, clock: Clock, ids: Ids, trust: Trust) -> None:
         self.trust = trust

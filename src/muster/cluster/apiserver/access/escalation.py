@@ -29,7 +29,7 @@ _BINDINGS = frozenset({ROLE_BINDING.resource, CLUSTER_ROLE_BINDING.resource})
 
 
 def make_escalation_check(rbac: Rbac) -> Plugin:
-    """Return the admission plugin that checks roles and bindings against the writer's rights in `rbac`."""
+    """Return the admission plugin that keeps users from granting rights that they do not have themselves."""
 
     def check(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
         if attempt.operation not in ("CREATE", "UPDATE") or MASTERS in attempt.user.groups:

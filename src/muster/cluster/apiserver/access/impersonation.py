@@ -24,7 +24,7 @@ _AUTHENTICATION = "authentication.k8s.io"
 
 
 def find_impersonated_user(headers: Sequence[tuple[str, str]], user: User, authorize: Authorizer) -> User:
-    """Return the user as whom a request runs: its sender, if no header says otherwise.
+    """Return the user as whom a request runs. That is its sender if no header asks for impersonation.
 
     headers: names in lower case.
     Raises `ApiError` (400, 403).
@@ -50,7 +50,7 @@ def find_impersonated_user(headers: Sequence[tuple[str, str]], user: User, autho
 def _list_needed_accesses(
     sender: User, name: str, groups: frozenset[str], uid: str, extra: dict[str, tuple[str, ...]]
 ) -> list[Access]:
-    """List the accesses that the sender needs to act as the user of that name, with these groups, UID and data."""
+    """Return the accesses that a sender needs to impersonate the user with this name, groups, UID and extra data."""
     account = account_of(name)
     if account is not None:
         who = Access(sender, "impersonate", "", "serviceaccounts", *account)

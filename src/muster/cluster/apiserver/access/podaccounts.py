@@ -23,7 +23,7 @@ _DEFAULT = "default"
 
 
 def pod_accounts(*, mount: bool) -> Plugin:
-    """Return the admission plugin. `mount`: whether pods get a token at all."""
+    """Return the admission plugin that gives a pod its service account. `mount`: whether pods get a token at all."""
 
     def complete(attempt: WriteAttempt, store: Store) -> None:
         if attempt.resource.key != "pods" or attempt.subresource:
@@ -92,7 +92,7 @@ def _has_mount(container: dict[str, Any]) -> bool:
 
 
 def _find_token_volume(spec: dict[str, Any]) -> str:
-    """Return the name of the pod's token volume, which a copy of another pod has already; "" if there is none."""
+    """Return the name of the token volume that a pod has already because it is a copy of another pod; "" if none."""
     names = (str(volume.get("name", "")) for volume in spec.get("volumes") or ())
     return next((name for name in names if name.startswith(_VOLUME_PREFIX)), "")
 

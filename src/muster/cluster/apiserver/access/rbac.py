@@ -40,7 +40,10 @@ _Binding: TypeAlias = RoleBinding | ClusterRoleBinding
 
 
 class AccessDecision(Struct, frozen=True):
-    """The decision on an access. The reason names the binding that allows it, or the roles that are missing."""
+    """The decision whether an access is allowed.
+
+    The reason names the binding that allows the access, or the roles that are missing.
+    """
 
     allowed: bool
     reason: str = ""
@@ -195,7 +198,7 @@ def _by_subject(objects: Iterable[Any]) -> dict[str, dict[str, list[tuple[_Bindi
 
 
 def _yield_key(subject: Subject, place: str) -> Iterator[str]:
-    """Yield the key under which a subject is indexed; nothing if no user can match it."""
+    """Yield the key under which a binding's subject is indexed; nothing if the subject can match no user."""
     if subject.kind in ("User", "Group"):
         yield f"{subject.kind}:{subject.name}"
     elif subject.kind == "ServiceAccount" and (namespace := subject.namespace or place):

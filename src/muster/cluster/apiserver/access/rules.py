@@ -22,7 +22,7 @@ EVERYTHING = (
 
 
 class TooManyRightsError(Exception):
-    """The error of rules with more single rights than `MAX_COMPARED` lets the server compare."""
+    """The error of rules that grant more single rights than the server compares (`MAX_COMPARED`)."""
 
 
 def allows(rule: PolicyRule, access: Access) -> bool:
@@ -39,7 +39,10 @@ def allows(rule: PolicyRule, access: Access) -> bool:
 
 
 def find_uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Return the single rights that `wanted` grants and `owned` does not. Raises `TooManyRightsError`."""
+    """Return the single rights that the rules in `wanted` grant and the rules in `owned` do not.
+
+    Raises `TooManyRightsError`.
+    """
     missing: list[PolicyRule] = []
     words, left = 1 + sum(map(_count_words, owned)), MAX_COMPARED
     for rule in wanted:

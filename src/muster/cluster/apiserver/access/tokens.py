@@ -47,7 +47,7 @@ class TokenSubject(Struct, frozen=True):
 
 
 class Owner(Struct, frozen=True):
-    """The user that a token authenticates, and those of the requested audiences that it is valid for."""
+    """The user that a token authenticates, and the requested audiences that the token is valid for."""
 
     user: User
     audiences: tuple[str, ...]
@@ -57,7 +57,10 @@ _RESOURCES = {"Pod": POD.resource, "Secret": SECRET.resource, "Node": NODE.resou
 
 
 def claims_of(subject: TokenSubject, audiences: Sequence[str], now: datetime, seconds: int, identity: str) -> Claims:
-    """Return the claims of a token that is valid from `now` for so many seconds. `identity`: unique to the token."""
+    """Return the claims of a token for a service account.
+
+    The token is valid from `now`, for this many seconds. identity: unique to the token.
+    """
     start = int(now.timestamp())
     bound = {reference.kind.lower(): _claim(reference) for reference in subject.bound}
     return {
@@ -92,7 +95,10 @@ class Tokens:
     """The tokens that one server accepts: its signing key, and a cache of verified tokens."""
 
     def __init__(self, store: Store, clock: Clock, key: SigningKey, fixed: TokenCheck) -> None:
-        """Make the tokens of a server. `fixed`: returns the user of a token that is no service account's."""
+        """Make the tokens of a server.
+
+        fixed: returns the user of a token that belongs to no service account, such as the admin's.
+        """
         self.key = key
         self._fixed = fixed
         self._store = store
@@ -179,7 +185,7 @@ class Tokens:
 
 
 def _match_audiences(meant: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
-    """Return the requested audiences that a token is meant for. Raises `BadTokenError` if there are none."""
+    """Return those of the requested audiences that a token is meant for. Raises `BadTokenError` if there are none."""
     shared = tuple(audience for audience in audiences if audience in meant)
     if not shared:
         raise BadTokenError(

@@ -33,13 +33,13 @@ PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class WriteAttempt(Struct, frozen=True):
-    """One object that a request is about to write.
+    """An object that a request is about to write, as admission sees it.
 
     old: the stored object; None for a new one.
     document: the object to store; for a DELETE, the stored one.
     view: how the writer sees the object.
     options: the request's options for writing.
-    annotations: annotations for the audit log, to which each stage adds.
+    annotations: annotations for the audit log, to which each stage of admission adds.
     """
 
     resource: Resource
@@ -117,7 +117,7 @@ class AdmissionChain(Struct, frozen=True):
         return await self.webhooks.change(attempt, warnings)
 
     def complete(self, attempt: WriteAttempt, store: Store) -> None:
-        """Run the changing plugins alone, as is done again after a webhook's change. Raises `ApiError`."""
+        """Run the changing plugins alone; the server does so again after a webhook's change. Raises `ApiError`."""
         for plugin in self.changing:
             plugin(attempt, store)
 
@@ -234,7 +234,7 @@ def _one_default(attempt: WriteAttempt, store: Store) -> None:
 
 
 def default_tolerations(seconds: int) -> Plugin:
-    """Return the plugin that gives pods the tolerations by which they leave a lost node after so many seconds.
+    """Return the plugin that lets new pods stay on a lost node for this many seconds, by tolerations.
 
     A pod's own tolerations of these taints stay as they are.
     """

@@ -9,9 +9,9 @@ from muster.cluster.store import Store
 
 
 def definition_of_our_own(registry: Registry, listed: Collection[str] = ()) -> Remark:
-    """Return the remark that the server serves a kind, such as JobSet, whether or not it is defined.
+    """Return the check that warns who defines a kind, such as JobSet, that the server serves anyway.
 
-    listed: names of the definitions that the server provides itself.
+    listed: the names of the definitions that the server provides itself.
     """
 
     def remark(attempt: WriteAttempt) -> str:

@@ -10,7 +10,7 @@ _KINDS = frozenset({JOB.resource, JOB_SET.resource})
 
 
 def warn_of_bounds(attempt: WriteAttempt) -> str:
-    """Return why the annotation that makes a job elastic means nothing, where it is new; "" if it means something."""
+    """Return why the annotation that should make a job elastic has no effect; "" if it has one or is not new."""
     if attempt.subresource or attempt.resource.key not in _KINDS or attempt.operation not in ("CREATE", "UPDATE"):
         return ""
     text = _bounds_in(attempt.document)

@@ -50,9 +50,10 @@ from muster.queueing.jobframework.names import workload_name
 def managed_plugins(
     configuration: Configuration, integrations: Sequence[Integration[Any]], shared: SharedObjects
 ) -> tuple[Plugin, ...]:
-    """Return the plugins that the configuration asks for, to run after the server's own.
+    """Return the plugins for jobs that queue, as the configuration asks for. They run after the server's own plugins.
 
-    shared: the server's decoded objects. The pods of a job come in a row, and read their job from there.
+    shared: the server's decoded objects. Many pods of a job come one after the other, and the plugins find their job
+    there.
     """
     ours, settings = list_enabled(integrations, configuration), settings_of(configuration)
     serve = select_serving(configuration)
@@ -95,7 +96,10 @@ def require_readable(configuration: Configuration, integrations: Sequence[Integr
 
 
 def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
-    """Return the remark that an object with a queue's name runs without quota, because no integration handles it."""
+    """Return the check that warns if an object names a queue although no integration handles its kind.
+
+    Such an object runs without quota.
+    """
     followed, from_outside = (
         {one.kind.resource for one in list_enabled(integrations, configuration)},
         list_external(configuration),
@@ -116,7 +120,7 @@ def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integra
 
 
 def queue_of_a_part(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
-    """Return the remark that a queue's name in a template of a JobSet has no effect: the JobSet queues as a whole."""
+    """Return the check that warns if a template in a JobSet names a queue, because the JobSet queues as a whole."""
     whole = any(one.kind == JOB_SET for one in list_enabled(integrations, configuration))
 
     def remark(attempt: WriteAttempt) -> str:
@@ -160,7 +164,7 @@ FindIn = Callable[[Store], _InStore]
 
 
 class ManagedJobs:
-    """The plugin for jobs that name a queue, or are given one."""
+    """The plugin for jobs that name a queue, or that the server gives one."""
 
     def __init__(
         self, integrations: Iterable[Integration[Any]], around: Around, find_in: FindIn, settings: Settings
@@ -208,7 +212,10 @@ class ManagedPods:
         self._settings = settings
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Complete a new pod in place; one that queues is gated. Raises `ApiError` if the pod breaks a rule."""
+        """Complete a new pod in place; a pod that queues gets a scheduling gate.
+
+        Raises `ApiError` if the pod breaks a rule.
+        """
         if attempt.resource.key != POD.resource or attempt.subresource or attempt.operation == "DELETE":
             return
         if not (self._settings.without_queue or pods.says_something(attempt.document["metadata"])):
@@ -306,7 +313,7 @@ def pods_of_queued_jobs(attempt: WriteAttempt, store: Store, shared: SharedObjec
 
 
 def pods_of_queued_jobsets(attempt: WriteAttempt, store: Store, shared: SharedObjects) -> None:
-    """Gate a new pod of a JobSet that queues while its role is granted less quota than its pods need."""
+    """Gate a new pod of a JobSet that queues, if the quota granted to the pod's role does not suffice for the pod."""
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
     labels = attempt.document["metadata"].get("labels") or {}

@@ -14,7 +14,10 @@ ENDLESS = (
 
 
 def endless_batch_pods(groups: PodGroups) -> Remark:
-    """Return the remark on a new pod of a group that always restarts, unless its owner keeps a service running."""
+    """Return the check that warns about a new pod of a PodGroup that always restarts.
+
+    A pod whose owner keeps a service running is left out.
+    """
 
     def remark(attempt: WriteAttempt) -> str:
         if attempt.resource.key != POD.resource or attempt.subresource or attempt.operation != "CREATE":

@@ -60,7 +60,7 @@ class _FailedError(Exception):
 
 
 class _InForce(Struct, frozen=True):
-    """A policy, and one of its bindings."""
+    """A ValidatingAdmissionPolicy, and one of its bindings."""
 
     policy: ValidatingAdmissionPolicy
     binding: ValidatingAdmissionPolicyBinding
@@ -71,7 +71,7 @@ class _InForce(Struct, frozen=True):
 
 
 class _Case(NamedTuple):
-    """The new and the old object as the writer sees them, and the namespace that they are in."""
+    """What a policy judges: the new and the old object as the writer sees them, and their namespace."""
 
     new: Document | None
     old: Document | None
@@ -86,7 +86,7 @@ class _Denial(Struct, frozen=True):
 
 
 class _Bound(Struct):
-    """A cache of the pairs of policy and binding, until a policy or binding changes."""
+    """The pairs of policy and binding in the store, cached until a policy or binding changes."""
 
     policies: Sequence[Entry] = ()
     bindings: Sequence[Entry] = ()

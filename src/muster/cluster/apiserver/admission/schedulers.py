@@ -7,7 +7,7 @@ from muster.cluster.apiserver.admission.podspecs import pod_specs
 
 
 def scheduler_of_nobody(names: Collection[str]) -> Remark:
-    """Return the remark on a new pod, or object with pod templates, for a scheduler that does not run here.
+    """Return the check that warns if a new pod or template names a scheduler that does not run here.
 
     names: the schedulers that run here.
     """

@@ -7,7 +7,7 @@ from muster.runtime.clock import Clock
 
 
 def endless_wait(clock: Clock) -> Remark:
-    """Return the remark on a new schedule that no date matches, such as 30 February."""
+    """Return the check that warns about a new schedule that no date matches, such as 30 February."""
 
     def remark(attempt: WriteAttempt) -> str:
         if attempt.resource.key != CRON_JOB.resource or attempt.subresource or attempt.operation == "DELETE":

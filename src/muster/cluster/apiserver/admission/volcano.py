@@ -8,7 +8,10 @@ from muster.cluster.apiserver.admission.chain import Remark, WriteAttempt
 
 
 def parts_of_volcano(schedulers: Collection[str]) -> Remark:
-    """Return the remark on a new Volcano Job. `schedulers`: the names of those that run here."""
+    """Return the check that warns about parts of a new Volcano Job that have no effect here.
+
+    schedulers: the names of the schedulers that run here.
+    """
 
     def remark(attempt: WriteAttempt) -> str:
         if attempt.resource.key != VOLCANO_JOB.resource or attempt.operation != "CREATE" or attempt.subresource:

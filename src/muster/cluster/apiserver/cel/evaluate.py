@@ -307,7 +307,7 @@ _SPECIAL: Mapping[str, Callable[..., Run]] = {
 
 
 def _find_common_shape(a: Shape, b: Shape) -> Shape:
-    """Return the known shape of a value that has one of two shapes."""
+    """Return what is known about a value that has either of two shapes."""
     if a is b or b is ANYTHING:
         return a
     return b if a is ANYTHING else (a if a == b else ANYTHING)
@@ -324,14 +324,14 @@ def _find_member_shape(container: Shape, member: Shape) -> Shape:
 
 
 def _choose_equality(left: Shape, right: Shape) -> Shape:
-    """Return the shape by which two values are compared. Only the left one decides whether the order matters."""
+    """Return the shape by which two values are compared: the left one, which says whether order matters."""
     if left.unordered:
         return left
     return ANYTHING if left is ANYTHING or right is ANYTHING else _find_common_shape(left, right)
 
 
 def _make_plain_shape(shape: Shape) -> Shape:
-    """Return the shape of a value that is already converted from JSON."""
+    """Return the shape of a value that was converted from JSON already."""
     return replace(shape, adapt=None) if shape.adapt else shape
 
 

@@ -251,7 +251,7 @@ _METADATA: Schema = make_inlined_schema(Kind("", "v1", "Object", "objects", Obje
 
 
 def _as_it_is(document: Document) -> None:
-    """Leave a new object unchanged: the status is no subresource, so the client may set it."""
+    """Leave a new object unchanged, because the client may set the status if it is no subresource."""
 
 
 def _is_blocking(error: FieldError) -> bool:

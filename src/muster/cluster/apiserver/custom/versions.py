@@ -107,9 +107,9 @@ class CustomVersion:
 
 
 def _split_entries(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """Yield the entries in pieces.
+    """Yield the entries in parts of limited size.
 
-    Other tasks run between two pieces, and one call of a webhook converts at most one piece.
+    Other tasks run between two parts, and one call of a webhook converts at most one part.
     """
     first = size = 0
     for index, entry in enumerate(entries):

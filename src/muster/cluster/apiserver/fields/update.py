@@ -104,7 +104,7 @@ def remove_unmanaged(changed: FieldSet) -> FieldSet:
 
 
 def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
-    """Return the entries without the lost fields, and without the entries that own nothing any more."""
+    """Return the entries without the lost fields. An entry that owns nothing any more is left out."""
     result = []
     for entry in entries:
         fields = entry["fieldsV1"]

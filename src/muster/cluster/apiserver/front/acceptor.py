@@ -41,7 +41,7 @@ ConnectionFactory = Callable[[ConnectionSlot, float], asyncio.Protocol]
 
 
 class Acceptor:
-    """The acceptor of one listening socket, owned by a `Listener`."""
+    """The acceptor of new clients on one listening socket. A `Listener` owns it."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Acceptor:
         self._loop.add_reader(self._listener, self._accept)
 
     def close(self) -> None:
-        """Accept no more clients, and disconnect those whose handshake is not over."""
+        """Stop accepting clients, and disconnect clients whose handshake is not complete."""
         if self._is_closed:
             return
         self._is_closed = True

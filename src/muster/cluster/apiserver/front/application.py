@@ -119,7 +119,7 @@ class Application:
             return make_refusal(_make_timeout_error("request did not complete within the allotted timeout"))
 
     async def _admit(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> float | None:
-        """Read the body, wait for a seat, and return the seconds that the answer may take (None for no bound).
+        """Read the body, and wait for a seat; return the seconds that the answer may take (None for no limit).
 
         Leaving `taken` gives back the seats and the room. Leaving `opened` gives back the place of a stream or a list.
         Raises `ApiError` (400, 408, 413, 429).
@@ -154,7 +154,7 @@ class Application:
 
 
 async def _wait(borrowing: Coroutine[Any, Any, None], caller: Caller) -> None:
-    """Wait until shares are lent. A client that hangs up cancels the wait. Raises `ApiError` (429)."""
+    """Wait until the borrowed shares are available. If the client hangs up, stop waiting. Raises `ApiError` (429)."""
     caller.streaming = asyncio.current_task()
     try:
         await borrowing

@@ -60,11 +60,11 @@ class Caller(Protocol):
         ...
 
     def break_off(self) -> None:
-        """Send what is written so far, and let the client see that the answer is incomplete."""
+        """Send what is written so far, and close so that the client sees that the answer is incomplete."""
         ...
 
     async def drained(self) -> None:
-        """Wait until little is left to send."""
+        """Wait until the client has taken most of what was written."""
         ...
 
     def holds(self, size: int) -> None:

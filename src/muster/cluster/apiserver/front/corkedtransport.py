@@ -8,7 +8,7 @@ CORKED_BYTES = 64 * 1024  # more than this is written at once, in pieces of this
 
 
 class _Gone(asyncio.Transport):
-    """The transport of a disconnected client: it ignores every call."""
+    """A stand-in for the transport of a disconnected client. It ignores every call."""
 
     def is_closing(self) -> bool:
         """Return True."""
@@ -34,7 +34,7 @@ GONE = _Gone()
 
 
 class CorkedTransport:
-    """A transport that joins the writes of one iteration of the loop.
+    """A transport that joins all writes of one iteration of the event loop.
 
     The headers and the body of an answer are separate writes. With TLS each write is a record and a system call, which
     together cost more than all the rest of a small answer.
@@ -49,7 +49,10 @@ class CorkedTransport:
         self._size = 0
 
     def write(self, data: bytes) -> None:
-        """Write at the end of this turn of the loop, or now if more than `CORKED_BYTES` wait."""
+        """Buffer data until the end of this iteration of the loop, or write it now if much is buffered.
+
+        Much is more than `CORKED_BYTES`.
+        """
         if not self._pieces:
             self._loop.call_soon(self.flush)
         self._pieces.append(data)
@@ -58,7 +61,7 @@ class CorkedTransport:
             self.flush()
 
     def write_now(self, data: bytes) -> None:
-        """Write data with all that waits."""
+        """Write data at once, after all data that is buffered."""
         self._pieces.append(data)
         self._size += len(data)
         self.flush()
@@ -75,7 +78,7 @@ class CorkedTransport:
                 self._written(size)
 
     def close(self) -> None:
-        """Write what waits, and close the transport."""
+        """Write the buffered data, and close the transport."""
         self.flush()
         self._transport.close()
 

@@ -39,7 +39,7 @@ FEW_STREAMS = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one server. Of seats, room and streams, a user has at most half of what the others leave.
+    """The limits of one server. Of seats, room and streams, a user gets at most half of what the other users leave.
 
     seats: seats of all users together.
     room: room for the bodies of all requests, in blocks of `BYTES_PER_SEAT`.
@@ -75,7 +75,10 @@ def room_for(body_bytes: int) -> int:
 
 
 def _is_collection(path: str) -> bool:
-    """Return whether the path ends with a plural, guessed from its depth because that costs next to nothing."""
+    """Return whether the path names a collection.
+
+    That is guessed from the depth of the path, because each request pays for the answer.
+    """
     depth = path.count("/") - path.startswith("/apis/")  # /api/v1/pods, /api/v1/namespaces/default/pods
     return depth == 3 or (depth == 5 and "/namespaces/" in path)
 
@@ -173,7 +176,7 @@ class Shares:
             self._call()
 
     def _call(self) -> None:
-        """Lend shares to the waiting requests that fit, one of each user in turn."""
+        """Lend shares to the waiting requests that fit, to one request of each user in turn."""
         passed = 0  # users in a row whose first request still does not fit
         while passed < len(self._turns):
             user = self._turns[0]
@@ -213,12 +216,12 @@ class Shares:
 
 
 def rest_seconds(streams: int) -> float:
-    """Return how long a watch rests between two pieces while `streams` are open: 0 while there are few."""
+    """Return for how many seconds a watch pauses between two pieces, if `streams` are open: 0 while there are few."""
     return 0.0 if streams < FEW_STREAMS else min(streams * REST_SECONDS, MAX_REST_SECONDS)
 
 
 class Flow:
-    """The bytes, places and turns that a server lends to requests, with their metrics."""
+    """What a server lends to requests: seats, room for bodies, and places for streams, with their metrics."""
 
     def __init__(self, metrics: Registry, limits: Limits) -> None:
         self.seats = Shares(limits.seats, limits, self._refusal)
@@ -234,7 +237,7 @@ class Flow:
         metrics.add_computed(self._gauges)
 
     def open_stream(self, name: str) -> None:
-        """Count one more stream of a user. Raises `ApiError` (429)."""
+        """Count one more open stream of a user. Raises `ApiError` (429)."""
         if not self._streams.take_at_once(name, 1):
             raise self._refusal("concurrency-limit")
 
@@ -256,7 +259,7 @@ class Flow:
         return rest_seconds(self._streams.lent)
 
     def close_stream(self, name: str) -> None:
-        """Count a stream of a user no more."""
+        """Stop counting a stream of a user."""
         self._streams.give_back(name, 1)
 
     def _refusal(self, reason: str) -> ApiError:

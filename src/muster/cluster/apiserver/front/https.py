@@ -32,7 +32,7 @@ class HttpsFront(Listener):
     ) -> None:
         """Make a front that listens nowhere yet.
 
-        flow: what it lends to requests; by default as much as a server has.
+        flow: the limits for requests; by default those of a server of its own.
         pages: what is served beside the API, to clients of this machine without TLS, too.
         """
         self.flow = flow or Flow(server.metrics, LIMITS)
@@ -42,7 +42,7 @@ class HttpsFront(Listener):
         super().__init__(application, context, server.stop, PlainFront(pages) if pages is not None else None)
 
     def follow_credentials(self, store: Store) -> None:
-        """End each stream of a service account from now on once its token is void."""
+        """From now on, end each stream of a service account once the account's token is void."""
         for kind in (SERVICE_ACCOUNT, SECRET):
             store.listen(kind.resource, self._on_credential_changed)
 

@@ -84,7 +84,10 @@ class Body:
         return self.is_over or not (self._is_held_back or self._is_chunked or self._length > SHORT_BYTES)
 
     async def skip(self) -> None:
-        """Read and drop the rest of the body, for a bounded time: a client reads no answer before it has sent all."""
+        """Read the rest of the body and drop it, for a limited time.
+
+        A client that still sends would not read the answer before it has sent everything.
+        """
         size = 0
         try:
             async with asyncio.timeout(SKIP_SECONDS):

@@ -19,7 +19,7 @@ _NEEDS_TLS = b"Client sent an HTTP request to an HTTPS server.\n"  # as Go's ser
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """An application for all paths below one. It knows its viewers by itself.
+    """An application that serves pages for people below one path. It authenticates its viewers itself.
 
     root: the path, without a slash at its end. close: called when the server has stopped listening.
     """

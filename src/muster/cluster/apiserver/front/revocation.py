@@ -26,7 +26,7 @@ class RevocableStreams:
         self._streams: dict[str, set[_OpenStream]] = {}
 
     def enter(self, user: str, authenticate: Callable[[], object], end: Callable[[], object]) -> Callable[[], None]:
-        """Follow a stream; return the function that ceases to.
+        """Watch the token of a stream; return the function that stops watching.
 
         authenticate: raises `ApiError` once the token is void. end: ends the stream.
         """
@@ -44,7 +44,7 @@ class RevocableStreams:
             del self._streams[namespace]
 
     def end_void(self, namespace: str) -> None:
-        """End the streams whose tokens have become void, of the accounts of a namespace."""
+        """End the streams of a namespace's service accounts whose tokens have become void."""
         for stream in tuple(self._streams.get(namespace, ())):
             try:
                 stream.authenticate()

@@ -11,9 +11,9 @@ from muster.runtime.transport import Request, Response
 
 
 class SeatedTransport(InProcessTransport):
-    """The transport of a viewer of pages: a request waits for the seats of that user, and then runs.
+    """The transport of requests for a viewer of pages. Each request waits for a seat of that user, and then runs.
 
-    A stream takes no seat, here as elsewhere. The pages bound how many they have.
+    A stream takes no seat. The pages limit how many streams they have.
     """
 
     def __init__(self, server: ApiServer, user: User, flow: Flow) -> None:

@@ -50,7 +50,7 @@ async def respond(
 async def _respond_early(
     answer: Response, headers: Mapping[bytes, bytes], body: Body, caller: Caller, send: Send
 ) -> None:
-    """Answer a client that is still sending its body."""
+    """Answer a client that has not sent its whole body yet."""
     if body.is_short:
         await body.skip()
         await _send_whole(
@@ -109,9 +109,9 @@ def _make_common_headers(content_type: str, headers: Mapping[bytes, bytes]) -> l
 
 
 async def _in_pieces(body: bytes, caller: Caller, send: Send, *, has_more: bool) -> None:
-    """Send a body in pieces, each once the client has taken most of the one before.
+    """Send a body in pieces, each one after the client has taken most of the piece before.
 
-    The rest of the body stays here, uncopied and unencrypted, and is counted as unsent.
+    The rest of the body stays in memory uncopied and unencrypted, and is counted as unsent.
     has_more: whether more of the answer follows this body.
     """
     if len(body) <= PIECE_BYTES:

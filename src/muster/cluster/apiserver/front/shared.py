@@ -16,7 +16,7 @@ HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
 
 
 class Served(Protocol):
-    """A connection, as the listener sees it."""
+    """What the listener needs of a connection, whatever its version of HTTP."""
 
     slot: ConnectionSlot
 

@@ -35,7 +35,7 @@ class Unsent:
         self.total = 0
 
     def owes(self, connection: Abortable, size: int, owner: str = "") -> None:
-        """Set the unsent bytes of a connection, old and new ones together, and cut connections off over the limit."""
+        """Set how many bytes of a connection are unsent. If all together exceed the limit, cut off connections."""
         if not size:
             self.forget(connection)
             return
@@ -51,7 +51,7 @@ class Unsent:
             longest.abort()
 
     def forget(self, connection: Abortable) -> None:
-        """Count a connection no more: its client has caught up or disconnected."""
+        """Stop counting a connection, because its client has caught up or disconnected."""
         owner = self._owners.pop(connection, None)
         if owner is None:
             return

@@ -42,7 +42,7 @@ class Documents:
         return self.store.latest(key)
 
     def typed(self, kind: Kind[Any], entry: Entry) -> Any:
-        """Return an object as its kind has it, if it was written or read a moment ago, else None."""
+        """Return an object as an instance of its kind's type; None unless it was written or read a moment ago."""
         return self._shared.find(kind, entry.body)
 
     async def settled(self, key: Key) -> None:
@@ -51,7 +51,7 @@ class Documents:
         A request that writes nothing and answers with `latest` must wait so before its response.
 
         Raises:
-            ApiError: the store takes the write back.
+            ApiError: the store has rolled the write back.
         """
         end_work()
         await self.store.settled(key)
@@ -109,7 +109,7 @@ class Documents:
         return _encode_body(await written)
 
     def _share(self, typed: Typed | None, encoding: "_Encoding") -> None:
-        """Keep the typed object of a body that the store has taken."""
+        """Store the typed object of a body that the store has accepted, for readers in this process."""
         if typed is not None and encoding.body:
             self._shared.add(*typed, encoding.body, encoding.version)
 
@@ -134,9 +134,10 @@ def decode_entry(entry: Entry) -> Document:
 
 
 def typed_document(kind: Kind[Any], document: Document) -> Typed | None:
-    """Return a document with its kind and as its kind has it: converting it costs less than decoding its text later.
+    """Return a document with its kind, and as an instance of the kind's type.
 
-    Returns None for a kind without a type, and if a member has a wrong type.
+    Converting the document costs less than decoding its text later. Returns None for a kind without a type, and if a
+    member has a wrong type.
     """
     if kind.type is dict:
         return None

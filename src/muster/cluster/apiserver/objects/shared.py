@@ -17,7 +17,10 @@ MOST_BYTES = 64 * 1024  # of a body: bigger objects are decoded for each client
 
 
 class SharedObjects:
-    """The objects of the newest bodies by their type, without managedFields. Readers share them unchanged."""
+    """The typed objects of the newest bodies, without managedFields.
+
+    All readers share them and must not change them.
+    """
 
     def __init__(self) -> None:
         # By type and `id` of the body, which the value keeps alive. All readers have the bytes of the store.

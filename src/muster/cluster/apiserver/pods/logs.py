@@ -143,7 +143,7 @@ async def await_first_piece(pieces: AsyncIterator[bytes]) -> "Pieces":
 
 
 class Pieces:
-    """An iterator of pieces that begins to read the first piece when it is made."""
+    """An iterator of pieces that begins to read the first piece as soon as it is made."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self.first: asyncio.Future[bytes | None] = asyncio.ensure_future(anext(pieces, None))

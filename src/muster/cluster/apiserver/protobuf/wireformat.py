@@ -17,7 +17,7 @@ Value: TypeAlias = int | bytes
 
 
 class ProtobufError(ValueError):
-    """The error of bytes that are no message, or no message of a known kind."""
+    """The error of bytes that are no protobuf message, or no message of a known kind."""
 
 
 def read_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:

@@ -163,7 +163,10 @@ def _take_v1beta1(take: Callable[[Document, Document], Document], stored: Docume
 
 
 def _of_old(errors: Sequence[FieldError]) -> list[FieldError]:
-    """Return the errors that also hold in v1beta1, which may preserve unknown fields and needs no approval."""
+    """Return those errors of a v1 definition that are also errors in v1beta1.
+
+    v1beta1 may preserve unknown fields and needs no approval.
+    """
     return [
         error for error in errors if error.path != "spec.preserveUnknownFields" and "annotations[" not in error.path
     ]

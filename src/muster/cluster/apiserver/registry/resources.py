@@ -239,7 +239,7 @@ class Registry:
         return any((group, plural) == (of, name) for of, _, name in self._builtin)
 
     def set_custom(self, owner: str, resources: Sequence[Resource]) -> None:
-        """Serve these resources in place of those that the same owner (a definition) served before.
+        """Serve these resources instead of those that the same owner (a definition) had before.
 
         An empty sequence withdraws the owner's resources. Built-in resources stay as they are.
         """

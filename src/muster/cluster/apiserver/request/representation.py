@@ -73,7 +73,7 @@ class Presentation:
         self._now = now
 
     def at(self, now: datetime) -> "Presentation":
-        """Return the same encoder at another time, for the ages in tables."""
+        """Return the same encoder for another time, from which tables count ages."""
         later = copy.copy(self)
         later._now = now  # noqa: SLF001  (a copy of this object)
         return later
@@ -110,7 +110,7 @@ class Presentation:
         yield _TAIL
 
     def _head(self, meta: ListMeta) -> bytes:
-        """Return the bytes of a list before its items."""
+        """Return the bytes that precede the items of a list."""
         if self._form == "table":
             return self._table_head(meta, columns=True)
         kind = self.resource.kind

@@ -35,7 +35,7 @@ class Findings:
         self.unknown: list[str] = []
 
     def is_unknown(self, path: Path) -> None:
-        """Add a field that the schema does not declare, unless `MAX_UNKNOWN` are listed already."""
+        """Record a field that the schema does not declare, unless `MAX_UNKNOWN` are recorded already."""
         if len(self.unknown) < MAX_UNKNOWN:
             self.unknown.append(render(path))
 

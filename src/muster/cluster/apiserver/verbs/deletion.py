@@ -30,7 +30,7 @@ class Removed(Struct, frozen=True):
 
 
 class KeptObject(Struct, frozen=True):
-    """The decision to keep the object for now. `changed`: whether `document` must be written."""
+    """The decision to keep the object for now. `changed`: whether `document` must be written to the store."""
 
     document: Document
     changed: bool
@@ -101,7 +101,7 @@ def delete(document: Document, options: DeleteOptions, rules: Rules, now: dateti
 
 
 def is_over(document: Document) -> bool:
-    """Return whether an object under deletion has lost its last hold, so that its next write removes it."""
+    """Return whether nothing holds an object under deletion any more, so that its next write removes it."""
     meta = meta_of(document)
     return bool(meta.get("deletionTimestamp")) and not meta.get("deletionGracePeriodSeconds") and not _is_held(document)
 
@@ -126,7 +126,7 @@ def _find_grace_period(document: Document, options: DeleteOptions) -> int:
 
 
 def _shorten(document: Document, requested: int | None) -> Removed | KeptObject:
-    """Shorten the grace period of a pod under deletion; a longer one is ignored."""
+    """Shorten the grace period of a pod under deletion, and return the decision; a longer period is ignored."""
     meta = meta_of(document)
     current: int = meta["deletionGracePeriodSeconds"]
     grace = current if requested is None else 1 if requested < 0 else requested

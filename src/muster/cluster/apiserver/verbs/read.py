@@ -25,7 +25,7 @@ _CACHED_BYTES = 64 << 20
 
 
 class Reader:
-    """The reader of the store for get and list."""
+    """The part that answers get and list from the store."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -150,7 +150,10 @@ def _take(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -
 
 
 class _JoinedLists:
-    """A cache of the joined bodies of whole collections, filled from the second request for the same state on."""
+    """A cache of the joined bodies of whole collections.
+
+    A collection is cached from the second request for the same state on.
+    """
 
     def __init__(self) -> None:
         self._lists: OrderedDict[tuple[str, str], tuple[tuple[Entry, ...], bytes | None]] = OrderedDict()

@@ -45,7 +45,7 @@ def _change_nothing(document: Document) -> Sequence[Put]:  # noqa: ARG001  (one 
 
 
 class Remover:
-    """The writer of deletions."""
+    """The part that deletes objects for requests."""
 
     def __init__(self, documents: Documents, reader: Reader, clock: Clock, admission: AdmissionChain) -> None:
         self._documents = documents

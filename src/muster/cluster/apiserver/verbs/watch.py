@@ -46,7 +46,7 @@ _AnyPieces: TypeAlias = Pieces | Batches | PiecesOfChanges
 
 
 class Watcher:
-    """The opener of watches on the store, which also ends them all when the server stops."""
+    """The part that opens watches on the store, and ends all of them when the server stops."""
 
     def __init__(self, store: Store, clock: Clock, random: Random, fair_queue: FairQueue) -> None:
         self._store = store
@@ -83,7 +83,7 @@ class Watcher:
         *,
         as_events: bool = False,
     ) -> AsyncIterator[Any]:
-        """Return the stream of a watch, whose pieces wait in the fair queue under `flow`.
+        """Return the stream of a watch. Its pieces wait in the fair queue as part of `flow`.
 
         as_events: whether the pieces are batches of `RawEvent`s instead of text.
         Raises `ApiError` for a bad selector or version. The stream itself reports all later errors.
@@ -170,7 +170,10 @@ class Watcher:
 
 
 class _Lines:
-    """The events of one watch, in fragments. Only the first one of a table has column definitions."""
+    """The events of one watch as the client gets them, in fragments.
+
+    Only the first event of a table has column definitions.
+    """
 
     def __init__(self, presentation: Presentation, chosen: Selection, wire: "_Wire") -> None:
         self.chosen = chosen

@@ -18,7 +18,7 @@ _LINE_BYTES = 64  # of a line beside its object, at most
 
 
 class Pieces:
-    """Fragments of lines, cut and joined to pieces."""
+    """Fragments of lines, cut and joined into pieces of limited size."""
 
     def __init__(self, fragments: Iterator[bytes]) -> None:
         self._fragments = fragments

@@ -58,7 +58,7 @@ CHANGE_ATTEMPTS = 5  # as in kube-apiserver; another writer may come first while
 
 
 class Writer:
-    """The writer of new and changed objects."""
+    """The part that creates and changes objects for requests."""
 
     def __init__(
         self, documents: Documents, clock: Clock, ids: Ids, admission: AdmissionChain, authorize: Authorizer
@@ -158,7 +158,7 @@ class Writer:
         return document
 
     def _who(self, call: Call, options: WriteOptions) -> fields.Writer:
-        """Return the field manager of a write."""
+        """Return the field manager that makes a write."""
         manager = options.field_manager or fields.default_manager(call.request.user_agent)
         return fields.Writer(manager, call.resource.written_version, call.subresource)
 
@@ -174,7 +174,7 @@ class Writer:
     ) -> None:
         """Set the document's `managedFields`, in place.
 
-        An apply has computed them already (`managers`). For any other write, they follow from the change.
+        managers: what an apply has computed already. For any other write, the fields follow from the change.
         """
         if applied:
             document["metadata"].pop("managedFields", None)  # stays away if no manager owns any field

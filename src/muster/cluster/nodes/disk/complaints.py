@@ -10,7 +10,10 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 @contextmanager
 def naming_path(path: Path) -> Iterator[None]:
-    """Add a path to errors of the context that have none: the kernel refuses writes to a descriptor, not to a name."""
+    """Add a path to errors raised in the `with` block that name none.
+
+    A write to a descriptor fails without the name of its file.
+    """
     try:
         yield
     except OSError as error:

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Keeping:
-    """The owner of the logs of deleted pods, and of the directories of jobs, on one node."""
+    """The part of a node that keeps the logs of deleted pods and the directories of jobs."""
 
     def __init__(
         self,
@@ -53,7 +53,10 @@ class Keeping:
             self._remover.add(self.let_go(record))
 
     def let_go(self, record: PodRecord) -> list[Path]:
-        """Keep the logs of a deleted pod if its job still exists, else remove its files; return the paths to remove."""
+        """Keep the logs of a deleted pod if its job still exists; otherwise drop them.
+
+        Return the paths that the caller must remove.
+        """
         if self._is_job_live(record):
             try:
                 return self._past.keep(record, self._clock.now().isoformat())

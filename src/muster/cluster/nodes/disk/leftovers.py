@@ -44,7 +44,7 @@ def reap(home: Path) -> int:
 
 
 def find_shared(home: Path) -> Path:
-    """Return the directory for pods' files of a system server with this home."""
+    """Return the directory in which a system server with this home keeps the files of pods."""
     return _SHARED / f"{seed_of(home):08x}"
 
 
@@ -67,7 +67,7 @@ def prepare_for_accounts(state: Path) -> None:
 
 
 def _require_program(path: Path) -> None:
-    """Refuse a program, or a directory of programs, that other users can change. Raises `NotOursError`, OSError."""
+    """Raise `NotOursError` if other users can change a program, or a directory of programs. Raises OSError."""
     try:
         status = require_way(path)
     except FileNotFoundError:
@@ -107,7 +107,7 @@ async def forget_absent(client: Client, state: Path, present: Collection[str]) -
 
 
 def remove_all(home: Path, state: Path) -> list[str]:
-    """Remove a cluster that has ended, with all files of its nodes, wherever they are.
+    """Remove a cluster that has ended, with all files of its nodes, wherever the files are.
 
     Return the failures, as sentences.
     """
@@ -154,7 +154,10 @@ def _find_absent(state: Path, present: Collection[str]) -> list[Path]:
 
 
 async def end_pod(storage: Storage, uid: str) -> int:
-    """Kill the processes of a pod; return how many containers were killed. They do not count as failed afterwards."""
+    """Kill the processes of a pod; return how many containers were killed.
+
+    These containers do not count as failed afterwards.
+    """
     place = storage.of(uid)
     if any(
         shims.is_alive(place.attempt(name, number)) for name in place.containers() for number in place.attempts(name)
@@ -183,7 +186,7 @@ def _mark_ended(place: PodStorage) -> None:
 
 
 async def _end_shim(shim: Shim) -> None:
-    """Make a shim end everything; kill the shim if it does not."""
+    """Ask a shim to end its container; kill the shim if it does not."""
     shim.end()
     ended = asyncio.create_task(shim.ended())
     _, late = await asyncio.wait([ended], timeout=_PATIENCE_SECONDS)

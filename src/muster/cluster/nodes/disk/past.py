@@ -28,7 +28,10 @@ class PastPod:
 
 
 def find_surplus(pods: Iterable[PastPod]) -> list[PastPod]:
-    """Return the pods whose logs exceed the limits."""
+    """Return the pods whose logs have to be deleted.
+
+    There is a limit on the number of pods of each rank, and one on the size of all logs together. The newest logs stay.
+    """
     of_rank: Counter[tuple[str, ...]] = Counter()
     total_bytes, excess = 0, []
     for pod in sorted(pods, key=lambda pod: (pod.record.gone, pod.record.uid), reverse=True):
@@ -51,7 +54,7 @@ class Past:
     def keep(self, record: PodRecord, gone: str) -> list[Path]:
         """Keep the logs of a pod that was deleted at `gone`; return the paths to remove now. Raises OSError.
 
-        These are the pod's volumes, and older logs that exceed the limits.
+        The paths are the pod's volumes, and older logs that exceed the limits.
         """
         place = self._storage.of(record.uid)
         record = msgspec.structs.replace(record, gone=gone)
@@ -61,15 +64,15 @@ class Past:
         return [*volumes, *self._forget_pods(find_surplus(self._pods.values()))]
 
     def restore(self, record: PodRecord) -> None:
-        """Add a deleted pod from its record."""
+        """Add a deleted pod from its record on disk, after a restart."""
         self._pods[record.uid] = PastPod(record, self._storage.of(record.uid).log_bytes())
 
     def forget(self, job: str) -> list[Path]:
-        """Forget the pods of a deleted Job or JobSet, by its UID; return the paths to remove."""
+        """Drop the pods of a deleted Job or JobSet, given by its UID; return the paths to remove."""
         return self._forget_pods([pod for pod in self._pods.values() if pod.record.job == job])
 
     def of(self, job: str) -> Sequence[KeptPod]:
-        """Return the deleted pods of a Job or JobSet."""
+        """Return the deleted pods of a Job or JobSet whose logs are kept."""
         pods = []
         for pod in self._pods.values():
             place, record = self._storage.of(pod.record.uid), pod.record

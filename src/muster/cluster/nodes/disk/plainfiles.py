@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 20
 
 
 class OddFileError(Exception):
-    """A path leads to something other than the expected file, or to a file that cannot be read."""
+    """A path leads to something other than the expected plain file, or to a file that cannot be read."""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def _require_own_file(descriptor: int, path: Path) -> None:
 
 
 def read(path: Path, limit: int = _MOST_BYTES) -> bytes:
-    """Return the start of a file. Raises FileNotFoundError, `OddFileError`, OSError."""
+    """Return at most the first `limit` bytes of a file. Raises FileNotFoundError, `OddFileError`, OSError."""
     with open_plain_file(path) as descriptor:
         try:
             return os.read(descriptor, limit)

@@ -26,9 +26,10 @@ _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class States:
-    """The directories of jobs on one machine.
+    """The directories of jobs on one machine, whose content outlives the pods of a job.
 
-    They are listed before any node runs, so that no new directory is mistaken for one that an earlier server left.
+    The directories are listed before any node runs, so that no new directory is mistaken for one that an earlier server
+    left.
     shared: whether the directories belong to several accounts, which must traverse the root.
     """
 
@@ -72,7 +73,7 @@ class States:
         return [moved]
 
     def left_over(self, jobs: Collection[str]) -> list[Path]:
-        """Rename the directories, from before the server's start, of jobs that no longer exist.
+        """Rename the directories of jobs that no longer exist, if they are older than the server's start.
 
         Return the paths to remove. jobs: the UIDs of the existing jobs.
         """

@@ -245,12 +245,12 @@ class PodStorage:
         os.chown(attempt, account.uid, account.gid, follow_symlinks=False)
 
     def remove_old(self, container: str, number: int) -> list[Path]:
-        """Move the attempts away that are too old once attempt `number` begins; return the paths to remove."""
+        """Rename attempts that are too old once attempt `number` begins; return the paths to remove."""
         old = [other for other in self.attempts(container) if other <= number - KEPT_ATTEMPTS]
         return [self._move_away(self.attempt(container, other)) for other in old]
 
     def log_bytes(self) -> int:
-        """Return the size of the logs, and of the records beside them."""
+        """Return the size in bytes of the pod's logs, and of the records beside them."""
         attempts = [self.attempt(name, number) for name in self.containers() for number in self.attempts(name)]
         total = 0
         for file in (path / name for path in attempts for name in plainfiles.list_names(path)):
@@ -259,7 +259,7 @@ class PodStorage:
         return total
 
     def remove_volumes(self) -> list[Path]:
-        """Move away what lives only as long as the pod; return the paths to remove. Logs and records stay."""
+        """Rename the files that live only as long as the pod; return the paths to remove. Logs and records stay."""
         has_volumes = _is_directory(self.root) and os.path.lexists(self.root / "volumes")
         moved = [self._move_away(self.root / "volumes")] if has_volumes else []
         if self._memory is not None and os.path.lexists(self._memory):
@@ -267,7 +267,7 @@ class PodStorage:
         return moved
 
     def remove(self) -> list[Path]:
-        """Move all files of the pod away; return the paths to remove."""
+        """Rename all files of the pod; return the paths to remove."""
         moved = self.remove_volumes()
         return [*moved, self._move_away(self.root)] if os.path.lexists(self.root) else moved
 

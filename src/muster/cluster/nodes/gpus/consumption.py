@@ -22,9 +22,9 @@ class GpuProcess(NamedTuple):
 class GpuState(NamedTuple):
     """A driver's report on a GPU.
 
-    busy: the thousandths of the last moments in which it worked.
+    busy: in how many thousandths of the last moments the GPU worked.
     memory: the bytes in use.
-    processes: the processes on it; None if the driver does not report processes.
+    processes: the processes on the GPU; None if the driver does not report processes.
     """
 
     busy: int
@@ -66,7 +66,10 @@ def _group_by_container(processes: Iterable[GpuProcess], owners: Mapping[int, Ke
 
 
 def _sum_memory(processes: Iterable[GpuProcess], state: GpuState, *, is_alone: bool) -> int:
-    """Return the memory of a container's processes; if it is unknown and `is_alone`, that of the whole GPU."""
+    """Return the GPU memory of a container's processes, in bytes.
+
+    If the driver does not report it and `is_alone`, return the memory in use on the whole GPU.
+    """
     sizes = [process.memory for process in processes]
     measured = [size for size in sizes if size is not None]
     return sum(measured) if len(measured) == len(sizes) else state.memory if is_alone else sum(measured)

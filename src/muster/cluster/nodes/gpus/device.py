@@ -8,11 +8,11 @@ from muster.api.ours.gpus import AMD_GPU, NVIDIA_GPU
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The GPUs of one maker.
+    """The GPUs of one maker, and the names that they have in Kubernetes and for programs.
 
     resource: the resource that pods request.
     label: the node's label that names the model.
-    variable: the environment variable with a program's GPUs, by number.
+    variable: the environment variable that lists a program's GPUs, by number.
     settings: environment variables that make the numbers mean the same to every program.
     prefix: the start of a GPU's name, which distinguishes families.
     files: the names of the device files of all its GPUs, as a pattern below the root of the file system.
@@ -41,13 +41,13 @@ FAMILIES = (NVIDIA, AMD)
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU.
+    """A GPU of a machine.
 
-    number: the number by which programs know it.
-    model, uuid, memory: as its driver reports them; memory in bytes. "" and 0 are unknown.
-    place: the directory of its driver's files.
-    file: its device file; "" is unknown.
-    played: whether it is simulated.
+    number: the number by which programs know the GPU.
+    model, uuid, memory: as the driver reports them; memory in bytes. "" and 0 are unknown.
+    place: the directory of the driver's files about the GPU.
+    file: the device file; "" is unknown.
+    played: whether the GPU is simulated.
     """
 
     family: Family

@@ -36,9 +36,9 @@ async def discover() -> tuple[Gpu, ...]:
 
 
 class _Watcher(Generic[T]):
-    """A caller of slow driver queries, each in a thread of its own.
+    """A maker of slow driver queries, each in a thread, of which at most one runs.
 
-    At most one query is running, because a query without an answer keeps its thread.
+    A query that the driver never answers keeps its thread, so no second one is begun.
     """
 
     def __init__(self, gpus: Sequence[Gpu], state: Path, query: Callable[[Sequence[Gpu], Path], T]) -> None:
@@ -107,7 +107,7 @@ def select_allowed_gpus(gpus: Iterable[Gpu], environ: Mapping[str, str]) -> tupl
 
 
 def first_of(gpus: Iterable[Gpu], offered: Mapping[str, int]) -> tuple[Gpu, ...]:
-    """Return the GPUs that a node offers: of each resource, the first ones up to the number in `offered`.
+    """Return the GPUs that a node offers: of each resource, as many as `offered` says, the first ones first.
 
     All GPUs of a resource that `offered` does not name are returned.
     """
@@ -153,7 +153,7 @@ def find_unhealthy(gpus: Sequence[Gpu], state: Path) -> dict[str, str]:
 
 
 def read_states(gpus: Sequence[Gpu], state: Path) -> dict[str, GpuState]:
-    """Return the drivers' reports on the GPUs, by name, without GPUs that they do not report on."""
+    """Return what the drivers report about each GPU, by name. GPUs that the drivers do not report on are left out."""
     states = nvidia.read_states([gpu for gpu in gpus if gpu.family == NVIDIA and not gpu.played])
     states |= {gpu.name: known for gpu in gpus if gpu.family == AMD and (known := amd.read_state(gpu)) is not None}
     return states | (_read_played_use(state) if any(gpu.played for gpu in gpus) else {})

@@ -19,7 +19,9 @@ class NoGpusError(Exception):
 
 
 class Gpus:
-    """The GPUs of a node, and which pod has which. After a restart, the record of each pod restores its GPUs.
+    """The GPUs of a node, and the pods that they are assigned to.
+
+    After a restart, the record of each pod restores its GPUs.
 
     ill: what is wrong with unhealthy GPUs, by name. No further pod gets such a GPU.
     """
@@ -30,9 +32,9 @@ class Gpus:
         self._held: dict[str, dict[str, tuple[str, ...]]] = {}  # by pod uid and container
 
     def take(self, uid: str, wanted: Mapping[str, Wanted]) -> Mapping[str, tuple[str, ...]]:
-        """Assign GPUs to a pod's containers, all or none. Raises `NoGpusError`.
+        """Assign GPUs to a pod's containers, and return them by container: all that the pod wants or none.
 
-        Returns the GPUs that the pod already has, if any.
+        A pod that has GPUs already keeps them. Raises `NoGpusError`.
         """
         if uid not in self._held:
             free = self.free()
@@ -59,12 +61,12 @@ class Gpus:
         self._held.pop(uid, None)
 
     def free(self) -> list[str]:
-        """Return the names of the GPUs that a pod may get."""
+        """Return the names of the GPUs that a new pod may get."""
         held_names = {name for pod in self._held.values() for names in pod.values() for name in names}
         return [name for name in self.devices if name not in held_names and name not in self.ill]
 
     def of(self, uid: str, container: str) -> list[Gpu]:
-        """Return the GPUs of a container."""
+        """Return the GPUs that are assigned to a container."""
         return [self.devices[name] for name in self._held.get(uid, {}).get(container, ()) if name in self.devices]
 
     def hidden_files(self, uid: str, container: str, root: Path) -> list[str]:
@@ -122,11 +124,14 @@ class Gpus:
         return counts
 
     def problem(self) -> str:
-        """Return the problems of unhealthy GPUs, as a sentence; "" if all are healthy."""
+        """Return a sentence about the unhealthy GPUs; "" if all are healthy."""
         return "; ".join(f"GPU {name}: {trouble}" for name, trouble in sorted(self.ill.items()))
 
     def labels(self) -> dict[str, str]:
-        """Return the labels of the node, as the makers' own plugins name them. GPUs of several models get no label."""
+        """Return the labels that describe the GPUs on the Node, named as the makers' own plugins name them.
+
+        GPUs of several models get no label.
+        """
         labels = {}
         for family in self.families():
             models = {gpu.model for gpu in self.devices.values() if gpu.family == family}
@@ -136,7 +141,7 @@ class Gpus:
         return labels
 
     def annotations(self) -> dict[str, str]:
-        """Return the annotation that describes the GPUs."""
+        """Return the annotation that describes the GPUs on the Node."""
         if not self.devices:
             return {}
         infos = [GpuInfo(gpu.name, gpu.model, gpu.memory, gpu.name in self.ill) for gpu in self.devices.values()]

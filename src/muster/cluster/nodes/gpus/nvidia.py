@@ -106,7 +106,7 @@ def _read_gpu(nvml: Any, number: int) -> Gpu:
 
 
 def _query(nvml: Any, ask: Callable[[], T]) -> tuple[T | None, str]:
-    """Return the library's answer, or the reason why there is none.
+    """Return the library's answer and "", or None and the reason why there is no answer.
 
     A query that the GPU does not support does not count as an error.
     """

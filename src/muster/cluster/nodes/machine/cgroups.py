@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Root(NamedTuple):
-    """A cgroup of the node in one hierarchy, which contains the cgroups of the containers.
+    """One of the node's own cgroups, which contains the cgroups of the containers in one hierarchy.
 
     It has the names of its controllers, and the version of the hierarchy: 1 or 2.
     """
@@ -61,11 +61,11 @@ class Cgroups:
         return any(controller in root.controllers for root in self._roots)
 
     def paths(self, uid: str, container: str) -> tuple[Path, ...]:
-        """Return the cgroups of a container's processes."""
+        """Return the paths of a container's cgroups."""
         return tuple(root.path / uid / container for root in self._roots)
 
     def make(self, uid: str, container: Container) -> tuple[Path, ...]:
-        """Make a container's cgroups with its limits, and return them. Raises OSError."""
+        """Make a container's cgroups with its limits, and return their paths. Raises OSError."""
         for root, directory in zip(self._roots, self.paths(uid, container.name), strict=True):
             directory.parent.mkdir(exist_ok=True)
             if root.version > 1:
@@ -203,12 +203,12 @@ def _find_shares(container: Container) -> int:
 
 
 def _list_groups(directory: Path) -> list[Path]:
-    """Return the cgroups directly below one; none if it is removed."""
+    """Return the paths of the cgroups directly below one; none if that one is removed."""
     return [path for path in directory.iterdir() if path.is_dir()] if directory.is_dir() else []
 
 
 def _kill_all(directory: Path) -> None:
-    """Kill the processes of a cgroup. v1 has no file for that."""
+    """Kill each process of a cgroup. Cgroups of version 1 have no file that kills all at once."""
     with contextlib.suppress(OSError):
         if (directory / "cgroup.kill").exists():
             (directory / "cgroup.kill").write_text("1")
@@ -225,7 +225,10 @@ def _remove(directory: Path) -> None:
 
 
 def _make_room(base: Path) -> None:
-    """Move this process to a child cgroup: a cgroup whose children have controllers may hold no processes."""
+    """Move this process to a child of its cgroup.
+
+    A cgroup of version 2 may hold no processes if its children have controllers.
+    """
     leaf = base / SERVER_GROUP
     leaf.mkdir(exist_ok=True)
     (leaf / "cgroup.procs").write_text(str(os.getpid()))

@@ -28,7 +28,7 @@ NO_THRESHOLDS: Mapping[Key, int] = MappingProxyType({})
 
 
 class _Process(NamedTuple):
-    """The facts of one process in /proc. `ticks` includes the time of children that it has waited for."""
+    """The state of one process, from /proc. `ticks` includes the time of children that the process has waited for."""
 
     parent: int
     ticks: int
@@ -36,7 +36,7 @@ class _Process(NamedTuple):
 
 
 class Metered(NamedTuple):
-    """A running container to be measured.
+    """A running container whose usage is to be measured.
 
     It has its shim's pid, its cgroups if it has any, and its memory limit in bytes (0 for none).
     memory_volumes: directories in memory whose files count as the container's memory, if no cgroup counts them.
@@ -61,7 +61,7 @@ class _Share(NamedTuple):
 def read_usage(
     containers: Mapping[Key, Metered], thresholds: Mapping[Key, int] = NO_THRESHOLDS, proc: Path = _PROC
 ) -> dict[Key, Reading]:
-    """Return the usage of each container so far; those that have ended meanwhile are missing.
+    """Return the usage of each container since its start. Containers that have ended meanwhile are left out.
 
     thresholds: bytes by container, 0 by default. Below its threshold, a container's memory may count pages that its
     processes share more than once, because counting them once takes the kernel longer.
@@ -141,7 +141,7 @@ def _list_processes(proc: Path) -> Iterator[tuple[int, _Process]]:
 
 
 def _list_kernel_threads(base: str) -> frozenset[bytes]:
-    """Return the pids of the kernel's threads; none within a pid namespace, which hides them."""
+    """Return the pids of the kernel's own threads; none within a pid namespace, which hides them."""
     if _read_words(f"{base}/{_KTHREADD}/stat")[1:4] != [b"(kthreadd)", b"S", b"0"]:
         return frozenset()
     return frozenset(_read_words(f"{base}/{_KTHREADD}/task/{_KTHREADD}/children"))

@@ -27,7 +27,7 @@ class CpuDemand(NamedTuple):
 
 
 class Cpus:
-    """The CPUs of a node, and which pod has reserved which.
+    """The CPUs of a node, and how much of each is reserved by which pod.
 
     After a restart of the server, the record of each pod restores its CPUs.
     """
@@ -37,7 +37,7 @@ class Cpus:
         self._held: dict[str, Mapping[str, Reserved]] = {}  # by pod uid and container
 
     def take(self, uid: str, demands: Mapping[str, CpuDemand]) -> Mapping[str, Reserved]:
-        """Assign CPUs to the containers of a pod, and return them. A pod that has CPUs keeps them.
+        """Reserve CPUs for the containers of a pod, and return them by container. A pod that has CPUs keeps them.
 
         demands: by container.
         """
@@ -78,7 +78,7 @@ class Cpus:
 
 
 def choose_cpus(demand: CpuDemand, loads: Mapping[int, int]) -> Reserved:
-    """Return the CPUs for a container, with the thousandths that it reserves of each.
+    """Return the CPUs for a container, each with the thousandths that the container reserves of it.
 
     loads: the thousandths that others have reserved, by CPU.
     """
@@ -106,13 +106,16 @@ def list_demands(pod: Pod) -> dict[str, CpuDemand]:
 
 
 def select_part(numbers: Iterable[int], number: int, of: int) -> list[int]:
-    """Return the CPUs of node `number` out of `of` nodes on this machine. Nodes share CPUs if there are too few."""
+    """Return the CPUs for node `number` (from 0) of the `of` nodes on this machine.
+
+    Nodes share CPUs if there are too few.
+    """
     ordered = sorted(numbers)
     return ordered[number::of] or [ordered[number % len(ordered)]]
 
 
 def _find_best_fit(rest: int, numbers: Iterable[int], loads: Mapping[int, int]) -> int:
-    """Return the fullest CPU that still has room for a fraction, or the least loaded CPU if none has."""
+    """Return the fullest CPU that still has room for `rest` thousandths, or the least loaded CPU if none has."""
     fitting = [number for number in numbers if loads[number] + rest <= _WHOLE]
     if fitting:
         return max(fitting, key=lambda number: (loads[number], -number))

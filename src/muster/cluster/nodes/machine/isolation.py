@@ -29,9 +29,9 @@ class IsolationError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """A degree of isolation of containers.
+    """How far the containers of a node are isolated from the machine and from each other.
 
-    problem: why it is not complete, in the system's words; "" if it is.
+    problem: why the isolation is not complete, in the system's words; "" if it is.
     """
 
     kind: str = "none"  # namespaces | user-namespaces | bubblewrap | none
@@ -55,7 +55,7 @@ class Isolation:
 
 
 def candidates_of_accounts() -> list[Isolation]:
-    """Return the isolations of a node whose pods run as other accounts than the node: only one is safe.
+    """Return the isolations to try for a node whose pods run as other accounts than the node: only one is safe.
 
     Every process of the node that works for an account has become that account before it makes namespaces.
     """
@@ -74,7 +74,7 @@ def list_candidates() -> list[Isolation]:
 async def probe(
     directory: Path, tried: list[Isolation] | None = None, identity: ShimAccount | None = None
 ) -> Isolation:
-    """Try isolations, the best first, each by starting a container; return the first that works.
+    """Try isolations, the best first, by starting a container with each; return the first with which that works.
 
     directory: an empty directory. Its contents can be removed afterwards.
     tried: the isolations to try; None for all.
@@ -97,7 +97,7 @@ async def probe(
 
 
 async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path, identity: ShimAccount | None) -> str:
-    """Start a container that does nothing; return the error, or ""."""
+    """Start a container that does nothing; return the error as text, or "" if the container ran."""
     operations = plan([Mount("/etc/hosts", str(hosts), is_directory=False)], str(attempt))
     spec: Spec = {
         "identity": identity,

@@ -30,7 +30,10 @@ class Machine:
 
 
 def discover(state: Path, gpus: tuple[Gpu, ...] = ()) -> Machine:
-    """Return the machine of this process, with these GPUs. `state` is on the disk that counts."""
+    """Return the resources of the machine on which this process runs, with these GPUs.
+
+    state: a path on the disk whose size counts.
+    """
     disk = os.statvfs(state)
     return Machine(
         hostname=platform.node().lower() or "localhost",
@@ -77,7 +80,7 @@ def has_full_disk(directory: Path) -> bool:
 
 
 def _count_milli_cpus() -> int:
-    """Return the CPUs that this process may use, or a container's share of them."""
+    """Return the thousandths of CPUs that this process may use, or a container's share if it runs in one."""
     cpus = len(os.sched_getaffinity(0)) * 1000
     quota, _, period = _read_text(Path("/sys/fs/cgroup/cpu.max")).partition(" ")
     if quota.isdigit() and period.isdigit() and int(period):
@@ -86,7 +89,7 @@ def _count_milli_cpus() -> int:
 
 
 def _measure_memory() -> int:
-    """Return the machine's memory, or a container's share of it."""
+    """Return the memory of the machine in bytes, or a container's share if this process runs in one."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = _read_text(Path("/sys/fs/cgroup/memory.max"))
     return min(total, int(limit)) if limit.isdigit() else total

@@ -14,7 +14,10 @@ _BLOCK = 1 << 16
 
 
 class Addresses:
-    """The addresses of one cluster's pods, by UID. `seed` spreads clusters on one machine over the range."""
+    """The IP addresses of one cluster's pods, by the pods' UIDs.
+
+    seed: spreads clusters on one machine over the range of addresses.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self._next = seed * _BLOCK % _COUNT

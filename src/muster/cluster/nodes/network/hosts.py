@@ -32,7 +32,7 @@ class Peer:
 
 
 def make_hostname(pod: Pod) -> str:
-    """Return the output of `hostname` in the pod: at most 63 characters, or the full name if the spec requests it."""
+    """Return the host name of a pod: at most 63 characters, or the full domain name if the spec requests it."""
     short = (pod.spec.hostname_override or pod.spec.hostname or pod.metadata.name)[:63].rstrip("-.")
     if pod.spec.set_hostname_as_fqdn and pod.spec.subdomain and not pod.spec.hostname_override:
         full = f"{short}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc.{CLUSTER_DOMAIN}"
@@ -73,7 +73,7 @@ def render(pod: Pod, address: str, shared: str) -> str:
 
 
 def shared_part(circle: Circle, peers: Iterable[Peer], services: Iterable[Service], machine: str) -> str:
-    """Return the lines for all other pods, which the hosts files of a circle have in common.
+    """Return the lines about all other pods, which the hosts files of all pods in a circle have in common.
 
     peers: all pods with addresses.
     machine: the text of the machine's own hosts file.
@@ -126,7 +126,7 @@ def _selects(service: Service, pod: Pod) -> bool:
 
 
 def _order_key(peer: Peer) -> tuple[str, int, str]:
-    """Return the key that sorts by namespace and name, with `job-2` before `job-10`."""
+    """Return the key that sorts pods by namespace and name, with `job-2` before `job-10`."""
     name = peer.pod.metadata.name
     return peer.pod.metadata.namespace, len(name), name
 

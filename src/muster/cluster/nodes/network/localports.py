@@ -16,7 +16,7 @@ _TABLES = (("tcp", "0100007F", "127.0.0.1"), ("tcp6", "0000000000000000000000000
 
 
 def find_listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
-    """Return the address of localhost on which a container listens on a port; "" if it does not.
+    """Return the address of localhost at which a container listens on this port; "" if it does not listen there.
 
     shim: the pid of the container's shim.
     """
@@ -31,7 +31,7 @@ def find_listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
 
 
 def _find_inodes(proc: Path, port: int) -> Iterator[tuple[str, str]]:
-    """Yield the sockets that listen on a port of localhost, with their addresses."""
+    """Yield each socket that listens on this port of localhost, as /proc/PID/fd names it, with its address."""
     for name, address, text in _TABLES:
         try:
             rows = (proc / "net" / name).read_text().splitlines()[1:]

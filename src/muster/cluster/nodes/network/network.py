@@ -79,7 +79,7 @@ class Network:
         return self._addresses.get(pod.metadata.uid)
 
     def enter(self, pod: Pod, path: Path) -> None:
-        """Write the pod's hosts file and keep it up to date. Raises OSError."""
+        """Write the pod's hosts file to `path`, and keep it up to date from now on. Raises OSError."""
         self._files[pod.metadata.uid] = (pod, path)
         _overwrite(path, self._render(pod))
 
@@ -88,7 +88,7 @@ class Network:
         self._files.pop(uid, None)
 
     def forget(self, uid: str) -> None:
-        """Release the address of a pod that is gone."""
+        """Release the address of a pod whose object is deleted."""
         self.leave(uid)
         self._addresses.release(uid)
 
@@ -159,7 +159,7 @@ def _circle_if_unbound(pod: Pod) -> tuple[str, ...]:
 
 
 def _node_if_live(pod: Pod) -> tuple[str, ...]:
-    """Return the index key of a pod that has not ended; in a long sweep, most pods have."""
+    """Return the index key of a pod that has not ended: its node. In a long sweep, most pods have ended."""
     return (pod.spec.node_name,) if pod.spec.node_name and not is_finished(pod) else ()
 
 

@@ -13,7 +13,7 @@ UNEXPECTED = "UnexpectedAdmissionError"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The reason why a pod fails before it starts."""
+    """The reason why a node rejects a pod, which then fails before it starts."""
 
     reason: str
     message: str

@@ -22,7 +22,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The end of an attempt."""
+    """How an attempt of a container ended."""
 
     code: int
     reason: str  # Completed, Error, OOMKilled, StartError, ContainerStatusUnknown
@@ -36,7 +36,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of a container, from its start on. It may have ended."""
+    """One run of a container, which may have ended."""
 
     number: int  # 0 for the first: the number of restarts
     container_id: str
@@ -57,9 +57,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The reason why a container cannot be created, or why a pod cannot be set up yet.
+    """Why a container cannot be created, or why a pod cannot be set up yet.
 
-    reason, message: those of upstream's waiting state.
+    reason, message: as in the kubelet's waiting state of a container.
     retry_at: when to try again.
     """
 
@@ -70,7 +70,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
-    """The facts about a container."""
+    """What is known about a container when a decision about its pod is made."""
 
     attempt: Attempt | None = None  # the newest
     previous: Exit | None = None  # how the attempt before it ended
@@ -100,7 +100,7 @@ class EndDecision:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """The facts about a pod."""
+    """What is known about a pod when a decision about it is made."""
 
     containers: Mapping[str, ContainerFacts] = field(default_factory=dict)
     prepared: bool = False  # address, hosts file and volumes exist
@@ -163,8 +163,9 @@ Action = Prepare | Reserve | Start | Stop | Kill
 
 @dataclass(frozen=True, slots=True)
 class PodNote:
-    """An event for users about a state of the pod. One event is recorded for as long as the note stays in the plan.
+    """An event about a state of the pod, for users.
 
+    While the note stays in the plan, the event is recorded only once.
     about: distinguishes repetitions.
     """
 

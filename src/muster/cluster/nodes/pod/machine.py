@@ -95,7 +95,7 @@ def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
 
 
 def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
-    """Yield the starts that are due, and stops for condemned containers."""
+    """Yield the starts of containers that are due, and the stops of containers that must end."""
     for container in find_startable(pod, facts):
         container_facts = facts.of(container.name)
         time = start_at(pod, container, container_facts)
@@ -114,7 +114,7 @@ def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
 def _plan_reserves(pod: Pod, facts: PodFacts) -> Iterator[Reserve]:
     """Yield the main containers to reserve while the barrier of the pod's group runs.
 
-    They start the moment the barrier opens.
+    A reserved container can start the moment the barrier opens.
     """
     steps = [container for container in pod.spec.init_containers if not is_sidecar(container)]
     waits = bool(steps) and steps[-1].name == GROUP_SCHEDULING_INIT and is_alive(facts.of(GROUP_SCHEDULING_INIT))
@@ -155,7 +155,7 @@ def _kill_at(pod: Pod, end: PodEnd | None, attempt: Attempt) -> float:
 
 
 def _list_times(pod: Pod, facts: PodFacts, end: PodEnd | None, *, finished: bool) -> Iterator[float]:
-    """Yield the times at which the plan may change although nothing happens.
+    """Yield the times at which the plan may change although nothing happens before.
 
     finished: whether the pod ends or has ended.
     """

@@ -39,7 +39,7 @@ class Reserves:
                     )
 
     def take(self, container: str) -> ReservedShim | None:
-        """Return the reserved shim of a container, if any, to be given its spec."""
+        """Remove and return the reserved shim of a container, which then gets its spec; None without one."""
         return self._made.pop(container, None)
 
     def close(self) -> None:

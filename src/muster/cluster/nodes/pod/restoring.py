@@ -43,7 +43,7 @@ class Restored:
 
 
 def restore_container(pod: Pod, container: Container, storage: PodStorage, now: Now) -> Restored:
-    """Return the restored state of a container."""
+    """Return the state of a container after a restart, from the files on disk."""
     status = _find_status(pod, container.name)
     numbers = [
         number
@@ -97,7 +97,7 @@ def is_forgotten(record: PodRecord | None) -> bool:
 
 
 def exit_of(pod: Pod, container: Container, directory: Path, number: int, record: ShimRecord | None, now: Now) -> Exit:
-    """Return the exit of an attempt whose shim has ended."""
+    """Return how an attempt ended whose shim has ended."""
     name = launching.container_id(pod, container.name, number)
     if record is None or not record.finished:
         began = started_at(record) if record else None

@@ -20,7 +20,7 @@ DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadlin
 
 @dataclass(frozen=True, slots=True)
 class PodEnd:
-    """The end of a pod, and when its processes are killed. `reason` and `message` are for its status."""
+    """Why a pod must end, and when its processes are killed. `reason` and `message` are for its status."""
 
     kill_at: float
     grace_seconds: float
@@ -78,7 +78,7 @@ def has_finished(pod: Pod, facts: PodFacts) -> bool:
 
 
 def failed_init(pod: Pod, facts: PodFacts) -> Container | None:
-    """Return the init container that failed and will not be retried."""
+    """Return the init container that failed and will not be retried; None without one."""
     for container in pod.spec.init_containers:
         attempt = facts.of(container.name).attempt
         if is_sidecar(container) or attempt is None or attempt.exit is None or attempt.exit.code == 0:
@@ -111,7 +111,7 @@ def should_restart(pod: Pod, container: Container, attempt: Attempt) -> bool:
 
 
 def backoff_seconds(facts: ContainerFacts, exit: Exit) -> float:
-    """Return how many seconds after its end a container is restarted."""
+    """Return for how many seconds after its end a container waits before it is restarted."""
     if facts.restarts == 0 or exit.ran_seconds >= BACKOFF_RESET_SECONDS:
         return 0.0
     return min(BACKOFF_FIRST_SECONDS * 2.0 ** min(facts.restarts - 1, 10), BACKOFF_LIMIT_SECONDS)
@@ -124,7 +124,7 @@ def grace_seconds(pod: Pod) -> int:
 
 
 def start_at(pod: Pod, container: Container, facts: ContainerFacts) -> float | None:
-    """Return when a container is due to start; None if it must not start. A time in the past means now."""
+    """Return when a container is due to start; None if it must not start. A time in the past means at once."""
     if facts.starting or is_alive(facts):
         return None
     attempt = facts.attempt
@@ -159,7 +159,7 @@ def is_backing_off(pod: Pod, container: Container, facts: ContainerFacts, now: N
 
 
 def _has_ended(pod: Pod, container: Container, facts: ContainerFacts) -> bool:
-    """Return whether a container has ended for good."""
+    """Return whether a container has ended and will not be restarted."""
     attempt = facts.attempt
     if attempt is None or attempt.exit is None or facts.starting:
         return False
@@ -167,7 +167,7 @@ def _has_ended(pod: Pod, container: Container, facts: ContainerFacts) -> bool:
 
 
 def lets_next_start(container: Container, facts: ContainerFacts) -> bool:
-    """Return whether the init container after this one may start."""
+    """Return whether the init container after `container` may start."""
     attempt = facts.attempt
     if attempt is None:
         return False

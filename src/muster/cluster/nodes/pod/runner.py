@@ -140,7 +140,7 @@ class PodRunner:
 
     @property
     def sampled_usage(self) -> Usage:
-        """The usage in samples: the peak memory of one container, and all use of GPUs."""
+        """The usage that was measured: the largest memory of a container, and all use of GPUs."""
         return Usage(0.0, max(self._peaks.values(), default=0)) + self._gpu_total
 
     def note_memory(self, name: str, used: int) -> None:
@@ -163,7 +163,10 @@ class PodRunner:
         self._gpu_total += Usage(gpu_seconds=use.milli_gpus / 1000 * seconds, gpu_memory_bytes=memory)
 
     def end_over_limit(self, name: str, pid: int, used: int) -> None:
-        """End a container that uses more memory than its limit. pid: the pid of its shim in the sample."""
+        """End a container that uses more memory than its limit.
+
+        pid: the pid of its shim when the memory was measured. used: the memory in bytes.
+        """
         attempt = self._containers[name].attempt
         shim = self.shim(name)
         if shim is None or shim.pid != pid or attempt is None or attempt.killed:
@@ -178,7 +181,7 @@ class PodRunner:
 
     @property
     def holds(self) -> bool:
-        """Whether the pod has resources of the node: it was admitted, and may still have processes."""
+        """Whether the pod occupies resources of the node: it was admitted, and may still have processes."""
         rejected = self._ending is not None and self._ending.why == "rejected"
         return not (rejected or self._is_released)
 
@@ -236,7 +239,7 @@ class PodRunner:
         self._has_record = True
 
     def restore(self) -> None:
-        """Find the pod's running containers after a restart, and how the others ended.
+        """Find the pod's containers that still run after a restart, and how the others ended.
 
         End the pod if it was interrupted.
         """
@@ -263,7 +266,7 @@ class PodRunner:
             self._spawn(self._volumes.keep_tokens, "tokens")
 
     def update(self, pod: Pod) -> None:
-        """Replace the pod's object by a newer one."""
+        """Replace the pod's object by a newer version."""
         if revision_of(pod) < revision_of(self.pod):
             return  # the object is older than the response to this node's own write
         relabelled = (pod.metadata.labels, pod.metadata.annotations) != (
@@ -288,7 +291,10 @@ class PodRunner:
             self._wake()
 
     def end(self, ending: EndDecision) -> None:
-        """End the pod for the node's reason, unless it has no processes: then it has ended by itself."""
+        """End the pod for a reason of the node's own.
+
+        A pod without processes has ended by itself and stays as it is.
+        """
         if ending.why == "gone" or (self._ending is None and not self._is_released):
             self._ending = ending
             if ending.why in ("gone", "shutdown"):
@@ -296,7 +302,7 @@ class PodRunner:
         self._wake()
 
     def end_oversized(self, *, over: bool) -> None:
-        """End a pod whose status does not fit into its object, unless it has ended, and report only the end."""
+        """End a pod whose status does not fit into its object, unless the pod has ended, and report only the end."""
         self.is_oversized = True
         if not over:
             message = "The status of the pod does not fit into its object beside the rest of it"
@@ -304,11 +310,11 @@ class PodRunner:
             self.end(EndDecision("oversized", since, grace_seconds(self.pod), "StatusTooLarge", message))
 
     def volume_sources(self) -> Mapping[str, Path]:
-        """Return the directories of the pod's volumes that are in place."""
+        """Return the directories of those volumes of the pod that are in place, by volume."""
         return self._volumes.volumes.sources()
 
     def evict(self, why: str) -> None:
-        """End the pod at once, because it exceeds a limit of the machine. why: upstream's message."""
+        """End the pod at once, because it exceeds a limit of the machine. why: the message, in the kubelet's words."""
         self.end(EndDecision("evicted", self._kit.clock.monotonic(), 0.0, "Evicted", why))
 
     def step(self) -> PodPlan:
@@ -322,7 +328,7 @@ class PodRunner:
         return plan
 
     async def begun(self) -> bool:
-        """Wait briefly for starts in progress, to report their result at once; return whether there were any."""
+        """Wait briefly for starts in progress, to report their results at once; return whether there were any."""
         if not self._beginning:
             return False
         await asyncio.wait(self._beginning, timeout=BEGIN_SECONDS)
@@ -455,7 +461,7 @@ class PodRunner:
         return not ends and not facts.starting and facts.attempt is None
 
     def _record_refusal(self, container: Container, action: Start, why: str) -> None:
-        """Record a failed start without a shim, as a shim records a program that the kernel refuses."""
+        """Record that a start failed before there was a shim, in the form in which a shim records a failed start."""
         now, name = self._now(), launching.container_id(self.pod, container.name, action.number)
         exit = Exit(NOT_STARTED, "StartError", why, None, now.wall, now.monotonic, 0.0, name)
         self._record_attempt(container, action, Attempt(action.number, name, exit=exit))
@@ -580,9 +586,9 @@ class PodRunner:
         return task
 
     async def _run_guarded(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        """Run work and log its failure, so that other pods continue. work: makes the coroutine.
+        """Await a coroutine and log its failure, so that other pods continue.
 
-        The coroutine is made here because its task may never start it.
+        work: makes the coroutine. It is made in this function, because the task may never start it.
         """
         try:
             await work()
@@ -591,7 +597,10 @@ class PodRunner:
 
 
 class _Listener:
-    """A listener to one container, which records observations as facts and events of the pod."""
+    """A receiver of what is observed about one container, such as the results of its probes.
+
+    It records the observations as facts and events of the pod.
+    """
 
     def __init__(self, runner: PodRunner, container: str) -> None:
         self._runner = runner

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class HeldUpError(Exception):
-    """A container cannot be created now; `reason` is upstream's waiting reason."""
+    """A container cannot be created now; `reason` is the kubelet's reason for a waiting container."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

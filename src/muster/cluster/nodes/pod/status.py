@@ -47,7 +47,10 @@ INTERRUPTED_MESSAGE = "The node was down, and what ran of the pod is gone."
 
 
 def status_of(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, over: bool) -> PodStatus:
-    """Return the status of the pod. over: the pod has no processes, and none will start."""
+    """Return the status of the pod.
+
+    over: whether the pod has no processes, and none will start.
+    """
     phase = phase_of(pod, facts, end, over=over)
     containers = tuple(_make_container_status(pod, container, facts, now) for container in pod.spec.containers)
     inits = tuple(_make_container_status(pod, container, facts, now) for container in pod.spec.init_containers)
@@ -78,7 +81,7 @@ def shorten_status(status: PodStatus) -> PodStatus:
 
 
 def phase_of(pod: Pod, facts: PodFacts, end: PodEnd | None, *, over: bool) -> str:
-    """Return Pending, Running, Succeeded or Failed. The last two are final."""
+    """Return the pod's phase: Pending, Running, Succeeded or Failed. The last two are final."""
     if pod.status.phase in FINISHED_PHASES:
         return pod.status.phase
     exits = [_find_exit(facts.of(container.name)) for container in pod.spec.containers]
@@ -133,19 +136,19 @@ def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now:
 
 
 def _runs_again_after_success(pod: Pod, container: Container, attempt: Attempt) -> bool:
-    """Return whether a container that succeeded is restarted because of a probe; a status "ended" would be final."""
+    """Return whether a probe causes a restart of a container that succeeded. A status "ended" would be final."""
     return bool(attempt.condemned) and attempt.exit is not None and should_restart(pod, container, attempt)
 
 
 def _may_run(pod: Pod, facts: PodFacts) -> bool:
-    """Return whether containers may still be started at all."""
+    """Return whether any container of the pod may still be started."""
     return facts.ending is None and facts.deleting_since is None and not has_finished(pod, facts)
 
 
 def _make_waiting(pod: Pod, facts: ContainerFacts, of_pod: Trouble | None) -> ContainerStateWaiting:
     """Return the waiting state of a container that has not started, with its reason.
 
-    of_pod: the trouble of the pod as a whole. The reason is then the kubelet's general one.
+    of_pod: the trouble of the pod as a whole. The reason is then the general one that the kubelet gives.
     """
     if facts.trouble is not None:
         return ContainerStateWaiting(reason=facts.trouble.reason, message=facts.trouble.message)

@@ -28,7 +28,7 @@ Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]], str], obje
 
 
 class RefreshedVolumes:
-    """The volumes of one pod, whose content follows the objects that they show.
+    """The volumes of one pod, rewritten when the objects that they show change.
 
     pod: returns the current object of the pod. The volumes in its spec never change.
     """

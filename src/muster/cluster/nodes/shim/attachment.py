@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def encode_frame(channel: int, data: bytes) -> bytes:
-    """Return the encoded frame."""
+    """Return the data as a frame of this channel, as clients of the socket read it."""
     return bytes((channel,)) + len(data).to_bytes(4, "big") + data
 
 
@@ -109,7 +109,7 @@ class Attachments:
 
     @property
     def hold_output(self) -> bool:
-        """Whether to leave further output in its pipe, because a client does not read."""
+        """Whether further output must stay in its pipe, because a client does not read."""
         return any(len(client.unsent) > _BEHIND_BYTES and self._is_awaited(client) for client in self._clients.values())
 
     def _is_awaited(self, client: _Client) -> bool:

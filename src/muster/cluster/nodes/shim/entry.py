@@ -43,7 +43,11 @@ _STDERR = 2
 
 
 def main() -> None:
-    """Run `start FD`, `inside FD` (the second half of a start, within bubblewrap), `reserve FD`, or `enter FD`."""
+    """Run the command of this process's arguments.
+
+    The commands are `start FD`, `inside FD` (the second half of a start, within bubblewrap), `reserve FD` and `enter
+    FD`.
+    """
     mode, descriptor = sys.argv[1], int(sys.argv[2])
     spec = read_message(descriptor)
     if mode == "enter":
@@ -79,7 +83,10 @@ def read_message(descriptor: int) -> Any:
 
 
 def await_word(reserved: Reserved) -> Spec:
-    """Wait until the server sends the spec of the reserved shim. Exit if the server closes it or ends."""
+    """Wait until the server sends the spec of a container for this reserved shim.
+
+    Exit if the server closes the connection or ends.
+    """
     if not os.read(reserved["word"], 1):
         os._exit(0)
     os.close(reserved["word"])
@@ -89,7 +96,7 @@ def await_word(reserved: Reserved) -> Spec:
 
 
 def begin(spec: Any, descriptor: int, usher: Usher | None = None) -> None:
-    """Make the namespaces of the container. Only the process that becomes the shim returns."""
+    """Make the namespaces of the container and fork. Only the process that becomes the shim returns."""
     if spec["isolation"] == "bubblewrap":
         for inherited in (descriptor, spec["report"], spec["lifeline"], spec["fence"]):
             if inherited >= 0:
@@ -104,7 +111,7 @@ def begin(spec: Any, descriptor: int, usher: Usher | None = None) -> None:
 
 
 def isolate(isolation: str, *, own_pids: bool) -> None:
-    """Give this process namespaces of its own for everything that the container does not share with the node.
+    """Give this process its own namespaces for everything that the container does not share with the node.
 
     With `own_pids`, the next child is the first process of the new pid namespace.
     """

@@ -19,7 +19,7 @@ MESSAGE = "The node has not reached its server for so long that the pod may run 
 
 
 class Fence:
-    """The time when a container must end, unless the node reaches its server before.
+    """The time when a container must end unless the node reaches its server before.
 
     The time also passes while the machine sleeps.
     descriptor: the node's file, with the time of the last renewal and the duration of the Lease from then on.

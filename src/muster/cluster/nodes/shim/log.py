@@ -47,7 +47,7 @@ class Stream:
         self._held_since = 0.0  # since when the rest is held back
 
     def cut(self, data: bytes, now: float) -> list[tuple[bytes, bytes]]:
-        """Return the pieces to log now, as (tag, text): of the rest that was held back, and of the new data.
+        """Return the pieces of output to log now, as (tag, text), from the held-back rest and the new data.
 
         A text is a part of a line (P), or whole lines (F). now: monotonic seconds.
         """
@@ -76,11 +76,11 @@ class Stream:
         return pieces
 
     def due(self, now: float) -> float | None:
-        """Return after how many seconds the rest that is held back must be logged; None if there is none."""
+        """Return in how many seconds the held-back part of a line must be logged; None if nothing is held back."""
         return max(self._held_since + HOLD_SECONDS - now, 0.0) if self._rest else None
 
     def end(self) -> list[tuple[bytes, bytes]]:
-        """Return the held-back rest: it is due, or the stream has ended."""
+        """Return the held-back part of a line, because it is due or the stream has ended."""
         rest, self._rest = self._rest, b""
         return [(b"P", rest)] if rest else []
 
@@ -111,7 +111,7 @@ class Log:
         self._waiting_since = 0.0  # since when the log waits for the oldest file's reader; 0 if it does not
 
     def copy(self, descriptor: int, stream: Stream) -> bool:
-        """Log the data that can be read now; return False at the end of the stream."""
+        """Log the data that can be read from the descriptor now; return False at the end of the stream."""
         try:
             data = os.read(descriptor, READ_BYTES)
         except BlockingIOError:
@@ -148,7 +148,7 @@ class Log:
         self.write(stream.name, stream.end())
 
     def pause(self) -> float:
-        """Return 0 if output can be logged now; else for how many seconds to leave it in its pipe before the next call.
+        """Return 0 if output can be logged now, or for how many seconds the caller must leave output in its pipe.
 
         Output has to wait if logging it would delete a file that has a reader.
         """
@@ -165,7 +165,7 @@ class Log:
         return min(max(waited, _LOOK_SECONDS), _LOOK_SELDOM_SECONDS)
 
     def write(self, stream: bytes, pieces: list[tuple[bytes, bytes]]) -> None:
-        """Append lines, or count them as lost."""
+        """Append lines to the log, or count them as lost."""
         if not pieces:
             return
         head = self._next_stamp() + b" " + stream + b" "
@@ -211,7 +211,7 @@ class Log:
             data = data[written:]
 
     def _rotate(self) -> None:
-        """Begin a new file. There is one file too many only if the supervisor ignored a `pause`."""
+        """Begin a new file. There is one file too many only if the caller ignored a `pause`."""
         name = f"{NAME}.{self._begun}.{self._text_bytes}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(name, flags, 0o600, dir_fd=self._directory)

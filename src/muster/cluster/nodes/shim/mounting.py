@@ -30,12 +30,12 @@ _PATH = os.O_PATH | os.O_CLOEXEC
 
 
 def detach_mounts() -> None:
-    """Hide mounts of this process from the machine. Mounts that the machine makes later still appear here."""
+    """Stop mounts of this process from appearing on the machine. New mounts of the machine still appear here."""
     mount("none", "/", "", MS_REC | MS_SLAVE)
 
 
 def mount_proc() -> None:
-    """Show the processes of this pid namespace, and no others."""
+    """Mount a /proc that shows the processes of this pid namespace, and no others."""
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
@@ -124,7 +124,10 @@ def _mirror(target: str, source: str, children: list[tuple[str, int]]) -> None:
 
 
 def _show_entry(entry: int, path: str) -> None:
-    """Show an entry of a mirrored directory, unless it was deleted meanwhile: anyone may delete files of one's own."""
+    """Bind an entry of a mirrored directory.
+
+    An entry that was deleted meanwhile is skipped, because users may delete theirs.
+    """
     kind = os.fstat(entry).st_mode & _TYPE
     if kind == _LINK:
         os.symlink(os.readlink("", dir_fd=entry), path)
@@ -183,5 +186,5 @@ def _touch(path: str) -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """Make the system call. Raises OSError."""
+    """Make the system call `mount`. Raises OSError."""
     call_libc("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))

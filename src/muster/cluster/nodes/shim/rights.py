@@ -39,7 +39,10 @@ _HIDDEN = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.EACCES)
 
 
 def give_up(command: ProgramSpec) -> None:
-    """Change this process to the user and the rights of the command. Raises `RefusedError`, OSError."""
+    """Give this process the user, the groups and the rights of the command, and no others.
+
+    Raises `RefusedError`, OSError.
+    """
     if command["writable"] is not None:
         _close_root((*_WRITABLE, *command["writable"]))
     no_new_privileges = command["no_new_privileges"]
@@ -58,9 +61,9 @@ def give_up(command: ProgramSpec) -> None:
 
 
 def _close_root(writable: tuple[str, ...]) -> None:
-    """Refuse writes everywhere but below these paths, in mounts of this process only.
+    """Make everything read-only except the paths in `writable`, in mounts that only this process sees.
 
-    The shim itself must write logs.
+    The shim, another process, must still write logs.
     """
     call_libc("unshare", CLONE_NEWNS)
     detach_mounts()

@@ -13,7 +13,7 @@ class ShimAccount(TypedDict):
 
 
 class ProgramSpec(TypedDict):
-    """The spec of a program to run: its arguments, environment, user and rights."""
+    """A program to run: its arguments, environment, user and rights."""
 
     identity: ShimAccount | None  # assumed before any other step; None to keep this user
 
@@ -30,7 +30,7 @@ class ProgramSpec(TypedDict):
 
 
 class Spec(ProgramSpec):
-    """The spec of one attempt of one container."""
+    """What a shim needs to know to run one attempt of one container."""
 
     directory: str  # of the attempt: has `state`, `log`, `log.1`, ...
     isolation: str  # namespaces | user-namespaces | bubblewrap | none
@@ -51,7 +51,7 @@ class Spec(ProgramSpec):
 
 
 class Reserved(TypedDict):
-    """The spec of a shim that is started before the spec of its container is known."""
+    """What a shim needs to know that is started before the spec of its container is known."""
 
     isolation: str  # as in the spec to come
     own_pids: bool
@@ -63,7 +63,7 @@ class Reserved(TypedDict):
 
 
 class ExecSpec(ProgramSpec):
-    """The spec of a command to run inside a running container."""
+    """What is needed to run a command inside a running container."""
 
     pidfd: int  # the shim
     namespaces: int  # CLONE_* flags of the namespaces to join; 0 for none

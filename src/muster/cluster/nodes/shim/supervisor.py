@@ -58,7 +58,7 @@ STDOUT, STDERR = 1, 2
 
 
 class Supervisor:
-    """The supervisor of one attempt. `run` does everything, once."""
+    """The part of a shim that runs one attempt of a container. `run` does everything, once."""
 
     def __init__(self, spec: Spec, usher: Usher | None = None) -> None:
         self._spec = spec
@@ -82,7 +82,7 @@ class Supervisor:
         self._lost = self._untold = 0  # lost lines of the log, and those that the log does not mention
 
     def run(self) -> NoReturn:
-        """Run the attempt from claim to record, and exit."""
+        """Run the attempt: claim it, run the program, record the end. Exit afterwards."""
         if not self._claim():
             report(self._spec, "claimed")
             os._exit(0)
@@ -124,7 +124,7 @@ class Supervisor:
         return True
 
     def _encode_state(self) -> str:
-        """Return the state as JSON; only the message may contain characters that need quoting."""
+        """Return the shim's state as JSON. Only the message may contain characters that need quoting."""
         text = f'{{"claimed":{self._claimed},"started":{self._started}'
         if self._status is not None:
             text += f',"finished":{self._finished},"code":{exit_code(self._status)}'
@@ -133,7 +133,7 @@ class Supervisor:
         return text + "}"
 
     def _write_state(self, record: str) -> None:
-        """Overwrite the state in place, in one write."""
+        """Overwrite the file with the shim's state in place, in one write."""
         os.pwrite(self._state, record.encode().ljust(STATE_BYTES - 1) + b"\n", 0)
 
     def _catch_signals(self) -> int:
@@ -252,7 +252,7 @@ class Supervisor:
             self._kill_all()
 
     def _handle_signals(self, signals: bytes) -> None:
-        """Act on signals, and reap children in any case."""
+        """Pass signals on to the container, or end it; reap ended children in any case."""
         for number in signals:
             if number == END:
                 self._note_excess()
@@ -262,7 +262,7 @@ class Supervisor:
         self._reap_children()
 
     def _note_excess(self) -> None:
-        """If the server ends the container because of its memory, record that as the reason."""
+        """If the server has ended the container for its use of memory, record that as the reason of the end."""
         used = _read_file_in(self._directory, EXCESS)
         if used.isdigit() and self._status is None:  # the container may have written anything there
             self._reason, self._memory = OOM_KILLED, int(used)
@@ -303,7 +303,10 @@ class Supervisor:
             self._status, self._finished = NOT_STARTED << 8, time.time_ns()
 
     def _write_exit_record(self, log: Log) -> None:
-        """Write the exit record. Without it the exit code would be unknown, so retry until a signal to give up."""
+        """Write the record of the exit.
+
+        Without it the exit code would be unknown, so retry until a signal to give up.
+        """
         if self._status and any(map(_was_out_of_memory, self._cgroups)):
             self._reason = OOM_KILLED
         self._cpu, memory = _measure_usage(self._cgroups)
@@ -326,7 +329,7 @@ class Supervisor:
 
 
 def has_links(directory: int) -> bool:
-    """Return whether an open directory has links for certain; False if the file system does not answer."""
+    """Return whether an open directory certainly still exists; False if the file system does not answer."""
     try:
         return os.fstat(directory).st_nlink > 0
     except OSError:
@@ -334,7 +337,7 @@ def has_links(directory: int) -> bool:
 
 
 def is_removed(directory: int) -> bool:
-    """Return whether an open directory has no links any more; False if the file system does not answer."""
+    """Return whether an open directory certainly was removed; False if the file system does not answer."""
     try:
         return os.fstat(directory).st_nlink == 0
     except OSError:
@@ -361,7 +364,10 @@ def _make_terminal(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, in
 
 
 def _hang_up(streams: dict[int, Stream], log: Log) -> None:
-    """Log what the terminal has to read, and close this end of it. The kernel sends SIGHUP to the session's leader."""
+    """Log the output that is left in the terminal, and close this end of it.
+
+    The kernel then sends SIGHUP to the session's leader.
+    """
     for descriptor, stream in streams.items():
         log.copy(descriptor, stream)  # once, because reading to the end may take for ever
         log.write(stream.name, stream.end())
@@ -376,15 +382,15 @@ def report(spec: Spec, line: str) -> None:
 
 
 def _lifeline_holds(spec: Spec) -> bool:
-    """Return whether the server still lives; True for a container that may outlive it.
+    """Return whether the server still lives; always True for a container that may outlive the server.
 
-    Nothing is ever written to the lifeline, a pipe from the server: it is readable once the server has ended.
+    Nothing is ever written to the lifeline, a pipe from the server. The pipe is readable once the server has ended.
     """
     return spec["lifeline"] < 0 or not select.select([spec["lifeline"]], [], [], 0)[0]
 
 
 def _was_out_of_memory(cgroup: int) -> bool:
-    """Return whether the kernel killed anything in the cgroup because memory ran out."""
+    """Return whether the kernel killed a process of the cgroup because memory ran out."""
     lines = (_read_file_in(cgroup, "memory.events") or _read_file_in(cgroup, "memory.oom_control")).splitlines()
     return any(line.startswith(b"oom_kill ") and line.split()[1] != b"0" for line in lines)
 

@@ -89,7 +89,7 @@ def write_file(path: str, data: bytes, directory: int | None = None) -> None:
 
 
 def try_to(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Call a function, and ignore an OSError."""
+    """Call a function, and ignore an OSError that it raises."""
     try:
         function(*args, **kwargs)
     except OSError:
@@ -121,7 +121,7 @@ def exit_code(status: int) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """Return the message of an error in one line, for users."""
+    """Return an error as one line for users."""
     if isinstance(error, RefusedError):
         return str(error)
     if isinstance(error, OSError) and error.errno:
@@ -138,5 +138,5 @@ def describe_error(error: OSError) -> str:
 
 
 def show(name: bytes) -> str:
-    """Return a name in quotes."""
+    """Return a name in quotes, for messages."""
     return '"' + name.decode(errors="replace") + '"'

@@ -27,9 +27,9 @@ _PATIENCE_SECONDS = 120.0
 
 
 class Usher:
-    """The server's end of a process that moves one process into the cgroups of a container or command.
+    """A helper process that can move one process into the cgroups of a container or command, as the shim sees it.
 
-    That process ends after one request, or if no request comes in time.
+    The helper keeps rights that the shim has given up. It ends after one request, or if no request comes in time.
     """
 
     def __init__(self, door: socket, pid: int) -> None:
@@ -44,7 +44,7 @@ class Usher:
             raise RefusedError(f"joining the cgroups: {answer.decode(errors='replace') or 'nobody answers'}")
 
     def leave(self) -> None:
-        """Close this process's end of the socket."""
+        """Close this process's end of the socket to the usher."""
         self._door.close()
 
     def wait(self) -> None:
@@ -54,7 +54,10 @@ class Usher:
 
 
 def start_usher(command: ProgramSpec) -> Usher | None:
-    """Start an usher, while this process may; None for a command without an account or a cgroup. Raises OSError."""
+    """Start an usher, while this process still has the rights to.
+
+    Return None for a command without an account or a cgroup. Raises OSError.
+    """
     identity = command["identity"]
     if identity is None or not command["cgroups"]:
         return None
@@ -77,7 +80,7 @@ def start_usher(command: ProgramSpec) -> Usher | None:
 
 
 def _serve(inside: socket, procs: list[int], uid: int) -> None:
-    """Move the first process that asks into the cgroups, if it belongs to the account; answer with the result."""
+    """Move the first process that asks into the cgroups, if it belongs to the account; send it the result."""
     inside.settimeout(_PATIENCE_SECONDS)
     data, ancillary, _, _ = inside.recvmsg(_MESSAGE_BYTES, _CREDENTIALS_BYTES * 4)
     if not data:

@@ -26,13 +26,13 @@ from muster.api.ours.embedded import NODE_KIND_LABEL, SIMULATED
 
 
 def class_for(driver: str) -> DeviceClass:
-    """Return the DeviceClass of all devices of a driver, under the driver's name."""
+    """Return the DeviceClass of all devices of a simulated driver; it has the driver's name."""
     selector = DeviceSelector(cel=CELDeviceSelector(expression=f'device.driver == "{driver}"'))
     return DeviceClass(metadata=ObjectMeta(name=driver), spec=DeviceClassSpec(selectors=(selector,)))
 
 
 def slice_for(node: Node, driver: str, count: int, known: ResourceSlice | None) -> ResourceSlice:
-    """Return the slice with a node's devices; the known one if it is up to date."""
+    """Return the ResourceSlice with a node's devices; the known one if it is up to date."""
     name = node.metadata.name
     generation = known.spec.pool.generation + 1 if known is not None else 1
     devices = tuple(
@@ -48,12 +48,12 @@ def slice_for(node: Node, driver: str, count: int, known: ResourceSlice | None) 
 
 
 def slice_name(node: str, driver: str) -> str:
-    """Return the name of the slice with a node's devices of a driver."""
+    """Return the name of the ResourceSlice with a node's devices of a driver."""
     return f"{node}-{driver}"
 
 
 def stale_slices(slices: Iterable[ResourceSlice], nodes: frozenset[str], drivers: Iterable[str]) -> list[ResourceSlice]:
-    """Return the slices that these nodes published earlier, of drivers that they no longer simulate."""
+    """Return the ResourceSlices of these nodes whose drivers they no longer simulate."""
     playing = frozenset(drivers)
     return [
         one
@@ -65,7 +65,7 @@ def stale_slices(slices: Iterable[ResourceSlice], nodes: frozenset[str], drivers
 
 
 def is_prepared(pod: Pod, find: Callable[[str], ResourceClaim | None]) -> bool:
-    """Return whether each claim of a pod has devices and is reserved for it.
+    """Return whether every claim of a pod has devices and is reserved for the pod.
 
     find: returns a claim by `namespace/name`.
     """

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class SimulatedLeases:
-    """The renewer of the Leases of nodes. A `Manager` runs it, beside the nodes."""
+    """A task that renews the Leases of simulated nodes. A `Manager` runs it, beside the nodes."""
 
     def __init__(self, manager: Manager, names: Sequence[str]) -> None:
         self.name = f"simulated-leases-{names[0]}"

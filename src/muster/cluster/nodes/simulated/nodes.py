@@ -64,7 +64,7 @@ class SimulatedNodes(Reconciler):
 
         version: the version of the server, which the nodes report as their own.
         devices: how many devices each node has, by driver.
-        registers: whether the nodes create their objects; otherwise other programs create and delete them.
+        registers: whether this instance creates the Node objects; otherwise other programs create and delete them.
         """
         self.name = f"simulated-nodes-{names[0]}"
         super().__init__(manager, workers=_WORKERS)
@@ -262,7 +262,7 @@ def _pods_of_claim(claim: ResourceClaim) -> Iterator[str]:
 
 
 def _running_since(pod: Pod) -> datetime | None:
-    """Return when the pod's containers were last started."""
+    """Return when the pod's containers were last started; None if they do not run."""
     running = [status.state.running for status in pod.status.container_statuses if status.state.running]
     return max((state.started_at for state in running if state.started_at), default=None)
 
@@ -278,23 +278,23 @@ class SimulatedConnection:
         yield f"{key_of(pod)}/{options.container} is simulated: it has no output\n".encode()
 
     def list_kept_pods(self, job: str) -> Sequence[KeptPod]:  # noqa: ARG002
-        """Return nothing: simulated pods leave no logs."""
+        """Return no pods, because simulated pods leave no logs."""
         return ()
 
     def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:  # noqa: ARG002
-        """Refuse. Raises `ApiError` (404)."""
+        """Raise `ApiError` (404), because simulated pods leave no logs."""
         raise not_found("pods", pod.name)
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002  (the protocol's argument)
-        """Refuse. Raises `ApiError` (400)."""
+        """Raise `ApiError` (400), because simulated pods run no programs."""
         raise _nothing_runs(pod, "no command can run in it")
 
     def attach(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002
-        """Refuse. Raises `ApiError` (400)."""
+        """Raise `ApiError` (400), because simulated pods run no programs."""
         raise _nothing_runs(pod, "there is nothing to attach to")
 
     def dial(self, pod: Pod) -> Dial:
-        """Refuse. Raises `ApiError` (400)."""
+        """Raise `ApiError` (400), because simulated pods run no programs."""
         raise _nothing_runs(pod, "it has no ports")
 
     async def usage(self) -> Mapping[tuple[str, str], Reading]:

@@ -67,9 +67,9 @@ class Delay(_Data, frozen=True, kw_only=True):
 
 
 class Next(_Data, frozen=True, kw_only=True):
-    """The state after a stage: the pod runs, ends, or is deleted.
+    """What happens to a pod at the end of a stage: it runs, ends, or is deleted.
 
-    exit_code: of an end, unless an annotation sets another.
+    exit_code: of a pod that ends, unless an annotation sets another.
     """
 
     to: Literal["run", "end", "delete"]
@@ -133,7 +133,7 @@ def stage_of(pod: Pod, stages: Sequence[Stage]) -> Stage | None:
 
 
 def delay_seconds(pod: Pod, stage: Stage, fraction: float) -> float:
-    """Return how long the pod stays in the stage. `fraction`, from 0 to 1, is random.
+    """Return for how many seconds the pod stays in the stage. `fraction`, from 0 to 1, is random.
 
     An unreadable annotation counts as 0.
     """
@@ -159,7 +159,7 @@ def _back_off_seconds(pod: Pod, ran_seconds: float) -> float:
 
 
 def advance(pod: Pod, stage: Stage, now: datetime, node_address: str) -> PodWrite:
-    """Return the step that follows the stage."""
+    """Return the write that moves a pod on from a stage."""
     moment = now.replace(microsecond=0)
     if stage.next.to == "run":
         return PodWrite(_make_running(pod, moment, node_address))
@@ -173,7 +173,7 @@ def advance(pod: Pod, stage: Stage, now: datetime, node_address: str) -> PodWrit
 
 
 def address_of(uid: str) -> str:
-    """Return the address of a simulated pod. It depends only on the UID, and nothing answers there."""
+    """Return the IP address of a simulated pod. It depends only on the UID, and nothing answers there."""
     number = zlib.crc32(uid.encode())
     return f"10.{number >> 16 & 0xFF}.{number >> 8 & 0xFF}.{number & 0xFF}"
 

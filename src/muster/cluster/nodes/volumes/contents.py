@@ -37,7 +37,7 @@ _BLOCK = 4096
 class VolumeError(Exception):
     """A volume cannot be provided, or not yet; the message is for the user.
 
-    waits: whether a missing object may still be created.
+    waits: whether an object that is missing may still be created.
     """
 
     def __init__(self, message: str, *, waits: bool = False) -> None:
@@ -97,7 +97,7 @@ def list_references(volume: Volume) -> Names:
 
 
 def in_memory(volume: Volume) -> bool:
-    """Return whether the volume stays off the disk, as with the kubelet.
+    """Return whether the volume is kept in memory and not on disk, as by the kubelet.
 
     That is so if its medium is memory, or if it may show a secret.
     """
@@ -176,7 +176,7 @@ def _find_claimed(claim: str, objects: Objects) -> Claimed:
 
 
 def size_of(content: Content) -> int:
-    """Return the size of the content in whole blocks, without files that the pod itself writes."""
+    """Return how many bytes the content takes in whole blocks, without files that the pod itself writes."""
     files = content.files.values() if isinstance(content, Tree) else ()
     return _BLOCK + sum(max(len(file.data), _BLOCK) for file in files)
 
@@ -270,7 +270,7 @@ def _files_of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: N
 def _select_files(
     data: Mapping[str, bytes], items: Iterable[KeyToPath], mode: int, where: str, *, optional: bool
 ) -> dict[str, File]:
-    """Return all keys under their own names, or only the items' keys at the items' paths."""
+    """Return the files for all keys under their own names, or only for the keys of `items` at the items' paths."""
     wanted = tuple(items)
     if not wanted:
         return {_check_path(key): File(value, mode) for key, value in data.items()}
@@ -284,7 +284,7 @@ def _select_files(
 
 
 def _check_path(path: str) -> str:
-    """Return a normal path that stays below the volume. Raises `VolumeError`."""
+    """Return the normal form of a path that stays below the volume. Raises `VolumeError` if it leads out."""
     normal = posixpath.normpath(path)
     if not path or posixpath.isabs(path) or normal in (".", "..") or normal.startswith("../") or "\0" in path:
         raise VolumeError(f"path {path!r}: must be relative and stay within the volume")

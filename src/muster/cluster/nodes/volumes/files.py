@@ -35,7 +35,7 @@ def make_empty(directory: Path, *, group: int | None = None) -> None:
 
 
 def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None = None) -> bool:
-    """Make the directory contain exactly these files; return False if it did already.
+    """Make the directory contain exactly these files; return False if it did before.
 
     If it raises OSError, the directory still contains the old files.
     """
@@ -148,7 +148,7 @@ def _write_file(path: Path, file: File, group: int | None) -> None:
 
 
 def _make_directories(path: Path) -> None:
-    """Make the missing directories of a path, readable for everybody whatever our umask is."""
+    """Make the missing directories of a path, readable for everybody whatever the umask of this process is."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -159,12 +159,12 @@ def _make_directories(path: Path) -> None:
 
 
 def _mode_of(file: File, group: int | None) -> int:
-    """Return the mode of a file; a group that owns volumes can read all of them."""
+    """Return the mode of a file. The group that owns the pod's volumes, if there is one, can read every file."""
     return file.mode | (0o440 if group is not None else 0)
 
 
 def _has_exactly(directory: Path, files: Mapping[str, File], group: int | None) -> bool:
-    """Return whether a version has exactly these files."""
+    """Return whether a version's directory has exactly these files."""
     present = _list_files(directory)
     return present == files.keys() and all(
         (directory / name).read_bytes() == file.data
@@ -189,7 +189,7 @@ def _list_files(root: Path) -> set[str]:
 
 
 def _list_versions(directory: Path) -> list[str]:
-    """Return the directories that hold, or were to hold, a version."""
+    """Return the directories in which a version of the files is, or was being written."""
     return [path.name for path in directory.iterdir() if path.name.startswith("..") and not path.is_symlink()]
 
 

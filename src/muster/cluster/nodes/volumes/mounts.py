@@ -41,7 +41,7 @@ class Mount:
 
 
 class Tree(Protocol):
-    """The file system of this machine, as planning needs it."""
+    """The questions about a machine's file system that planning mounts asks."""
 
     def real(self, path: str) -> str:
         """Return the path with all links resolved. The part of the path that does not exist is kept."""
@@ -52,7 +52,7 @@ class Tree(Protocol):
         ...
 
     def entries(self, path: str) -> Sequence[str] | None:
-        """Return the names in a directory; None if it is none."""
+        """Return the names in a directory; None if the path is no directory."""
         ...
 
 
@@ -68,13 +68,14 @@ class Machine:
         return os.path.lexists(path)
 
     def entries(self, path: str) -> Sequence[str] | None:
-        """Return the names in a directory; None if it is none."""
+        """Return the names in a directory; None if the path is no directory."""
         return [entry.name for entry in Path(path).iterdir()] if Path(path).is_dir() else None
 
 
 def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> list[Operation]:
-    """Return the operations, in order. staging: an existing directory where a new root may be assembled.
+    """Return the operations that make these mounts, in order.
 
+    staging: an existing directory where a new root may be assembled.
     Raises `MountError`.
     """
     tree = tree or Machine()
@@ -127,7 +128,7 @@ def _entry_arguments(source: str, target: str, tree: Tree) -> list[str]:
 
 
 def place(path: str, tree: Tree | None = None) -> str:
-    """Return where a mount with this path is made: below the root, through no link. Raises `MountError`."""
+    """Return where a mount with this path is made: below the root, and through no link. Raises `MountError`."""
     target = (tree or Machine()).real(posixpath.normpath("/" + path.lstrip("/")))
     if target == "/":
         raise MountError(f"mount path {path!r}: the root directory cannot be a mount point")

@@ -32,7 +32,7 @@ _LONGEST_PATH = 4096
 
 
 class PodVolumes:
-    """The volumes of one pod.
+    """The volumes of one pod on the node's disk.
 
     group: the group that owns them, if the pod has an fsGroup and this process may change owners.
     """
@@ -50,11 +50,11 @@ class PodVolumes:
         return Names.of(map(list_references, pod.spec.volumes))
 
     def complete(self, pod: Pod) -> bool:
-        """Return whether all volumes are in place."""
+        """Return whether all volumes of the pod are in place."""
         return all(volume.name in self._sources for volume in pod.spec.volumes)
 
     def sources(self) -> dict[str, Path]:
-        """Return the directories of the volumes that are in place, by volume."""
+        """Return the directories of those volumes that are in place, by volume."""
         return dict(self._sources)
 
     async def put(self, pod: Pod, objects: Objects, around: NodeFacts) -> None:
@@ -128,7 +128,7 @@ class PodVolumes:
 
 @contextmanager
 def _naming_volume(volume: Volume) -> Iterator[None]:
-    """Add the volume's name to errors of the context."""
+    """Add the volume's name to errors raised in the `with` block."""
     try:
         yield
     except VolumeError as error:

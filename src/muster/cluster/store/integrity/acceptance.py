@@ -14,9 +14,11 @@ LOG = f"{FILE}-wal"
 
 
 def admit(directory: Path, is_used: bool, suffix: str = SEEN) -> Contents | None:
-    """Return the contents of a database of this version; None if one may be created or upgraded. Raises `Damage`.
+    """Return the contents of a database of this version; None if a database may be created or upgraded.
 
-    is_used: whether the directory is known to have held objects. suffix: as `open_for_reading` takes it.
+    Raises `Damage`.
+
+    is_used: whether the directory is known to have held objects. suffix: see `open_for_reading`.
     """
     path, mark = directory / FILE, read_mark(directory)
     version = 0

@@ -19,7 +19,7 @@ Row = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The newest image of each page by its number, and older images of the same pages."""
+    """The newest image of each database page by its number, and older images of the same pages."""
 
     current: dict[int, bytes]
     older: list[bytes]
@@ -75,7 +75,10 @@ class Pages:
 
 
 def pages_of(database: bytes, log: bytes) -> Pages:
-    """Return all pages as of the last transaction in the log, complete or not."""
+    """Return all pages of a SQLite database, as of the last transaction in its write-ahead log, even an incomplete one.
+
+    database, log: the contents of the two files.
+    """
     current = {at // PAGE + 1: database[at : at + PAGE] for at in range(0, len(database) - PAGE + 1, PAGE)}
     older: list[bytes] = []
     committed: dict[int, bytes] = {}
@@ -110,7 +113,7 @@ def _list_frames(log: bytes) -> Iterator[tuple[int, bool, bytes]]:
 
 
 def _find_cells(page: bytes) -> list[int]:
-    """Return where the cells of a leaf begin."""
+    """Return the offsets of the cells in a leaf page."""
     count = int.from_bytes(page[3:5], "big")
     starts = [int.from_bytes(page[at : at + 2], "big") for at in range(8, min(8 + 2 * count, PAGE - 1), 2)]
     return [start for start in starts if 8 <= start < PAGE]

@@ -20,13 +20,13 @@ _COLUMNS = 8
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The contents that a damaged store still has.
+    """What a damaged store still contains.
 
     living: the newest intact row of each existing object.
     doubtful: the objects that have a newer but damaged row: they are lost, or older than they were.
     missing: how many more objects there were, by the mark; None without a mark.
-    is_unchecked: there are rows, but from a release without checksums.
-    is_complete: all acknowledged writes were found.
+    is_unchecked: whether there are rows from a release without checksums.
+    is_complete: whether all acknowledged writes were found.
     newest: a revision such that clients were given no later one, as far as the files tell.
     """
 

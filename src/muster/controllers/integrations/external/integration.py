@@ -71,7 +71,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         return tuple(place.podset for place in self.places(job))
 
     def is_suspended(self, job: ExternalJob) -> bool:
-        """Return the value of the job's suspend field."""
+        """Return whether the job's field for suspension is true."""
         return value_at({"spec": job.spec}, self.shape.suspend) is True
 
     def lacks_injection(self, job: ExternalJob) -> bool:

@@ -70,7 +70,7 @@ class JobIntegration(Integration[Job]):
         )
 
     def is_suspended(self, job: Job) -> bool:
-        """Return the value of `spec.suspend`."""
+        """Return whether `spec.suspend` of the Job is true."""
         return bool(job.spec.suspend)
 
     def lacks_injection(self, job: Job) -> bool:

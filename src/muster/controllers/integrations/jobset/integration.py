@@ -50,7 +50,7 @@ class JobSetIntegration(Integration[JobSet]):
         return tuple(map(_make_podset, job.spec.replicated_jobs))
 
     def is_suspended(self, job: JobSet) -> bool:
-        """Return the value of `spec.suspend`."""
+        """Return whether `spec.suspend` of the JobSet is true."""
         return is_suspended(job)
 
     def lacks_injection(self, job: JobSet) -> bool:

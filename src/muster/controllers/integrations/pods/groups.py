@@ -98,7 +98,7 @@ class GroupMembership:
 
 
 def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now: datetime) -> GroupMembership:
-    """Sort the pods of a group into those that have a place and the others. Raises `QuantityError`.
+    """Return which pods of a group have a place in it, and which do not. Raises `QuantityError`.
 
     workload: the group's Workload, if it exists.
     """
@@ -193,7 +193,7 @@ class PodGroups:
     """The `Observable` for groups of pods."""
 
     def podsets(self, job: PodGroup) -> tuple[PodSet, ...]:
-        """Return one podset for each role."""
+        """Return one podset for each role of the group."""
         return job.podsets
 
     def is_suspended(self, job: PodGroup) -> bool:

@@ -77,7 +77,7 @@ HasWorkload = Callable[[str], bool]
 
 
 class Groups(Struct, frozen=True):
-    """The way in which a kind groups its pods.
+    """How a serving kind groups its pods.
 
     names: returns the names of an object's groups.
     podsets: returns the podsets of each group. Both raise `UnreadableJobError`.
@@ -239,7 +239,7 @@ class GroupsReconciler(Reconciler):
         return None
 
     def _queues(self, job: ExternalJob) -> bool:
-        """Return whether the object's pods wait for quota here.
+        """Return whether the object's pods wait for quota in this cluster.
 
         They do if the object names a queue (unless none is needed), its namespace is managed, and admission annotated
         its pod template for this integration.

@@ -50,7 +50,7 @@ def find_target_roles(spec: JobSetSpec) -> tuple[ReplicatedJob, ...]:
 
 
 def is_target(spec: JobSetSpec, role: str) -> bool:
-    """Return whether the pods of a role wait for the group."""
+    """Return whether the pods of a role are part of the group that starts together."""
     return any(target.name == role for target in find_target_roles(spec))
 
 
@@ -157,8 +157,8 @@ def begin_next_epoch(jobset: JobSet) -> GroupSchedulingStatus | None:
 def is_used(jobset: JobSet) -> bool:
     """Return whether pods have started in the current epoch. If they are stopped, no other pods may start in it.
 
-    A suspended JobSet gets a new epoch before any of its Jobs is suspended. So whatever happens to the Jobs meanwhile,
-    all start together when the JobSet is resumed.
+    A suspended JobSet gets a new epoch before any of its Jobs is suspended. So all Jobs start together when the JobSet
+    is resumed, whatever happens to them meanwhile.
     """
     status = status_of(jobset)
     used = status.start_time is not None or status.released_epoch == status.epoch

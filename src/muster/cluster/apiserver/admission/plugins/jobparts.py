@@ -67,7 +67,7 @@ def refuse_forged_parts(kinds: Iterable[str], authorizer: Authorizer) -> Plugin:
 
 
 def _find_runner(store: Store, kind: Kind[Any], manager: str, namespace: str, owner: Mapping[str, Any]) -> bool | None:
-    """Return whether one of the server's own controllers runs the owner; None if the owner is not there."""
+    """Return whether one of the server's own controllers runs the owner; None if the owner does not exist."""
     entry = store.latest(Key(kind.resource, namespace, str(owner.get("name", ""))))
     if entry is None or entry.header.uid != owner.get("uid"):
         return None

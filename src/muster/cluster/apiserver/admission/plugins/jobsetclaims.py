@@ -15,7 +15,10 @@ from muster.cluster.store import Key, Store
 
 
 def require_claims_meant(attempt: WriteAttempt, store: Store) -> None:
-    """Raise `ApiError` for a JobSet whose existing claim has another spec, or would be deleted with the JobSet."""
+    """Raise `ApiError` if a volume claim that a JobSet would use exists already and is not the JobSet's.
+
+    That is a claim with another spec, or one that would be deleted with the JobSet.
+    """
     if attempt.resource.key != JOB_SET.resource or attempt.operation != "CREATE":
         return
     if not attempt.document.get("spec", {}).get("volumeClaimPolicies"):
@@ -43,7 +46,7 @@ def _find_errors(job_set: JobSet, attempt: WriteAttempt, store: Store) -> Iterat
 
 
 def _is_same_claim(template: PersistentVolumeClaim, there: PersistentVolumeClaim) -> bool:
-    """Return whether the template would make the existing claim: with defaults, and bound to the same volume."""
+    """Return whether an existing claim is as the template would make it: with its defaults, and for the same volume."""
     document = {"spec": msgspec.json.decode(msgspec.json.encode(template.spec))}
     DEFAULTS[PERSISTENT_VOLUME_CLAIM.resource](document)
     wanted = PERSISTENT_VOLUME_CLAIM.typed(document).spec

@@ -10,7 +10,10 @@ from muster.jobs.jobset.exclusive import exclusive_affinity, is_placed_by_us, pr
 
 
 def place_exclusively(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
-    """Complete a new pod in place, after its priority is set. A repeated call changes nothing."""
+    """Complete a new pod of a JobSet with exclusive placement, in place. A repeated call changes nothing.
+
+    The pod's priority must be set before.
+    """
     if attempt.operation != "CREATE" or attempt.resource.key != POD.resource or attempt.subresource:
         return
     meta = attempt.document["metadata"]

@@ -30,7 +30,7 @@ class OwnerPermission:
         self._authorizer = authorizer
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG002  (the signature of a plugin)
-        """Raise `ApiError` (403) unless the user may set these owners."""
+        """Raise `ApiError` (403) if the writer has no right to set the owners that the object names."""
         if attempt.operation not in ("CREATE", "UPDATE") or MASTERS in attempt.user.groups:
             return
         new, old = _list_owners(attempt.document), _list_owners(attempt.old)

@@ -8,7 +8,7 @@ from muster.jobs.podgroup.budget import labels_of
 
 
 def label_with_group(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
-    """Set the label of a new pod in place; the label of the manifest is overwritten."""
+    """Set the label of a new pod that names its PodGroup, in place. A label in the manifest is overwritten."""
     if attempt.operation != "CREATE" or attempt.resource.key != POD.resource or attempt.subresource:
         return
     meta = attempt.document["metadata"]

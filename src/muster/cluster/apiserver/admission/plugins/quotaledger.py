@@ -16,7 +16,7 @@ _SCOPES = 100
 
 
 class _Objects:
-    """The usage of the objects of one namespace that are counted together."""
+    """What the objects of one namespace use that are counted together."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._measures: dict[Key, Measure] = {}
@@ -26,7 +26,7 @@ class _Objects:
             self.put(entry.key, measure_body(entry.key.resource, entry.body))
 
     def put(self, key: Key, measure: Measure | None) -> Measure | None:
-        """Replace the measure of an object, or remove it (None); return the measure before."""
+        """Replace the measure of an object, or remove it (None); return the former measure."""
         old = self._measures.pop(key, None)
         if measure is not None:
             self._measures[key] = measure
@@ -36,7 +36,10 @@ class _Objects:
         return old
 
     def sum_usage(self, scope: Scope) -> Counter[str]:
-        """Return what the objects under a scope use; for the empty scope with the reservations of PodGroups."""
+        """Return the usage of all objects that a scope covers.
+
+        The empty scope includes the reservations of PodGroups.
+        """
         total = self._sums.get(scope)
         if total is None:
             total = Counter[str]()
@@ -103,7 +106,7 @@ class _Account:
 
 
 class QuotaLedger:
-    """The accounts of all resources that quotas limit. The event loop of the store uses them."""
+    """The usage of all resources that ResourceQuotas limit. Only the event loop of the store uses the ledger."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -114,7 +117,7 @@ class QuotaLedger:
         return self._account(resource).objects(namespace).sum_usage(scope)
 
     def with_object(self, resource: str, scope: Scope, key: Key, measure: Measure) -> tuple[Counter[str], Counter[str]]:
-        """Return what is used under a scope, and how much more that would be if an object had this measure."""
+        """Return the usage under a scope, and how much the usage would grow if an object had this measure."""
         objects = self._account(resource).objects(key.namespace)
         before = Counter(objects.sum_usage(scope))
         old = objects.put(key, measure)

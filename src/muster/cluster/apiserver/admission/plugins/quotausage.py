@@ -50,7 +50,7 @@ class _Claim(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The usage of one object, and the scopes that it belongs to.
+    """How much of a ResourceQuota one object uses, and the scopes that the object belongs to.
 
     classes: the values that scope selectors with values compare with.
     group: the PodGroup of a pod, or the name of a PodGroup itself.
@@ -65,7 +65,10 @@ class Measure:
 
 
 def measure_document(resource: str, document: Mapping[str, Any]) -> Measure:
-    """Return the measure of an object that is to be stored. `resource`: its key in the store."""
+    """Return how much of a ResourceQuota an object that is to be stored uses.
+
+    `resource`: the resource's key in the store.
+    """
     rule = _RULES.get(resource)
     if rule is None:
         return _make_count_measure(resource)
@@ -74,7 +77,7 @@ def measure_document(resource: str, document: Mapping[str, Any]) -> Measure:
 
 
 def measure_body(resource: str, body: bytes) -> Measure:
-    """Return the measure of a stored object."""
+    """Return how much of a ResourceQuota a stored object uses. body: the object as the store has it."""
     rule = _RULES.get(resource)
     if rule is None:
         return _make_count_measure(resource)
@@ -119,7 +122,10 @@ def _pod_group(group: PodGroup) -> Measure:
 
 
 def _measure_reservation(total: ResourceList, pods: int) -> Amounts:
-    """Return what the pods of a group with these total resources use. `pods`: their number, if `total` has none."""
+    """Return what a PodGroup with these total resources reserves.
+
+    pods: the number of its pods if `total` does not say it.
+    """
     reserved: Amounts = {"pods": pods, COUNT + POD.resource: pods}
     for name, quantity in total.items():
         number, resource = _round_up(name, quantity), name.removeprefix(_REQUESTS)
@@ -210,7 +216,7 @@ class Scope:
         return cls(spec.scopes, selector.match_expressions if selector is not None else ())
 
     def covers(self, measure: Measure) -> bool:
-        """Return whether an object is covered."""
+        """Return whether a quota with this scope counts an object."""
         classes = dict(measure.classes)
         return all(scope in measure.scopes for scope in self.scopes) and all(
             _meets(expression, measure, classes.get(expression.scope_name)) for expression in self.expressions
@@ -229,7 +235,7 @@ def _meets(expression: ScopedResourceSelectorRequirement, measure: Measure, valu
 
 
 def resource_of(name: str) -> str:
-    """Return the resource, as its key in the store, whose objects use the quota's amount of this name."""
+    """Return the resource whose objects use the amount of this name in a quota, as the resource's key in the store."""
     if name.startswith(COUNT):
         return name.removeprefix(COUNT)
     if name in ("requests.storage", CLAIMS) or _OF_CLASS in name:
@@ -240,12 +246,15 @@ def resource_of(name: str) -> str:
 
 
 def counted_with(resource: str) -> tuple[str, ...]:
-    """Return the resources whose objects change what is used of a resource: PodGroups reserve what pods use."""
+    """Return the resources whose objects change the usage of this resource.
+
+    PodGroups are among those of pods, because they reserve what pods use.
+    """
     return (POD.resource, POD_GROUP.resource) if resource == POD.resource else (resource,)
 
 
 def counts_for(resource: str) -> tuple[str, ...]:
-    """Return the resources of which an object of this resource may use more."""
+    """Return the resources whose usage an object of this resource may change."""
     return tuple({resource: None} | {one: None for one in _RULES if resource in counted_with(one)})
 
 
@@ -285,7 +294,10 @@ def to_quantities(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def list_unstated(document: Mapping[str, Any], limited: Iterable[str]) -> str:
-    """List the amounts that containers must state and do not: `limits.cpu for: a,b; requests.memory for: a`."""
+    """Return, as text, the amounts that a quota limits and containers do not state.
+
+    An example is `limits.cpu for: a,b; requests.memory for: a`.
+    """
     required = _EXPLICIT.intersection(limited)
     if not required:
         return ""

@@ -8,7 +8,7 @@ _REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 
 
 def note_requester(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
-    """Set the user in a new CertificateSigningRequest, in place."""
+    """Write the name of the requesting user into a new CertificateSigningRequest, in place."""
     if attempt.operation != "CREATE" or attempt.resource.key != _REQUESTS:
         return
     spec = attempt.document.setdefault("spec", {})

@@ -40,7 +40,7 @@ class _Quota(Struct, frozen=True):
 
 
 class QuotaAdmission:
-    """The plugin that checks quotas, for the last stage of admission."""
+    """The plugin that enforces ResourceQuotas, in the last stage of admission."""
 
     def __init__(self, ledger: QuotaLedger) -> None:
         self._ledger = ledger
@@ -91,7 +91,7 @@ def _require_room(attempt: WriteAttempt, quota: _Quota, used: Counter[str], requ
 
 
 def _may_take(attempt: WriteAttempt) -> bool:
-    """Return whether the write could use more than before."""
+    """Return whether the write could make the object use more of a quota than before."""
     resource = attempt.resource.key
     if (resource, attempt.operation) == (POD.resource, "UPDATE"):  # updates of the status included
         return _group_metadata(attempt.old) != _group_metadata(attempt.document)

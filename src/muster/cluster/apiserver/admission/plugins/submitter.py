@@ -18,7 +18,7 @@ _SYSTEM_PREFIX = "system:"
 
 
 def note_submitters(kinds: Iterable[str]) -> Plugin:
-    """Return the plugin for jobs of these kinds, beside the usual ones, and for their Workloads."""
+    """Return the plugin that notes who submitted a job of these kinds or of the usual ones, also on Workloads."""
     submitted = SUBMITTED_KINDS.union(kinds, {WORKLOAD.resource})
 
     def note_submitter(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
@@ -29,10 +29,10 @@ def note_submitters(kinds: Iterable[str]) -> Plugin:
 
 
 def _note_submitter(attempt: WriteAttempt) -> None:
-    """Set the annotation of a new job, or of a pod that queues by itself; restore it in an update. In place.
+    """Set the annotation that names the submitter of a new job, or of a pod that queues by itself, in place.
 
-    A user who changes the template of a CronJob submits the jobs that the CronJob then starts. The engine writes the
-    submitter of a job to its Workload.
+    An update gets the stored annotation again. A user who changes the template of a CronJob submits the jobs that the
+    CronJob then starts. The engine writes the submitter of a job to its Workload.
     """
     written = _read_submitter(attempt.document)
     if attempt.operation == "UPDATE" and not _changes_template(attempt):
@@ -53,7 +53,7 @@ def _copies_template(attempt: WriteAttempt) -> bool:
 
 
 def _changes_template(attempt: WriteAttempt) -> bool:
-    """Return whether an update changes what a CronJob starts."""
+    """Return whether an update changes the jobs that a CronJob starts."""
     if attempt.resource.key != CRON_JOB.resource or attempt.subresource:
         return False
     old, new = (_get_member(_get_member(each, "spec"), "jobTemplate") for each in (attempt.old or {}, attempt.document))

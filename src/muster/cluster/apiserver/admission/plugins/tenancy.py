@@ -21,13 +21,14 @@ from muster.runtime.process.accounts import Account
 
 
 def require_tenancy(find: Callable[[int], Account]) -> Plugin:
-    """Return the plugin of a system server. find: looks up an account, or raises `AccountError`.
+    """Return the plugin by which a system server refuses pods that their Unix user may not run.
 
+    find: looks up an account, or raises `AccountError`.
     A namespace without a Unix user is left to the nodes: nodes of other kinds may run its pods.
     """
 
     def check(attempt: WriteAttempt, store: Store) -> None:
-        """Raise `ApiError` (403) for a pod that asks for what the namespace's user may not have, and for a guest."""
+        """Raise `ApiError` (403) for a pod that its namespace's user may not run, and for a guest's Node."""
         if attempt.resource.key == NODE.resource and attempt.operation == "CREATE":
             _refuse_guest(attempt)
         if attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
@@ -57,7 +58,7 @@ def _refuse_guest(attempt: WriteAttempt) -> None:
 
 
 def _require_ordinary_priority(attempt: WriteAttempt, path: str, spec: dict[str, Any]) -> None:
-    """Raise `ApiError` (403) for a pod of a user with a priority by which it preempts the pods of all others."""
+    """Raise `ApiError` (403) if a user's pod has a system priority, by which it would preempt everybody's pods."""
     name = spec.get("priorityClassName")
     if name in SYSTEM_CLASSES and MASTERS not in attempt.user.groups:
         raise attempt.make_refusal(f"{path}: only root may use the priority class {name}")

@@ -22,10 +22,10 @@ from muster.cluster.store import Key, Store
 
 
 def give_queues(kinds: Iterable[str]) -> Plugin:
-    """Return the plugin that labels a new job of these kinds with its submitter's queue, if the namespace has it.
+    """Return the plugin that gives a new job of these kinds the queue of its submitter, if the namespace has it.
 
-    It runs after the plugin that notes the submitter. Parts of other objects have no submitter. A job of a CronJob has
-    one.
+    The plugin runs after the one that notes the submitter. Parts of other objects have no submitter, but a job of a
+    CronJob has one.
     """
     jobs = frozenset(kinds)
 
@@ -42,12 +42,12 @@ def give_queues(kinds: Iterable[str]) -> Plugin:
 
 
 def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
-    """Return the plugin that refuses jobs of these kinds, and pods, where their submitter may not run them.
+    """Return the plugin that refuses jobs of these kinds, and pods, if their submitter may not run them in their queue.
 
-    That is a team's queue without the submitter, and any other place while all work has to be a team's.
-
-    Members of `system:masters`, as controllers are, may run everything. That an object is a part of another counts for
-    nothing, since its submitter may say so.
+    A team's queue is for members of the team. If the settings require that all work is a team's, any other queue is
+    refused, too.
+    Members of `system:masters`, such as controllers, may run everything. Parts of other objects are checked as well,
+    because a submitter could claim that an object is a part.
     """
     concerned = frozenset({*kinds, CRON_JOB.resource, POD.resource, WORKLOAD.resource})
 
@@ -85,7 +85,7 @@ def _list_wanted(store: Store, user_name: str, namespace: str) -> Iterator[str]:
 
 
 def _find_chosen(store: Store, user_name: str, namespace: str) -> str:
-    """Return the queue that an administrator chose for a user, or ""."""
+    """Return the queue that an administrator chose for a user in this namespace; "" if there is none."""
     account_namespace, name = account_of(user_name) or ("", "")
     if account_namespace == USERS_NAMESPACE:
         entry = store.latest(Key(SERVICE_ACCOUNT.resource, account_namespace, name))
@@ -107,7 +107,7 @@ def _labels_of(store: Store, namespace: str) -> dict[str, str]:
 
 
 def _read_queue(document: Document) -> str:
-    """Return the queue that an object names: its own, or that of the jobs that a CronJob makes."""
+    """Return the queue that an object names. For a CronJob, it is the queue of the jobs that it starts."""
     spec = document.get("spec") or {}
     template = spec.get("jobTemplate") if isinstance(spec, dict) else None
     meta = (template or document).get("metadata") or {}

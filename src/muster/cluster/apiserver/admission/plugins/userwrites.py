@@ -23,7 +23,10 @@ _METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
 def limit_user_writes(authorizer: Authorizer) -> Plugin:
-    """Return the judging plugin. It leaves alone whoever may write the status of Workloads, and so decides on quota."""
+    """Return the plugin that refuses users' writes to fields that decide on quota.
+
+    Users with the right to write the status of Workloads, such as the engine, pass.
+    """
 
     def judge(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
         if attempt.operation != "UPDATE" or attempt.old is None or MASTERS in attempt.user.groups:
@@ -38,7 +41,7 @@ def limit_user_writes(authorizer: Authorizer) -> Plugin:
 
 
 def _find_objection(attempt: WriteAttempt, old: Document) -> str:
-    """Return why the write goes too far for a user, or ""."""
+    """Return why a user may not make this write; "" if the user may."""
     kind, new = attempt.resource.key, attempt.document
     if kind == WORKLOAD.resource and not attempt.subresource and not is_hold(old, new):
         return "users change only spec.active of a Workload, which holds and releases its job"
@@ -50,7 +53,7 @@ def _find_objection(attempt: WriteAttempt, old: Document) -> str:
 
 
 def is_hold(old: Document, new: Document) -> bool:
-    """Return whether a write changes at most `spec.active` of a Workload."""
+    """Return whether a write changes nothing of a Workload but `spec.active`."""
     if (old.get("spec") or {}) | {"active": None} != (new.get("spec") or {}) | {"active": None}:
         return False
     before, after = old.get("metadata") or {}, new.get("metadata") or {}
@@ -58,7 +61,7 @@ def is_hold(old: Document, new: Document) -> bool:
 
 
 def is_cancellation(old: Mapping[str, Any], new: Mapping[str, Any], types: tuple[str, ...]) -> bool:
-    """Return whether a write of a job's status adds at most true conditions of these types, and what follows of them.
+    """Return whether a write of a job's status only adds true conditions of these types, and what they imply.
 
     `muster.jobs.ending` makes such writes.
     """
@@ -86,5 +89,5 @@ def _remove_names(status: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 
 
 def access_to_quota(attempt: WriteAttempt) -> Access:
-    """Return the right to write the status of Workloads, which whoever decides on quota has."""
+    """Return the right to write the status of Workloads, which a program that decides on quota must have."""
     return Access(attempt.user, "update", WORKLOAD.group, f"{WORKLOAD.plural}/status", attempt.namespace, attempt.name)

@@ -23,13 +23,16 @@ from muster.runtime.objects import meta_of
 
 
 class WaitingLimits:
-    """The plugin for jobs of these kinds. Pods that queue by themselves have no limit in line."""
+    """The plugin that limits how many jobs of these kinds a user may have waiting in a queue.
+
+    Pods that queue by themselves are not limited.
+    """
 
     def __init__(self, integrations: Iterable[Integration[Any]]) -> None:
         self._integrations = {one.kind.resource: one for one in integrations}
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Raise `ApiError` (403) if the user of a job that enters a ClusterQueue has too much in line there."""
+        """Raise `ApiError` (403) if a new job's user has too many jobs or GPUs waiting in the ClusterQueue."""
         integration = self._integrations.get(attempt.resource.key)
         if integration is None or attempt.operation not in ("CREATE", "UPDATE") or attempt.subresource:
             return
@@ -71,12 +74,15 @@ class WaitingLimits:
 
 
 def _queue_label(document: Document) -> str:
-    """Return the LocalQueue that a job names, or ""."""
+    """Return the LocalQueue that a job names; "" if it names none."""
     return str(((document.get("metadata") or {}).get("labels") or {}).get(QUEUE_NAME_LABEL) or "")
 
 
 def _measure(integration: Integration[Any], job: Any) -> InLine:
-    """Return what a job counts; a job whose pods cannot be read counts as one without GPUs, and never starts."""
+    """Return what a waiting job counts.
+
+    A job whose pods cannot be read never starts; it counts as one job without GPUs.
+    """
     try:
         return measure_job(integration.podsets(job))
     except (UnreadableJobError, QuantityError):

@@ -28,7 +28,7 @@ class CallError(Exception):
 
 
 class Calls(Protocol):
-    """The calls of webhooks."""
+    """A way to call webhooks."""
 
     async def post(self, config: WebhookClientConfig, body: bytes, seconds: float) -> bytes:
         """Send a body to a webhook and return the body of its answer. Raises `CallError`."""
@@ -47,7 +47,7 @@ class _Place(Struct, frozen=True):
 
 
 class HttpCalls:
-    """The calls over HTTPS, which reuse their connections. One event loop uses them, until `close`."""
+    """Calls of webhooks over HTTPS, which reuse their connections. One event loop uses them, until `close`."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve

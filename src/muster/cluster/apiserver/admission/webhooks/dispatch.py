@@ -45,7 +45,7 @@ _WITHOUT_EFFECT = ("None", "NoneOnDryRun")
 
 
 class _Hooks(Struct):
-    """A cache of the webhooks in all configurations of one kind, and of which of them match which writes."""
+    """The webhooks in all configurations of one kind, cached with which of them match which writes."""
 
     kind: Kind[MutatingWebhookConfiguration] | Kind[ValidatingWebhookConfiguration]
     entries: Sequence[Entry] = ()
@@ -117,7 +117,7 @@ class WebhookDispatcher:
         return ever
 
     async def judge(self, attempt: WriteAttempt, warnings: list[str]) -> None:
-        """Call the validating webhooks. Raises the `ApiError` of the first refusal, in the order of their names."""
+        """Call the validating webhooks. If some refuse the write, raise the `ApiError` of the first one by name."""
         concerns = self._validating.list_concerned(attempt, self._store, self._registry)
         if not concerns:
             return
@@ -130,9 +130,10 @@ class WebhookDispatcher:
     async def _ask(
         self, concern: Concern, attempt: WriteAttempt, warnings: list[str], *, may_change: bool
     ) -> WebhookDecision | None:
-        """Return the verdict of a webhook; None if its selectors do not match, or it failed and its failure is ignored.
+        """Return the verdict of a webhook.
 
-        Raises `ApiError` if the webhook refuses.
+        Return None if its selectors do not match, or if it failed and its policy is to ignore failures. Raises
+        `ApiError` if the webhook refuses.
         """
         hook, webhook = concern.hook, concern.hook.webhook
         objects = attempt.objects

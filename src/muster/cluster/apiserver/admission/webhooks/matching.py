@@ -53,7 +53,7 @@ class Concern(Struct, frozen=True, eq=False):
 def find_concerned(
     hooks: Iterable[Hook], resource: Resource, subresource: str, operation: str, others: Iterable[Resource]
 ) -> list[Concern]:
-    """Return the webhooks whose rules match such requests, in the order of `hooks`.
+    """Return the webhooks whose rules match requests on this resource and subresource, in the order of `hooks`.
 
     others: resources, among which are those that show the same stored objects in other versions.
     """
@@ -80,7 +80,7 @@ def _find_matching(
 
 
 def rule_matches(rule: RuleWithOperations, resource: Resource, subresource: str, operation: str) -> bool:
-    """Return whether a rule matches such requests."""
+    """Return whether a webhook's rule matches requests on this resource and subresource."""
     kind = resource.kind
     return (
         _is_among(operation, rule.operations)

@@ -32,8 +32,8 @@ class Sender:
     async def send(self, url: str, host: str, authority: bytes, body: bytes) -> tuple[int, bytes]:
         """Send JSON to a server whose certificate is for `host`; return the status and body of the answer.
 
-        Of a body longer than `MAX_BODY_BYTES` only a part is read, which still exceeds the limit, so that the caller
-        can refuse the answer. Raises `SendError`.
+        If the body is longer than `MAX_BODY_BYTES`, only a part is returned, which still exceeds the limit, so that the
+        caller can refuse the answer. Raises `SendError`.
         """
         try:
             context = _tls_context(authority)

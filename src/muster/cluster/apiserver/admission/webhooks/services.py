@@ -67,7 +67,7 @@ def _addresses_of_pods(store: Store, namespace: str, service: Service, port: Ser
 
 
 def _port_of_pod(pod: Pod, port: ServicePort) -> int:
-    """Return the pod's port behind a port of a service; 0 if the pod has no port of that name."""
+    """Return the port number in the pod that a port of a service leads to; 0 if the pod has no port of that name."""
     target = port.target_port or port.port
     if isinstance(target, int):
         return target

@@ -36,7 +36,7 @@ _TOO_LARGE = b"Request header fields too large."
 
 
 class Connection(asyncio.Protocol):
-    """The connection of one client.
+    """The server's side of one client's HTTP/1.1 connection.
 
     deadline: when the headers of the first request must be complete, on the loop's clock.
     """
@@ -312,7 +312,7 @@ class Connection(asyncio.Protocol):
         self._corked.write_now(data)
 
     async def drained(self) -> None:
-        """Wait until little is left to send."""
+        """Wait until the client has taken most of the output."""
         while not self._is_writable.is_set():
             await self._is_writable.wait()
 
@@ -373,15 +373,15 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_endless(self) -> bool:
-        """Whether the answer under way has no end of its own."""
+        """Whether the answer that is being sent ends only when the client or the server stops it."""
         return self._answering is not None and self._answering.is_endless
 
     def close(self) -> None:
-        """Send what waits, and close."""
+        """Send the buffered output, and close."""
         self._corked.close()
 
     def shutdown(self) -> None:
-        """Take no more requests, and close once the request under way has its answer."""
+        """Accept no more requests, and close once the current request has its answer."""
         self._is_last = True
         if self._answering is None:
             self.close()
@@ -390,7 +390,7 @@ class Connection(asyncio.Protocol):
             self._stop_header_timer()  # its headers are not read any more, so they must not cut the answer off
 
     def cut_streams(self) -> None:
-        """Cut off the answer under way if it has no end of its own."""
+        """Break off the answer that is being sent if it has no end of its own."""
         if self.is_endless:
             self.abort()
 

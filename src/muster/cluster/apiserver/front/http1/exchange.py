@@ -21,7 +21,7 @@ _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.en
 
 
 class ExchangeConnection(Protocol):
-    """A connection, as its exchanges see it."""
+    """What an exchange needs of its connection."""
 
     user: User | None
     slot: ConnectionSlot
@@ -65,7 +65,7 @@ class ExchangeConnection(Protocol):
 
 
 class Exchange:
-    """One request and its answer.
+    """One HTTP/1.1 request and its answer.
 
     keeps_alive: whether the connection takes another request afterwards.
     unread: bytes of the body that have arrived and that the application has not read.
@@ -257,7 +257,7 @@ class Exchange:
     # -- for the connection
 
     def take_in(self, data: bytes) -> None:
-        """Keep a part of the body for the application."""
+        """Store a part of the body until the application reads it."""
         self._pieces.append(data)
         self.unread += len(data)
         self._tell()
@@ -268,7 +268,7 @@ class Exchange:
         self._tell()
 
     def lose(self) -> None:
-        """End the request of a disconnected client."""
+        """End the request, because the client has disconnected."""
         self._is_lost = True
         self._tell()
         if self.streaming is not None:

@@ -26,7 +26,7 @@ PER_SECOND = 100.0
 
 
 class Patience:
-    """A token bucket: the budget of one client for frames that lead to nothing."""
+    """A token bucket that limits how many useless frames one client may send."""
 
     def __init__(self, now: float) -> None:
         self._left = BURST

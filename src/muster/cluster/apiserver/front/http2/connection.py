@@ -28,7 +28,7 @@ MAX_BEHIND_BYTES = 1 << 20  # of unsent heads and acknowledgements, after which 
 
 
 class Connection(asyncio.Protocol):
-    """The connection of one client."""
+    """The server's side of one client's HTTP/2 connection."""
 
     transport: asyncio.Transport
     user: User | None = None  # the user that the client certificate names
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
     # -- output
 
     def write_soon(self, *numbers: int) -> None:
-        """Write at the end of this turn of the loop. `numbers` are streams with new output."""
+        """Write at the end of this iteration of the loop. `numbers` are the streams that have new output."""
         for number in numbers:
             self._touched[number] = None
         if not self._is_due:
@@ -185,7 +185,7 @@ class Connection(asyncio.Protocol):
         self._close_or_idle()
 
     def _update_unsent(self, numbers: Iterable[int]) -> None:
-        """Report the unsent bytes of streams to the streams and to `Unsent`, and drop streams that have ended."""
+        """Tell the streams and `Unsent` how many bytes of each are unsent, and drop streams that have ended."""
         for number in numbers:
             stream = self._streams.get(number)
             if stream is None:
@@ -265,7 +265,7 @@ class Connection(asyncio.Protocol):
         return bool(self._streams) and all(stream.is_endless for stream in self._streams.values())
 
     def cut_streams(self) -> None:
-        """Cut off the answers that have no end of their own."""
+        """Break off the answers that have no end of their own."""
         for stream in list(self._streams.values()):
             if stream.is_endless:
                 stream.abort()

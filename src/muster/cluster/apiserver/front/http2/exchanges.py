@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Exchange:
-    """One request and its answer.
+    """One HTTP/2 request and its answer.
 
-    may_send: bytes of the answer that the client's window still takes; below 0 after the client has shrunk it.
+    may_send: bytes of the answer that the client's window still takes; below 0 after the client has shrunk the window.
     may_come: bytes of the body that the server's window still takes.
     length: length of the body by its headers, or None.
     received_bytes: bytes of the body that have arrived.

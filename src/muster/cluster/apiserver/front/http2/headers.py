@@ -49,7 +49,10 @@ class Decoder:
     """The decoder of one connection, which must get every header block in order."""
 
     def __init__(self, most: int) -> None:
-        """Make a decoder for lists of at most `most` bytes, where each field counts 32 bytes more than its text."""
+        """Make a decoder that accepts header lists of at most `most` bytes.
+
+        Each field counts 32 bytes more than its text, as in HTTP/2.
+        """
         self._most = most
         self._table: deque[Field] = deque()  # newest first
         self._size = 0

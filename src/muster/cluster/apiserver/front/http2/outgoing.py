@@ -9,7 +9,7 @@ from muster.cluster.apiserver.front.http2.frames import DEFAULT_WINDOW, MAX_WIND
 
 
 class Outgoing:
-    """The output of one connection. The caller fetches with `take` what it has to write."""
+    """The output of one connection that is not written yet. The caller fetches bytes to write with `take`."""
 
     def __init__(self, exchanges: Exchanges, patience: Patience) -> None:
         self._exchanges = exchanges
@@ -35,7 +35,10 @@ class Outgoing:
     # -- answers
 
     def send(self, number: int, data: bytes, *, ends: bool) -> int:
-        """Add a part of an answer, and return the bytes of the answer that wait. An ended stream drops the part."""
+        """Add a part of an answer, and return how many bytes of the answer are unsent.
+
+        On an ended stream nothing is added.
+        """
         exchange = self._exchanges.get(number)
         if exchange is None:
             return 0
@@ -53,7 +56,7 @@ class Outgoing:
         return (number for number, exchange in self._exchanges.items() if exchange.unsent_bytes)
 
     def pump(self, most: int, now: float) -> Iterator[int]:
-        """Queue frames of answers within the windows, some `most` bytes, and yield the stream of each frame.
+        """Queue about `most` bytes of answers as frames, within the client's windows; yield the stream of each frame.
 
         Raises `BadConnection` if the client's windows cut answers into small pieces again and again.
         """
@@ -67,7 +70,7 @@ class Outgoing:
             yield number
 
     def _let_out(self, number: int, exchange: Exchange, now: float) -> int:
-        """Queue one frame of an answer, and return its bytes."""
+        """Queue one frame of an answer, and return how many bytes of the answer it has."""
         # The client may have made the window smaller than what was sent already.
         size = max(min(exchange.unsent_bytes, exchange.may_send, self._may_send, frames.MAX_FRAME_BYTES), 0)
         data = _take_first(exchange.unsent, size)
@@ -96,7 +99,7 @@ class Outgoing:
             self._patience.spend(now)
 
     def forget(self, number: int) -> None:
-        """Send nothing more of a stream."""
+        """Drop what is left to send on a stream."""
         self._exchanges.end(number)
         self._ready.pop(number, None)
 

@@ -6,7 +6,7 @@ from muster.cluster.apiserver.front.http2.frames import PREFACE, BadConnection, 
 
 
 class Reader:
-    """The bytes of one connection that are not a complete frame yet."""
+    """The frame parser of one connection. It keeps the bytes of an incomplete frame."""
 
     def __init__(self) -> None:
         self._buffer = b""

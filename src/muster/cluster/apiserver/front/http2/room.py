@@ -19,11 +19,11 @@ class Room:
 
     @property
     def is_known(self) -> bool:
-        """Whether the client has acknowledged our settings."""
+        """Whether the client has acknowledged the server's settings."""
         return self.of_body == BODY_WINDOW
 
     def adopt_window(self) -> None:
-        """Adopt our own window for all streams: the client has acknowledged our settings."""
+        """Use the server's own window size for all streams, because the client has acknowledged the settings."""
         for exchange in self._exchanges.values():
             exchange.may_come += BODY_WINDOW - self.of_body
         self.of_body = BODY_WINDOW

@@ -60,9 +60,10 @@ Event: TypeAlias = RequestReceived | DataReceived | StreamReset
 
 
 class Session:
-    """The state of one connection.
+    """The protocol state of one HTTP/2 connection.
 
-    The caller fetches with `take` what it has to write. Once `is_over` is set, the caller writes that and closes.
+    The caller fetches bytes to write with `take`. Once `is_over` is set, the caller writes them and closes the
+    connection.
     """
 
     def __init__(self, now: float) -> None:
@@ -327,7 +328,7 @@ class Session:
         return stream.unsent_bytes if stream else 0
 
     def has(self, number: int) -> bool:
-        """Return whether a stream is open in either direction."""
+        """Return whether a stream is still open in either direction."""
         return number in self._exchanges
 
     def pump(self, most: int, now: float) -> list[int]:

@@ -22,14 +22,14 @@ log = logging.getLogger(__name__)
 
 
 class StreamConnection(Protocol):
-    """A connection, as its streams see it."""
+    """What a stream needs of its connection."""
 
     user: User | None
     slot: ConnectionSlot
     session: Session
 
     def write_soon(self, *numbers: int) -> None:
-        """Write at the end of this turn of the loop. `numbers` are streams with new output."""
+        """Write at the end of this iteration of the loop. `numbers` are the streams that have new output."""
         ...
 
     def write(self) -> None:
@@ -188,7 +188,7 @@ class Stream:
             self._tell()
 
     def go(self) -> None:
-        """End the request: the client has reset the stream or disconnected."""
+        """End the request, because the client has reset the stream or disconnected."""
         self.is_gone = True
         self._drop_body()
         self._tell()
@@ -196,7 +196,7 @@ class Stream:
             self.streaming.cancel()
 
     def abort(self) -> None:
-        """Cut the answer off: the server stops, or the client takes too little of it."""
+        """Break off the answer, because the server stops or the client takes too little of it."""
         self._carrier.break_off(self, Code.CANCEL)
 
     def _drop_body(self) -> None:

@@ -52,7 +52,7 @@ DIALECTS: Mapping[str, ChannelDialect] = {
 
 
 class Piece(Struct, frozen=True):
-    """Data that came on a channel. `last`: the client has ended the channel."""
+    """Data that the client sent on a channel. `last`: whether the client has ended the channel."""
 
     channel: int
     data: bytes = b""

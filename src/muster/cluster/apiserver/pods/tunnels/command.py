@@ -47,7 +47,7 @@ async def converse(dialect: ChannelDialect, channels: frozenset[int], opening: O
 
 
 async def _listen(line: "_Channels", channels: frozenset[int], program: Program) -> None:
-    """Pass the client's messages on to the program, until the client is gone."""
+    """Pass the client's messages on to the program until the client disconnects."""
     sizes = Sizes()
     while (piece := await line.receive()) is not None:
         if piece.data and piece.channel not in _WRITTEN:  # ending a channel that the client only reads is harmless
@@ -68,7 +68,10 @@ async def _pass_on(line: "_Channels", piece: Piece, sizes: Sizes, program: Progr
 
 
 async def _write(line: "_Channels", data: bytes, program: Program) -> None:
-    """Write to the program, and probe the client now and then, as nobody reads its messages meanwhile."""
+    """Write to the program.
+
+    Send the client an empty message now and then, because nothing reads the client's messages meanwhile.
+    """
     writing = asyncio.ensure_future(program.write(data))
     try:
         while not (await asyncio.wait({writing}, timeout=BLOCKED_SECONDS))[0]:
@@ -94,7 +97,7 @@ class _Channels:
         self._dialect = dialect
 
     async def begin(self, channels: Collection[int]) -> None:
-        """Send the empty message with which clients expect a conversation to begin."""
+        """Send the empty message by which a client learns that the conversation has begun."""
         written = [channel for channel in (STDOUT, STDERR) if channel in channels]
         await self.send(written[0] if written else ERROR, b"")
 

@@ -61,7 +61,7 @@ class SpdyError(ValueError):
 
 
 class Opened(Struct, frozen=True):
-    """The event that the client has opened a stream. `last`: the client will write nothing to it."""
+    """The event that the client has opened a stream. `last`: whether the client will write nothing to the stream."""
 
     stream: int
     headers: dict[str, str]
@@ -69,7 +69,10 @@ class Opened(Struct, frozen=True):
 
 
 class Data(Struct, frozen=True):
-    """The event that the client has written to a stream. `last`: the client will write no more."""
+    """The event that the client has written to a stream.
+
+    `last`: whether the client will write no more to the stream.
+    """
 
     stream: int
     data: bytes
