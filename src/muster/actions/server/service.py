@@ -112,8 +112,8 @@ def remove_unit(unit: Unit) -> None:
 
 
 def start_unit(unit: Unit) -> None:
-    """Start the server of a unit. Raises `UserError`."""
-    _run_systemctl(unit, "start", unit.name)
+    """Let systemd start the server of a unit, without waiting until it serves. Raises `UserError`."""
+    _run_systemctl(unit, "start", "--no-block", unit.name)
 
 
 def describe_state(unit: Unit) -> tuple[str, str]:
