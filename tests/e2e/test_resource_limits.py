@@ -74,7 +74,7 @@ def test_what_forked_workers_share_counts_once(either):
 
 
 HOW = (
-    r"^limits   memory by (cgroup v[12]|a sample a second), CPU by (cgroup v1|affinity masks)(: .+)?$",
+    r"^limits   memory by (cgroup v[12]|a sample a second), CPU by (cgroup v[12]|affinity masks)(: .+)?$",
     r"^limits   memory and CPU by cgroup v[12]$",
 )
 

@@ -1,6 +1,7 @@
 """A service from its installation to its removal, with a real server and a small stand-in for systemd."""
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -41,13 +42,24 @@ def muster(*words: str) -> Result:
     return done
 
 
-def test_the_life_of_a_service(machine: Path) -> None:
+@pytest.fixture
+def manager(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """What hears for systemd that a server serves."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(machine / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(machine / "notify"))
+        manager.settimeout(60)
+        yield manager
+
+
+def test_the_life_of_a_service(machine: Path, manager: socket.socket) -> None:
     home = Home(machine / "home/.muster")
     unit = machine / "home/.config/systemd/user/muster.service"
     installed = muster("service", "install", "--port", "0", "--nodes", "process:2,cpu=1").stdout
     first = home.server_pid()
     assert installed.startswith(f"installed {unit}\nready: https://127.0.0.1:")
     assert f", process {first}, of muster.service\n" in installed
+    assert manager.recv(100) == b"READY=1"
     assert "ends, with its jobs, at your last logout; to prevent both: loginctl enable-linger" in installed
     assert muster("service", "status").stdout.startswith(f"{unit}: active, enabled\n")
     mark = machine / "go"
@@ -59,6 +71,7 @@ def test_the_life_of_a_service(machine: Path) -> None:
     second = home.server_pid()
     assert second not in (None, first)
     assert f", process {second}, of muster.service\n" in restarted
+    assert manager.recv(100) == b"READY=1"
     assert (machine / "main").read_text() == f"{second}\n"
     assert read_options(home).nodes == ("process:3,cpu=1",)
     mark.touch()

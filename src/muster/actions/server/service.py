@@ -1,6 +1,6 @@
 """Install and remove the systemd unit of a server, and query systemd about it.
 
-If systemd refuses, nothing has changed. Only `start_unit` and `stop_units` start or end a server.
+If systemd refuses, nothing has changed. Only `start_unit` and `cancel_starts` start or end a server.
 """
 
 import os
@@ -115,8 +115,8 @@ def remove_unit(unit: Unit) -> None:
 
 
 def start_unit(unit: Unit) -> None:
-    """Start the server of a unit. Raises `UserError`."""
-    _run_systemctl(unit, "start", unit.name)
+    """Let systemd start the server of a unit, without waiting until it serves. Raises `UserError`."""
+    _run_systemctl(unit, "start", "--no-block", unit.name)
 
 
 def describe_state(unit: Unit) -> tuple[str, str]:
@@ -144,12 +144,18 @@ def find_running_unit(home: Home, pid: int) -> Unit | None:
     return next((unit for unit in units if _show(unit, "MainPID") == str(pid)), None)
 
 
-def stop_units(home: Home) -> None:
-    """Stop the units of this home, and cancel a restart that is due. Raises `UserError`."""
+def cancel_starts(home: Home) -> list[Unit]:
+    """Stop the units of this home whose server systemd is about to start; return them. Raises `UserError`.
+
+    A unit whose server has failed, or was killed, is `activating` at once, and stays so until the next server serves.
+    """
     if not BOOTED.is_dir():
-        return
-    for unit in find_units(home, find_account(os.getuid())):
+        return []
+    units = find_units(home, find_account(os.getuid()))
+    starting = [unit for unit in units if _show(unit, "ActiveState") == "activating"]
+    for unit in starting:
         _run_systemctl(unit, "stop", unit.name)
+    return starting
 
 
 def name_log(unit: Unit) -> str:

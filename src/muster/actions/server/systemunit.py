@@ -30,7 +30,9 @@ Documentation=https://muster.dev/docs/
 StartLimitBurst=30
 
 [Service]
-Type=exec
+Type=notify
+# A large store takes its time, and a start that is cut off would only begin anew.
+TimeoutStartSec=infinity
 {identity}ExecStart=:{command}
 Restart=on-failure
 RestartSec=1

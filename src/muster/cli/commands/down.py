@@ -9,7 +9,7 @@ from contextlib import suppress
 import click
 
 from muster.actions.server.home import Home
-from muster.actions.server.service import stop_units
+from muster.actions.server.service import cancel_starts
 from muster.actions.server.session import Target
 from muster.actions.server.systemserver import has_server
 from muster.cli.names.examples import format_examples
@@ -40,12 +40,14 @@ def command(data: str, yes: bool) -> None:
         if ending != NOTHING and not yes:
             require_agreement(ending)
         click.echo(f"stopping process {pid}; {ending}", err=True)
-        if stop(home, pid):  # systemd takes a killed server for a failed one, and starts it again
-            stop_units(home)
-        if (other := home.server_pid()) is not None:  # a restart, or systemd after a server that had to be killed
-            raise click.ClickException(f"process {other} has taken over from {pid}, and serves: try again")
+        stop(home, pid)
+    cancelled = cancel_starts(home)  # systemd starts a server again that failed or had to be killed
+    if pid is not None and (other := home.server_pid()) is not None:  # a restart
+        raise click.ClickException(f"process {other} has taken over from {pid}, and serves: try again")
     left = reap(home.path)
-    if pid is None:
+    if pid is None and cancelled:
+        click.echo(f"stopped {cancelled[0].name}, which was about to start the server")
+    elif pid is None:
         click.echo(f"not running ({home.path})" + (f"; ended {left} containers that were left over" if left else ""))
         if has_server(os.environ):
             click.echo("the server of this machine is root's: sudo muster down", err=True)
@@ -114,25 +116,25 @@ async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
     return labels
 
 
-def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> bool:
-    """End the server that holds the directory, and wait until its process is gone.
+def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> None:
+    """End the server that holds the directory; return once its process is gone.
 
-    Return whether the process ignored the signal and was killed.
     by: the signal. SIGTERM also ends the pods; SIGKILL leaves them to the next server.
     """
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
-        return False
+        return
     try:
         # If the process still holds the directory after the pidfd was opened, the pidfd is of that process.
-        return home.server_pid() == pid and _end_process(process, pid, by)
+        if home.server_pid() == pid:
+            _end_process(process, pid, by)
     finally:
         os.close(process)
 
 
-def _end_process(process: int, pid: int, by: signal.Signals) -> bool:
-    """End a process with a signal; return whether it ignored the signal, so that it had to be killed."""
+def _end_process(process: int, pid: int, by: signal.Signals) -> None:
+    """End a process with a signal, and kill it if it ignores the signal."""
     ended = select.poll()
     ended.register(process, select.POLLIN)
     with suppress(ProcessLookupError):  # the process has just ended by itself
@@ -147,5 +149,3 @@ def _end_process(process: int, pid: int, by: signal.Signals) -> bool:
             click.echo(f"process {pid} does not end: killing it", err=True)
             signal.pidfd_send_signal(process, signal.SIGKILL)
             ended.poll()
-            return True
-    return False

@@ -121,6 +121,7 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
     from muster.install.crds import served_definitions
     from muster.runtime.process import logs
     from muster.runtime.process.ownership import NotOursError
+    from muster.runtime.process.servicemanager import report_readiness
 
     logs.configure(resolved.options.log_format, level="WARNING", file=home.log if ready_fd is not None else None)
     options = Options(
@@ -150,6 +151,7 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
         else:
             click.echo(text, nl=False)
             sys.stdout.flush()
+        report_readiness()
 
     try:
         uvloop.run(serve(options, ready))

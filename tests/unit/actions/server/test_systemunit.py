@@ -45,6 +45,7 @@ def test_a_unit_of_a_user() -> None:
     assert text[0] == HEADER
     start = 'ExecStart=:"/opt/muster/bin/python" "-m" "muster.cli" "up" "--data" "/home/ada/.muster"'
     assert {start, "WantedBy=default.target", "Restart=on-failure", "KillMode=process"} <= set(text)
+    assert {"Type=notify", "TimeoutStartSec=infinity"} <= set(text), "systemd waits until the server serves"
     assert not [line for line in text if line.startswith(("User=", "After=", "Environment="))]
 
 

@@ -52,7 +52,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def test_afterwards_the_process_is_gone(start: Start, tmp_path: Path) -> None:
     server = start(0.3)
-    assert not down.stop(Home(tmp_path), server.pid)
+    down.stop(Home(tmp_path), server.pid)
     assert server.poll() == 3
 
 
@@ -62,32 +62,49 @@ def test_one_that_does_not_end_is_killed(
     monkeypatch.setattr(down, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(down, "PATIENCE_SECONDS", 0.05)
     server = start(1000)
-    assert down.stop(Home(tmp_path), server.pid)
+    down.stop(Home(tmp_path), server.pid)
     assert server.poll() == -9
     told = capsys.readouterr().err
     assert f"kill -9 {server.pid}, its jobs go on" in told, "the user has read what is safe before"
     assert f"process {server.pid} does not end: killing it" in told
 
 
-def test_systemd_does_not_start_a_killed_server_again(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory whose file `state` is the state of the unit, and which gets `stopped` once the unit is stopped."""
     monkeypatch.setattr(service, "BOOTED", tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
+    (tmp_path / "systemctl").write_text(
+        f'#!/bin/sh\ncase "$*" in\n*ActiveState*) cat {tmp_path}/state;;\n*) echo "$@" > {tmp_path}/stopped;;\nesac\n'
+    )
     (tmp_path / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     unit = service.make_unit("user", Home(tmp_path), service.find_account(os.getuid()))
     unit.path.parent.mkdir(parents=True)
     unit.path.write_text(HEADER)
-    calls = tmp_path / "calls"
-    calls.touch()
-    for seconds, patience, expected in ((0, 60.0, ""), (1000, 0.1, f"--user stop {unit.name}\n")):
-        monkeypatch.setattr(down, "QUIET_SECONDS", 0.05)
-        monkeypatch.setattr(down, "PATIENCE_SECONDS", patience)
-        start(seconds)
-        assert CliRunner().invoke(cli, ["down", "--data", str(tmp_path)]).stdout == "stopped\n"
-        assert calls.read_text() == expected
+    return tmp_path
+
+
+@pytest.mark.parametrize("state", ["inactive", "failed", "activating"])
+@pytest.mark.parametrize("runs", [True, False])
+def test_systemd_does_not_start_a_server_again_that_failed_or_was_killed(
+    start: Start, systemd: Path, state: str, runs: bool
+) -> None:
+    """Between two starts of a server that fails again and again, no server runs."""
+    (systemd / "state").write_text(state)
+    unit = service.make_unit("user", Home(systemd), service.find_account(os.getuid()))
+    if runs:
+        start(0)
+    told = CliRunner().invoke(cli, ["down", "--data", str(systemd)]).stdout
+    assert (systemd / "stopped").exists() == (state == "activating")
+    if state == "activating":
+        assert (systemd / "stopped").read_text() == f"--user stop {unit.name}\n"
+    if runs:
+        assert told == "stopped\n"
+    elif state == "activating":
+        assert told == f"stopped {unit.name}, which was about to start the server\n"
+    else:
+        assert told == f"not running ({systemd})\n"
 
 
 def test_one_that_has_just_ended_is_no_error(start: Start, tmp_path: Path) -> None:

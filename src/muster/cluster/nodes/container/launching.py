@@ -276,7 +276,7 @@ def make_spec(
             operations = plan(mounts, str(directory)) if kit.isolation.kind != "none" else []
         except MountError as error:
             raise ConfigError(str(error)) from None
-    groups = kit.cgroups.make(pod.metadata.uid, container) if kit.cgroups is not None else ()
+    groups = kit.cgroups.make(pod, container) if kit.cgroups is not None else ()
     name = make_hostname(pod)
     fence, patience = kit.fence_of(pod)
     return {

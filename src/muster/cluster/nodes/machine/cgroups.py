@@ -1,34 +1,38 @@
-"""Limit CPU, memory and processes by cgroups if the node may make them: by v2, else by the controllers of v1.
+"""Limit CPU and memory by cgroups if the node may make them: by v2, else by the controllers of v1.
 
 If the node may not, it samples the memory of containers (`sampling.py`), and assigns them CPUs (`cpus.py`). A
 container's processes are in a leaf cgroup of their own, without the shim and the server. So the kernel kills only the
-container when memory runs out. Functions take the root as an argument, so that tests can use a plain directory.
+container when memory runs out. The leaf is in a cgroup of the pod, which competes for CPU time with those of other
+pods. Functions take the root as an argument, so that tests can use a plain directory.
 """
 
 import contextlib
 import logging
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from muster.api.core import Container
-from muster.api.pods import memory_limit
+from muster.api.core import Container, Pod
+from muster.api.pods import container_requests, memory_limit, pod_requests
 from muster.api.values.quantity import parse_thousandths
 
-CONTROLLERS = ("cpu", "memory", "pids")
+CONTROLLERS = ("cpu", "memory")
 # The controllers of v1 that the node uses. The last only measures CPU.
 OLD_CONTROLLERS = ("memory", "cpu", "cpuacct")
 # The scheduling period in microseconds, the kernel's default.
 _PERIOD = 100_000
 # The smallest quota that the kernel accepts.
 _LEAST_QUOTA = 1000
+# The bounds of a weight in shares of v1, of which 1 CPU is 1024.
+_LEAST_SHARES, _MOST_SHARES = 2, 262144
 # A kernel without accounting of swap lacks these files.
 _SWAP, _OLD_SWAP = "memory.swap.max", "memory.memsw.limit_in_bytes"
 _MOUNT = Path("/sys/fs/cgroup")
 # The cgroup of a server that shares its parent with the cgroups of nodes; systemd starts a service in it.
 SERVER_GROUP = "muster-server"
+_ADVICE = "`muster service install` delegates cgroups with systemd 254 or later"
 
 log = logging.getLogger(__name__)
 
@@ -64,18 +68,19 @@ class Cgroups:
         """Return the paths of a container's cgroups."""
         return tuple(root.path / uid / container for root in self._roots)
 
-    def make(self, uid: str, container: Container) -> tuple[Path, ...]:
+    def make(self, pod: Pod, container: Container) -> tuple[Path, ...]:
         """Make a container's cgroups with its limits, and return their paths. Raises OSError."""
-        for root, directory in zip(self._roots, self.paths(uid, container.name), strict=True):
-            directory.parent.mkdir(exist_ok=True)
-            if root.version > 1:
-                _enable_controllers(directory.parent)
+        cpu = pod_requests(pod.spec).get("cpu", 0)
+        paths = self.paths(pod.metadata.uid, container.name)
+        for root, directory in zip(self._roots, paths, strict=True):
+            for parent in (root.path, directory.parent):  # others may have removed the node's own cgroup
+                parent.mkdir(exist_ok=True)
+                if root.version > 1:
+                    _enable_controllers(parent, root.controllers)
+            _write_files(directory.parent, weigh(cpu, root))
             directory.mkdir(exist_ok=True)
-            files = list_limits(container) if root.version > 1 else old_limits(container, root.controllers)
-            for name, text in files.items():
-                if name not in (_SWAP, _OLD_SWAP) or (directory / name).exists():
-                    (directory / name).write_text(text)
-        return self.paths(uid, container.name)
+            _write_files(directory, list_limits(container, root))
+        return paths
 
     def remove(self, uid: str) -> None:
         """Remove the cgroups of a pod that has ended, and kill whatever is still in them."""
@@ -100,37 +105,41 @@ class Cgroups:
             _remove(root.path)
 
 
-def list_limits(container: Container) -> dict[str, str]:
-    """Return a container's limits as the files of its cgroup, with their content.
+def list_limits(container: Container, root: Root) -> dict[str, str]:
+    """Return a container's limits as the files of its cgroup, with their content, in the order to write them.
 
     The CPU weight follows its request; the maxima follow its limits.
     """
-    files = {}
-    if quota := _find_quota(container):
-        files["cpu.max"] = f"{quota} {_PERIOD}"
-    if memory := memory_limit(container):
-        files["memory.max"] = str(memory)
-        files["memory.oom.group"] = "1"
-        files[_SWAP] = "0"  # the limit is of memory and swap together
-    if shares := _find_shares(container):
-        # Shares run from 2 to 262144, and weights from 1 to 10000.
-        files["cpu.weight"] = str(1 + (shares - 2) * 9999 // 262142)
-    return files
+    files: dict[str, str] = {}
+    memory = memory_limit(container)
+    if "memory" in root.controllers and memory:
+        if root.version > 1:
+            # The limit is of memory and swap together.
+            files |= {"memory.max": str(memory), "memory.oom.group": "1", _SWAP: "0"}
+        else:
+            # Of memory and swap together, never below the limit of memory.
+            files |= {"memory.limit_in_bytes": str(memory), _OLD_SWAP: str(memory)}
+    quota = _find_quota(container)
+    if "cpu" in root.controllers and quota:
+        if root.version > 1:
+            files["cpu.max"] = f"{quota} {_PERIOD}"
+        else:
+            files |= {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": str(quota)}
+    return files | weigh(container_requests(container.resources).get("cpu", 0), root)
 
 
-def old_limits(container: Container, controllers: Iterable[str]) -> dict[str, str]:
-    """Return a container's limits as the files of its cgroup in v1, with their content, in the order to write them."""
-    files = {}
-    if "memory" in controllers and (memory := memory_limit(container)):
-        files["memory.limit_in_bytes"] = str(memory)
-        files[_OLD_SWAP] = str(memory)  # of memory and swap together, never below the limit of memory
-    if "cpu" in controllers:
-        if quota := _find_quota(container):
-            files["cpu.cfs_period_us"] = str(_PERIOD)
-            files["cpu.cfs_quota_us"] = str(quota)
-        if shares := _find_shares(container):
-            files["cpu.shares"] = str(shares)
-    return files
+def weigh(cpu: int, root: Root) -> dict[str, str]:
+    """Return the weight of a cgroup that requests this CPU time in thousandths of a CPU, as its file with its content.
+
+    As with the kubelet, one that requests none gets the least weight.
+    """
+    if "cpu" not in root.controllers:
+        return {}
+    shares = min(max(cpu * 1024 // 1000, _LEAST_SHARES), _MOST_SHARES)
+    if root.version == 1:
+        return {"cpu.shares": str(shares)}
+    # Weights run from 1 to 10000.
+    return {"cpu.weight": str(1 + (shares - _LEAST_SHARES) * 9999 // (_MOST_SHARES - _LEAST_SHARES))}
 
 
 def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup")) -> Cgroups | str:
@@ -142,20 +151,23 @@ def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup
 
 def _prepare_unified(name: str, mount: Path, own: Path) -> Cgroups | str:
     group = mount / _find_own_group(own, "").lstrip("/")
+    if group.suffix == ".service":
+        # systemd would start the next server in this cgroup, which the kernel refuses if its children have limits.
+        return f"systemd lets no server start again beside running pods in {group.name}: {_ADVICE}"
     base = group.parent if group.name == SERVER_GROUP else group
-    missing = set(CONTROLLERS) - set((base / "cgroup.controllers").read_text().split())
-    if missing:
-        return f"the cgroup lacks the controllers {', '.join(sorted(missing))}"
+    controllers = frozenset(CONTROLLERS) & frozenset((base / "cgroup.controllers").read_text().split())
+    if not controllers:
+        return f"the cgroup has none of the controllers {', '.join(CONTROLLERS)}: {_ADVICE}"
     try:
         if base == group != mount:
             _make_room(base)
-        _enable_controllers(base)
+        _enable_controllers(base, controllers)
         root = base / name
         root.mkdir(exist_ok=True)
-        _enable_controllers(root)
+        _enable_controllers(root, controllers)
     except OSError as error:
-        return f"cgroups cannot be made in {base}: {error.strerror}"
-    return Cgroups([Root(root, frozenset(CONTROLLERS))])
+        return f"cgroups cannot be made in {base} ({error.strerror}): {_ADVICE}"
+    return Cgroups([Root(root, controllers)])
 
 
 def _prepare_old(name: str, mount: Path, own: Path) -> Cgroups | str:
@@ -195,13 +207,6 @@ def _find_quota(container: Container) -> int:
     return max(limit * _PERIOD // 1000, _LEAST_QUOTA) if limit else 0
 
 
-def _find_shares(container: Container) -> int:
-    """Return the container's CPU weight in shares of v1, of which 1 CPU is 1024; 0 if it requests none."""
-    resources = container.resources
-    cpu = parse_thousandths(resources.requests.get("cpu", resources.limits.get("cpu", 0)))
-    return min(max(cpu * 1024 // 1000, 2), 262144) if cpu else 0
-
-
 def _list_groups(directory: Path) -> list[Path]:
     """Return the paths of the cgroups directly below one; none if that one is removed."""
     return [path for path in directory.iterdir() if path.is_dir()] if directory.is_dir() else []
@@ -234,5 +239,11 @@ def _make_room(base: Path) -> None:
     (leaf / "cgroup.procs").write_text(str(os.getpid()))
 
 
-def _enable_controllers(directory: Path) -> None:
-    (directory / "cgroup.subtree_control").write_text(" ".join(f"+{controller}" for controller in CONTROLLERS))
+def _enable_controllers(directory: Path, controllers: Iterable[str]) -> None:
+    (directory / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(controllers)))
+
+
+def _write_files(directory: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        if name not in (_SWAP, _OLD_SWAP) or (directory / name).exists():
+            (directory / name).write_text(text)

@@ -1,29 +1,52 @@
 """The files of a container's cgroups, in directories that stand for the kernel's; tests/e2e has real ones of v1."""
 
+from pathlib import Path
+
 import pytest
 
-from muster.cluster.nodes.machine.cgroups import Cgroups, Root, list_limits, old_limits, prepare
+from muster.cluster.nodes.machine.cgroups import Cgroups, Root, list_limits, prepare, weigh
+
+BOTH = frozenset({"cpu", "memory"})
 
 
 @pytest.fixture
-def container(make_pod):
+def pod(make_pod):
     resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1500m", "memory": "64Mi"}}
-    return make_pod({"containers": [{"name": "main", "resources": resources}]}).spec.containers[0]
+    beside = {"name": "beside", "resources": {"requests": {"cpu": "1"}}}
+    return make_pod({"containers": [{"name": "main", "resources": resources}, beside]}, uid="uid")
+
+
+@pytest.fixture
+def container(pod):
+    return pod.spec.containers[0]
 
 
 @pytest.mark.parametrize(
     ("resources", "files"),
     [
-        ({}, {}),
+        ({}, {"cpu.weight": "1"}),
         ({"limits": {"cpu": "1500m"}}, {"cpu.max": "150000 100000", "cpu.weight": "59"}),
         ({"limits": {"cpu": "1m"}}, {"cpu.max": "1000 100000", "cpu.weight": "1"}),
-        ({"limits": {"memory": "1Gi"}}, {"memory.max": "1073741824", "memory.oom.group": "1", "memory.swap.max": "0"}),
+        (
+            {"limits": {"memory": "1Gi"}},
+            {"memory.max": "1073741824", "memory.oom.group": "1", "memory.swap.max": "0", "cpu.weight": "1"},
+        ),
         ({"requests": {"cpu": "2", "memory": "1Gi"}}, {"cpu.weight": "79"}),
     ],
 )
 def test_limits_as_files_of_a_cgroup(make_pod, resources, files):
     pod = make_pod({"containers": [{"name": "main", "resources": resources}]})
-    assert list_limits(pod.spec.containers[0]) == files
+    assert list_limits(pod.spec.containers[0], Root(Path("/"), BOTH)) == files
+
+
+@pytest.mark.parametrize(
+    ("cpu", "shares", "weight"),
+    [(0, 2, 1), (1, 2, 1), (1000, 1024, 39), (64_000, 65536, 2500), (10**6, 262144, 10000)],
+)
+def test_weights_keep_within_what_the_kernel_takes(cpu, shares, weight):
+    assert weigh(cpu, Root(Path("/"), BOTH)) == {"cpu.weight": str(weight)}
+    assert weigh(cpu, Root(Path("/"), BOTH, version=1)) == {"cpu.shares": str(shares)}
+    assert weigh(cpu, Root(Path("/"), frozenset({"memory"}))) == {}
 
 
 @pytest.fixture
@@ -34,13 +57,16 @@ def hierarchy(tmp_path):
     return tmp_path
 
 
-def test_cgroups_are_made_and_removed(hierarchy, container):
+def test_cgroups_are_made_and_removed(hierarchy, pod, container):
     found = prepare("muster", hierarchy, hierarchy / "own")
     assert not isinstance(found, str)
-    [made] = found.make("uid", container)
+    [made] = found.make(pod, container)
     assert (made / "cpu.max").read_text() == "150000 100000"
     assert not (made / "memory.swap.max").exists(), "the kernel does not account for swap"
-    assert (hierarchy / "muster/uid/cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    assert (hierarchy / "muster/uid/cgroup.subtree_control").read_text() == "+cpu +memory"
+    # Pods compete with one another by all that their containers request, and the containers of a pod by their own.
+    assert (hierarchy / "muster/uid/cpu.weight").read_text() == "59"
+    assert (made / "cpu.weight").read_text() == "20"
     assert found.paths("uid", "main") == (made,)
     for path in sorted((hierarchy / "muster").rglob("*"), reverse=True):
         if path.is_file():
@@ -52,14 +78,51 @@ def test_cgroups_are_made_and_removed(hierarchy, container):
     ("controllers", "own", "why"),
     [
         (None, "0::/\n", "there is no cgroup v2 hierarchy"),
-        ("cpu io\n", "0::/\n", "the cgroup lacks the controllers memory, pids"),
+        ("cpuset io pids\n", "0::/\n", "the cgroup has none of the controllers cpu, memory: `muster service install`"),
     ],
 )
 def test_why_there_are_no_cgroups(tmp_path, controllers, own, why):
     if controllers is not None:
         (tmp_path / "cgroup.controllers").write_text(controllers)
     (tmp_path / "own").write_text(own)
-    assert prepare("muster", tmp_path, tmp_path / "own") == why
+    found = prepare("muster", tmp_path, tmp_path / "own")
+    assert isinstance(found, str)
+    assert found.startswith(why)
+
+
+def test_what_cannot_be_limited_by_v2_is_limited_otherwise(tmp_path, pod, container):
+    """systemd before 253 delegates the memory and not the CPU to a user."""
+    (tmp_path / "cgroup.controllers").write_text("memory pids\n")
+    (tmp_path / "own").write_text("0::/\n")
+    found = prepare("muster", tmp_path, tmp_path / "own")
+    assert isinstance(found, Cgroups)
+    assert (found.has("memory"), found.has("cpu")) == (True, False)
+    [made] = found.make(pod, container)
+    assert (tmp_path / "muster/cgroup.subtree_control").read_text() == "+memory"
+    assert sorted(path.name for path in made.iterdir()) == ["memory.max", "memory.oom.group"]
+
+
+def test_a_node_whose_cgroup_somebody_removed_makes_it_again(hierarchy, pod, container):
+    found = prepare("muster", hierarchy, hierarchy / "own")
+    assert isinstance(found, Cgroups)
+    (hierarchy / "muster/cgroup.subtree_control").unlink()
+    (hierarchy / "muster").rmdir()
+    [made] = found.make(pod, container)
+    assert (hierarchy / "muster/cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert made.is_dir()
+
+
+@pytest.mark.parametrize("group", ["system.slice/muster.service", "system.slice/cron.service"])
+def test_a_service_whose_own_cgroup_holds_the_server_gets_no_limits_there(hierarchy, group):
+    """systemd could not start the service again beside them: the kernel takes no process into such a cgroup."""
+    service = hierarchy / group
+    service.mkdir(parents=True)
+    (service / "cgroup.controllers").write_text("cpu memory pids")
+    (hierarchy / "own").write_text(f"0::/{group}\n")
+    found = prepare("node", hierarchy, hierarchy / "own")
+    assert isinstance(found, str)
+    assert f"no server start again beside running pods in {service.name}" in found
+    assert [path.name for path in service.iterdir()] == ["cgroup.controllers"]
 
 
 def test_a_node_below_a_delegated_cgroup_moves_itself_to_a_leaf(hierarchy):
@@ -101,7 +164,7 @@ def test_a_node_of_a_service_makes_its_cgroups_beside_that_of_the_server(hierarc
     ],
 )
 def test_what_a_container_asks_for_are_files_of_v1(container, controllers, files):
-    assert old_limits(container, controllers) == files
+    assert list_limits(container, Root(Path("/"), frozenset(controllers), version=1)) == files
 
 
 def make_hierarchy(root, name, files=()):
@@ -117,7 +180,7 @@ def own_groups(path, *lines):
     return path / "own"
 
 
-def test_the_node_makes_its_groups_below_those_of_its_server_in_each_hierarchy_of_v1(tmp_path, container):
+def test_the_node_makes_its_groups_below_those_of_its_server_in_each_hierarchy_of_v1(tmp_path, pod, container):
     make_hierarchy(tmp_path, "memory/service")
     (tmp_path / "memory" / "cgroup.procs").touch()
     make_hierarchy(tmp_path, "cpu,cpuacct")
@@ -127,11 +190,12 @@ def test_the_node_makes_its_groups_below_those_of_its_server_in_each_hierarchy_o
     groups = prepare("node", tmp_path, own)
     assert isinstance(groups, Cgroups)
     assert (groups.version, groups.has("memory"), groups.has("cpu")) == (1, True, True)
-    paths = groups.make("uid", container)
+    paths = groups.make(pod, container)
     assert paths == (tmp_path / "memory/service/node/uid/main", tmp_path / "cpu,cpuacct/node/uid/main")
     assert (paths[0] / "memory.limit_in_bytes").read_text() == str(64 << 20)
     assert not (paths[0] / "memory.memsw.limit_in_bytes").exists(), "the kernel does not account for swap"
     assert (paths[1] / "cpu.cfs_quota_us").read_text() == "150000"
+    assert (paths[1].parent / "cpu.shares").read_text() == "1536", "what both containers request"
 
 
 def test_the_cpu_is_given_out_otherwise_where_only_the_memory_of_v1_can_be_used(tmp_path):
