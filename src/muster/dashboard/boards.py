@@ -15,6 +15,7 @@ from collections.abc import Callable
 from muster.dashboard.live import Render, Screen
 from muster.dashboard.viewing.copy import IDLE_SECONDS, Copy
 from muster.dashboard.viewing.hosts import Viewer
+from muster.dashboard.viewing.lists import Lists
 from muster.runtime.clock import Clock, process_seconds
 from muster.runtime.ids import Random
 from muster.runtime.tasks import cancel
@@ -143,6 +144,7 @@ class Boards:
         self._processor = processor
         self._random = random
         self._boards: dict[str, Board] = {}
+        self._lists: Lists | None = None
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -151,12 +153,18 @@ class Boards:
         board = self._boards.get(viewer.key)
         if board is None:
             self._make_room()
-            copy = Copy(viewer.client, self._clock, self._random, self._news.set)
+            copy = Copy(viewer.client, self._clock, self._random, self._news.set, self._find_lists(viewer))
             board = self._boards[viewer.key] = Board(copy, self._clock, self._news, self._processor)
             if not self._tasks:
                 self._tasks = [asyncio.create_task(self._render()), asyncio.create_task(self._sweep())]
         board.used = self._clock.monotonic()
         return board
+
+    def _find_lists(self, viewer: Viewer) -> Lists | None:
+        """Return the lists that the viewers share; None if each follows for themselves."""
+        if self._lists is None and viewer.follower is not None:
+            self._lists = Lists(viewer.follower, self._clock, self._random)
+        return self._lists if viewer.follower is not None else None
 
     async def close(self) -> None:
         """End everything."""
