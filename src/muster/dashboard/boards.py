@@ -163,7 +163,7 @@ class Boards:
     def _find_lists(self, viewer: Viewer) -> Lists | None:
         """Return the lists that the viewers share; None if each follows for themselves."""
         if self._lists is None and viewer.follower is not None:
-            self._lists = Lists(viewer.follower, self._clock, self._random)
+            self._lists = Lists(viewer.follower, self._clock, self._random, has_all_rights=True)
         return self._lists if viewer.follower is not None else None
 
     async def close(self) -> None:

@@ -14,15 +14,12 @@ from muster.api.core import EVENT
 from muster.api.kinds import Kind, Page
 from muster.api.meta import ListMeta
 from muster.api.status import ApiError
-from muster.api.values.selectors import parse_label_selector
 from muster.dashboard.viewing.answers import Answers
-from muster.dashboard.viewing.lists import ListKey, ListReader, Lists
+from muster.dashboard.viewing.lists import FollowedList, ListKey, ListReader, Lists
 from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
-from muster.runtime.informer import Informer
-from muster.runtime.objects import meta_of
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
@@ -42,7 +39,7 @@ AWAY = "The API server does not answer, so this page shows what was known before
 class _Followed:
     """One list that a watch keeps up to date."""
 
-    informer: Informer[Any]
+    live: FollowedList  # once it is settled without an error
 
     def __init__(self, now: float) -> None:
         self.used = now
@@ -106,13 +103,12 @@ class Copy(Client):
         if fields or transform is not None or kind.resource == EVENT.resource:
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
         key = ListKey(kind, namespace, labels)
-        source = self._find_source(key)
-        followed = self._follow(source)
+        followed = self._follow(self._find_source(key))
         await followed.settled.wait()
         if followed.error is not None:
             raise followed.error
-        items = followed.informer.all() if source == key else _select(followed.informer.all(), namespace, labels)
-        return Page(metadata=ListMeta(resource_version=followed.informer.version), items=items)
+        version = followed.live.informer.version
+        return Page(metadata=ListMeta(resource_version=version), items=followed.live.select(key))
 
     @property
     def trouble(self) -> str:
@@ -217,16 +213,16 @@ class Copy(Client):
                 self._hear(followed, key, error)
                 return
         reader = ListReader(partial(self._hear, followed, key), self._tell)
-        async with self._lists.follow(key, reader) as (informer, following):
-            followed.informer = informer
-            await informer.synced.wait()
+        async with self._lists.follow(key, reader) as live:
+            followed.live = live
+            await live.informer.synced.wait()
             followed.settled.set()
             if self._find_source(key) != key and self._followed.get(key) is followed:
                 del self._followed[key]  # a wider list came first, and serves this one from now on
                 return
             self._end_served(key)
             self._tell()
-            await asyncio.shield(following)
+            await asyncio.shield(live.task)
 
     def _hear(self, followed: _Followed, key: ListKey, error: ApiError | TransportError | None) -> None:
         """Note that a watch began (None) or ended. A list that is refused is dropped, to be asked for anew later."""
@@ -259,10 +255,3 @@ class Copy(Client):
     def _tell(self) -> None:
         self.revision += 1
         self._changed()
-
-
-def _select(objects: Iterable[T], namespace: str, labels: str) -> list[T]:
-    """Return the objects in a namespace ("": in all) that have some labels."""
-    matcher = parse_label_selector(labels)
-    metas = ((one, meta_of(one)) for one in objects)
-    return [one for one, meta in metas if namespace in ("", meta.namespace) and matcher.matches(meta.labels)]

@@ -10,11 +10,13 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from muster.api.status import ApiError
+from muster.api.values.selectors import parse_label_selector
 from muster.insight.reader.listviews import shows_all_of
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer, Outage
+from muster.runtime.objects import meta_of
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
@@ -42,35 +44,50 @@ class ListReader(NamedTuple):
     change: Callable[[], None]
 
 
-class _Followed:
+class FollowedList:
     """A list and its readers. error: what ended the last list or watch; None while it goes on."""
 
     informer: Informer[Any]
     task: asyncio.Task[None]
 
-    def __init__(self) -> None:
+    def __init__(self, key: ListKey) -> None:
+        self.key = key
         self.readers: list[ListReader] = []
         self.error: ApiError | TransportError | None = None
 
+    def select(self, key: ListKey) -> list[Any]:
+        """Return the objects of a list of which this one has all."""
+        objects, of_namespace = self.informer.all(), key.namespace if key.namespace != self.key.namespace else ""
+        if key.labels != self.key.labels:
+            matcher = parse_label_selector(key.labels)
+            objects = [one for one in objects if matcher.matches(meta_of(one).labels)]
+        return [one for one in objects if meta_of(one).namespace == of_namespace] if of_namespace else objects
+
     def hear(self, error: ApiError | TransportError | None) -> None:
+        """Tell the readers that the watch has begun (None) or ended."""
         self.error = error
         for reader in tuple(self.readers):
             reader.hear(error)
 
     def change(self, _old: Any, _new: Any) -> None:
+        """Tell the readers that an object has changed."""
         if self.informer.synced.is_set():  # the objects of the first list are no changes
             for reader in self.readers:
                 reader.change()
 
 
 class Lists:
-    """The lists that are followed. client: with whose rights."""
+    """The lists that are followed.
 
-    def __init__(self, client: Client, clock: Clock, random: Random) -> None:
+    client: with whose rights. has_all_rights: no list is refused to it, so a wider list serves narrower ones.
+    """
+
+    def __init__(self, client: Client, clock: Clock, random: Random, *, has_all_rights: bool = False) -> None:
         self._client = Client(client.transport, field_manager="muster-dashboard", neighbor=client.neighbor)
+        self._has_all_rights = has_all_rights
         self._clock = clock
         self._random = random
-        self._followed: dict[ListKey, _Followed] = {}
+        self._followed: dict[ListKey, FollowedList] = {}
         self._outage = Outage()
 
     @property
@@ -79,23 +96,24 @@ class Lists:
         return [*self._followed]
 
     @asynccontextmanager
-    async def follow(self, key: ListKey, reader: ListReader) -> AsyncIterator[tuple[Informer[Any], asyncio.Task[None]]]:
-        """Yield the informer of a list and the task that runs it, which ends with its last reader."""
-        followed = self._followed.get(key) or self._begin(key)
+    async def follow(self, key: ListKey, reader: ListReader) -> AsyncIterator[FollowedList]:
+        """Yield a list, or a wider one that is followed already. It is followed until its last reader leaves."""
+        wider = (one for one in self._followed if one != key and one.has_all_of(key))
+        source = next(wider, key) if self._has_all_rights else key
+        followed = self._followed.get(source) or self._begin(source)
         followed.readers.append(reader)
         try:
             if followed.error is not None:
                 reader.hear(followed.error)
-            yield followed.informer, followed.task
+            yield followed
         finally:
             followed.readers.remove(reader)
             if not followed.readers:
-                if self._followed.get(key) is followed:
-                    del self._followed[key]
+                del self._followed[source]
                 await cancel([followed.task])
 
-    def _begin(self, key: ListKey) -> _Followed:
-        followed = self._followed[key] = _Followed()
+    def _begin(self, key: ListKey) -> FollowedList:
+        followed = self._followed[key] = FollowedList(key)
         followed.informer = Informer(
             self._client,
             key.kind,
