@@ -10,11 +10,12 @@ a page that is due soon is rendered with those that are due now. Pages that cost
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from muster.dashboard.live import Render, Screen
 from muster.dashboard.viewing.copy import IDLE_SECONDS, Copy
 from muster.dashboard.viewing.hosts import Viewer
+from muster.dashboard.viewing.lists import Lists
 from muster.runtime.clock import Clock, process_seconds
 from muster.runtime.ids import Random
 from muster.runtime.tasks import cancel
@@ -55,6 +56,7 @@ class Board:
         self._clock = clock
         self._news = news
         self._screens: dict[str, Screen] = {}
+        self._kept_back: list[Screen] = []  # those that changed and are not due
         self._processor = processor
         self._counted, self._counted_at = 0, self.used  # the revision of the copy at a time
         self._processed = processor()  # at the same time
@@ -76,19 +78,31 @@ class Board:
         """The screens that somebody has open."""
         return [one for one in self._screens.values() if one.is_watched]
 
-    async def refresh(self, share: int) -> float:
-        """Render the open pages that have changed and are due; return when the next one is, on the clock.
-
-        share: the part of the time that a page has is one of so many.
-        """
+    def choose(self) -> list[Screen]:
+        """Return the open pages that have changed and are due. A page that is kept back for long says so."""
         now, revision = self._clock.monotonic(), self.copy.revision
         changed = [one for one in self.watched if one.revision != revision or now - one.rendered >= _STILL_SECONDS]
         self._count_changes(now, revision)
-        due, before = [], self.copy.sharing_seconds
+        due = []
         if any(self._find_due(one) <= now for one in changed):
             due = [one for one in changed if self._find_due(one, 1 - _EARLY_PART) <= now]
-            await self.copy.check_rights()
-            self.copy.begin_round()
+        self._kept_back = [one for one in changed if one not in due]
+        for screen in self._kept_back:
+            if now - screen.rendered > _LATE_SECONDS:
+                screen.say_late(now - screen.rendered)
+        return due
+
+    def find_next(self) -> float:
+        """Return when the next page is due, on the clock."""
+        now = self._clock.monotonic()
+        soonest = min(map(self._find_due, self._kept_back), default=now + _STILL_SECONDS)
+        return min(soonest, now + _COUNTING_SECONDS) if self._kept_back else soonest
+
+    async def refresh(self, due: Sequence[Screen], share: int) -> None:
+        """Render pages that are due. share: the part of the time that a page has is one of so many."""
+        now, revision, before = self._clock.monotonic(), self.copy.revision, self.copy.sharing_seconds
+        await self.copy.check_rights()
+        self.copy.begin_round()
         own_seconds = [await self._render(screen) for screen in due]
         ended, shared_seconds = self._clock.monotonic(), self.copy.sharing_seconds - before
         for screen, seconds in zip(due, own_seconds, strict=True):
@@ -99,12 +113,6 @@ class Board:
             early = max(0.0, self._find_due(screen) - now) / self._stretch
             screen.pause = min(max(_PAUSE_SECONDS, pause) + early, _MOST_PAUSE_SECONDS)
             screen.revision, screen.rendered = revision, ended
-        kept_back = [one for one in changed if one not in due]
-        for screen in kept_back:
-            if now - screen.rendered > _LATE_SECONDS:
-                screen.say_late(now - screen.rendered)
-        soonest = min(map(self._find_due, kept_back), default=now + _STILL_SECONDS)
-        return min(soonest, now + _COUNTING_SECONDS) if kept_back else soonest
 
     def _count_changes(self, now: float, revision: int) -> None:
         """Decide the factor of all pauses by how many changes come in a second."""
@@ -143,6 +151,7 @@ class Boards:
         self._processor = processor
         self._random = random
         self._boards: dict[str, Board] = {}
+        self._lists: Lists | None = None
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -151,12 +160,18 @@ class Boards:
         board = self._boards.get(viewer.key)
         if board is None:
             self._make_room()
-            copy = Copy(viewer.client, self._clock, self._random, self._news.set)
+            copy = Copy(viewer.client, self._clock, self._random, self._news.set, self._find_lists(viewer))
             board = self._boards[viewer.key] = Board(copy, self._clock, self._news, self._processor)
             if not self._tasks:
                 self._tasks = [asyncio.create_task(self._render()), asyncio.create_task(self._sweep())]
         board.used = self._clock.monotonic()
         return board
+
+    def _find_lists(self, viewer: Viewer) -> Lists | None:
+        """Return the lists that the viewers share; None if each follows for themselves."""
+        if self._lists is None and viewer.follower is not None:
+            self._lists = Lists(viewer.follower, self._clock, self._random, has_all_rights=True)
+        return self._lists if viewer.follower is not None else None
 
     async def close(self) -> None:
         """End everything."""
@@ -177,8 +192,10 @@ class Boards:
             self._news.clear()
             boards = [*self._boards.values()]
             viewers = sum(bool(board.watched) for board in boards)
-            times = await asyncio.gather(*(board.refresh(viewers * len(board.watched)) for board in boards))
-            next_due = min(times, default=self._clock.monotonic() + _STILL_SECONDS)
+            due = [(board, screens) for board in boards if (screens := board.choose())]
+            if due:
+                await asyncio.gather(*(one.refresh(screens, viewers * len(one.watched)) for one, screens in due))
+            next_due = min((one.find_next() for one in boards), default=self._clock.monotonic() + _STILL_SECONDS)
             await self._clock.sleep(_ROUND_SECONDS)
 
     def _make_room(self) -> None:

@@ -8,7 +8,8 @@ from tests.system.plane import World, virtual
 
 from muster.api.batch import JOB
 from muster.api.core import POD
-from muster.dashboard.viewing.copy import IDLE_SECONDS, _Key
+from muster.dashboard.viewing.copy import IDLE_SECONDS
+from muster.dashboard.viewing.lists import ListKey
 from muster.insight.reader.listviews import JOB_LINES
 from muster.runtime.transport import Request, Response, Transport
 
@@ -109,7 +110,7 @@ async def test_a_list_that_comes_after_a_wider_one_is_not_followed(world: World)
     await world.job("train", 2)
     async with viewing(world) as viewer:
         await viewer.copy.list(JOB)
-        narrow = viewer.copy._follow(_Key(JOB, "default", ""))  # as if asked for before the wider one was here
+        narrow = viewer.copy._follow(ListKey(JOB, "default", ""))  # as if asked for before the wider one was here
         await narrow.settled.wait()
         await world.settle(1)
         assert [key.namespace for key in viewer.copy._followed] == [""]

@@ -171,23 +171,47 @@ def test_one_viewer_has_a_bounded_number_of_pages_open():
     asyncio.run(told())
 
 
+async def let_look(site: Any, name: str) -> None:
+    """Let a user sign in and look at everything, by a binding of the same name."""
+    site.users[f"{name}-token"] = User(name, frozenset({AUTHENTICATED}))
+    client = site.plane.client()
+    rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
+    role = msgspec.convert({"metadata": {"name": name}, "rules": [rule]}, ClusterRole)
+    await client.create(CLUSTER_ROLE, role)
+    subject = {"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+    reference = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+    await client.create(CLUSTER_ROLE_BINDING, msgspec.convert(binding, CLUSTER_ROLE_BINDING.type))
+
+
+def test_who_loses_a_right_loses_the_open_page_that_others_keep():
+    async def told() -> None:
+        async with serving() as site, AsyncExitStack() as stack:
+            pages = {}
+            for name in ("ada", "eve"):
+                await let_look(site, name)
+                browser = await stack.enter_async_context(site.browser(f"{name}-token"))
+                pages[name] = await stack.enter_async_context(following(browser, "/ui/jobs"))
+                await pages[name].next("whole")
+            await site.plane.client().delete(CLUSTER_ROLE_BINDING, "eve")
+            for board in site.dashboard._boards._boards.values():
+                board.copy._checked -= 60
+            await make_job(site, "unseen")
+            assert 'User "eve" cannot list' in (await pages["eve"].next("trouble"))["text"]
+            assert "unseen" in (await pages["ada"].next("whole"))["html"]
+
+    asyncio.run(told())
+
+
 def test_a_right_that_is_lost_ends_what_is_shown():
     async def told() -> None:
         async with serving() as site:
-            eve = User("eve", frozenset({AUTHENTICATED}))
-            site.users["eve-token"] = eve
+            await let_look(site, "eve")
             client = site.plane.client()
-            rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
-            role = msgspec.convert({"metadata": {"name": "looks"}, "rules": [rule]}, ClusterRole)
-            await client.create(CLUSTER_ROLE, role)
-            subject = {"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}
-            reference = {"kind": "ClusterRole", "name": "looks", "apiGroup": "rbac.authorization.k8s.io"}
-            binding = {"metadata": {"name": "looks"}, "roleRef": reference, "subjects": [subject]}
-            await client.create(CLUSTER_ROLE_BINDING, msgspec.convert(binding, CLUSTER_ROLE_BINDING.type))
             await make_job(site, "seen")
             async with site.browser("eve-token") as browser:
                 assert "seen" in (await browser.get("/ui/jobs")).text
-                await client.delete(CLUSTER_ROLE_BINDING, "looks")
+                await client.delete(CLUSTER_ROLE_BINDING, "eve")
                 for board in site.dashboard._boards._boards.values():
                     board.copy._checked -= 60
                 await make_job(site, "unseen")

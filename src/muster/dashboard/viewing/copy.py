@@ -8,21 +8,18 @@ dropped.
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Iterable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from muster.api.core import EVENT
 from muster.api.kinds import Kind, Page
 from muster.api.meta import ListMeta
 from muster.api.status import ApiError
-from muster.api.values.selectors import parse_label_selector
 from muster.dashboard.viewing.answers import Answers
-from muster.insight.reader.listviews import shows_all_of
+from muster.dashboard.viewing.lists import FollowedList, ListKey, ListReader, Lists
 from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
-from muster.runtime.informer import Informer, Outage
-from muster.runtime.objects import meta_of
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
@@ -32,32 +29,21 @@ T = TypeVar("T")
 IDLE_SECONDS = 60.0
 # A list that the server refused is asked for again after this time.
 _REFUSED_SECONDS = 10.0
+_REFUSALS = (401, 403, 404, 405)
 _RIGHTS_SECONDS = 10.0
-# Changes are taken over together that come within this time: a busy server then wakes fewer followers.
-_REST_SECONDS = 0.1
 _MOST_FOLLOWED = 100
 _MOST_MEMOS = 10
 AWAY = "The API server does not answer, so this page shows what was known before; it goes on by itself."
 
 
-class _Key(NamedTuple):
-    kind: Any
-    namespace: str
-    labels: str
-
-    def has_all_of(self, other: "_Key") -> bool:
-        """Return whether a list has all that another has."""
-        is_as_wide = self.namespace in ("", other.namespace) and self.labels in ("", other.labels)
-        return is_as_wide and shows_all_of(self.kind, other.kind)
-
-
 class _Followed:
     """One list that a watch keeps up to date."""
 
-    informer: Informer[Any]
+    live: FollowedList  # once it is settled without an error
 
     def __init__(self, now: float) -> None:
         self.used = now
+        self.is_denied = False  # the viewer has lost the right, while the watch may go on for others
         self.trouble = ""  # why the watch is down, if the server is away
         self.error: ApiError | TransportError | None = None
         self.settled = asyncio.Event()  # the first list is here, or was refused
@@ -79,20 +65,29 @@ class Copy(Client):
     """
 
     def __init__(
-        self, client: Client, clock: Clock, random: Random, changed: Callable[[], None] = lambda: None
+        self,
+        client: Client,
+        clock: Clock,
+        random: Random,
+        changed: Callable[[], None] = lambda: None,
+        lists: Lists | None = None,
     ) -> None:
-        """Make a copy of nothing yet. changed: called with every change of a list that is followed."""
+        """Make a copy of nothing yet.
+
+        changed: called with every change of a list that is followed.
+        lists: those that the server follows for all viewers; None to follow lists as the viewer.
+        """
         self._memos: dict[str, Memo] = {}
         self._shared: dict[Hashable, asyncio.Task[Any]] = {}
         super().__init__(client.transport, field_manager="muster-dashboard", neighbor=client.neighbor)
         self.revision = 0
         self.sharing_seconds = 0.0
         self._clock = clock
-        self._random = random
-        self._followed: dict[_Key, _Followed] = {}
+        self._followed: dict[ListKey, _Followed] = {}
         self._checked = clock.monotonic()
         self._changed = changed
-        self._outage = Outage()
+        self._is_shared = lists is not None
+        self._lists = lists if lists is not None else Lists(client, clock, random)
         self.answers = Answers(clock, self._tell)
 
     async def list(
@@ -107,14 +102,13 @@ class Copy(Client):
         """Return the whole list from the copy, which begins with the first question. Raises what the server said."""
         if fields or transform is not None or kind.resource == EVENT.resource:
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
-        key = _Key(kind, namespace, labels)
-        source = self._find_source(key)
-        followed = self._follow(source)
+        key = ListKey(kind, namespace, labels)
+        followed = self._follow(self._find_source(key))
         await followed.settled.wait()
         if followed.error is not None:
             raise followed.error
-        items = followed.informer.all() if source == key else _select(followed.informer.all(), namespace, labels)
-        return Page(metadata=ListMeta(resource_version=followed.informer.version), items=items)
+        version = followed.live.informer.version
+        return Page(metadata=ListMeta(resource_version=version), items=followed.live.select(key))
 
     @property
     def trouble(self) -> str:
@@ -143,8 +137,9 @@ class Copy(Client):
         for key, followed in [*self._followed.items()]:
             if followed.settled.is_set() and followed.error is None:
                 try:
-                    await super().page(key.kind, key.namespace, labels=key.labels, limit=1)
+                    await self._ask_right(key)
                 except ApiError as error:
+                    followed.is_denied = error.code in _REFUSALS
                     self._hear(followed, key, error)
                 except TransportError:
                     return  # what is shown is told to be old
@@ -172,24 +167,24 @@ class Copy(Client):
         await self.answers.close()
         await self._drop([*self._followed])
 
-    def _find_source(self, key: _Key) -> _Key:
+    def _find_source(self, key: ListKey) -> ListKey:
         """Return a list that is here and has all of another, which then needs no watch of its own; or else that one."""
         for other, followed in self._followed.items():
             if other != key and other.has_all_of(key) and followed.settled.is_set() and followed.error is None:
                 return other
         return key
 
-    def _end_served(self, wide: _Key) -> None:
+    def _end_served(self, wide: ListKey) -> None:
         """End what is followed beside a list that has come and has all of it."""
         for key, followed in [*self._followed.items()]:
             if key != wide and wide.has_all_of(key) and followed.settled.is_set():
                 self._end(key)
 
-    def _rank_for_eviction(self, key: _Key) -> tuple[bool, float]:
+    def _rank_for_eviction(self, key: ListKey) -> tuple[bool, float]:
         followed = self._followed[key]
         return not followed.settled.is_set(), followed.used
 
-    def _follow(self, key: _Key) -> _Followed:
+    def _follow(self, key: ListKey) -> _Followed:
         now = self._clock.monotonic()
         followed = self._followed.get(key)
         if followed is not None:
@@ -199,59 +194,59 @@ class Copy(Client):
             # One that is not here yet is evicted last: a page waits for it.
             self._end(min(self._followed, key=self._rank_for_eviction))
         followed = _Followed(now)
-        followed.informer = Informer(
-            Client(self.transport, field_manager="muster-dashboard", neighbor=self.neighbor),
-            key.kind,
-            self._clock,
-            self._random,
-            namespace=key.namespace,
-            labels=key.labels,
-            heard=partial(self._hear, followed, key),
-            outage=self._outage,
-            rest=_REST_SECONDS,
-        )
         followed.task = asyncio.create_task(self._run(key, followed))
         self._followed[key] = followed
         return followed
 
-    async def _run(self, key: _Key, followed: _Followed) -> None:
-        following = asyncio.create_task(followed.informer.run())
-        try:
-            await followed.informer.synced.wait()
+    async def _ask_right(self, key: ListKey) -> None:
+        """Ask the server whether the viewer may have a list. Raises `ApiError`, `TransportError`."""
+        await super().page(key.kind, key.namespace, labels=key.labels, limit=1)
+        if self._is_shared:  # nobody else asks for the right to the watch
+            async with super().watch(key.kind, key.namespace, labels=key.labels):
+                pass
+
+    async def _run(self, key: ListKey, followed: _Followed) -> None:
+        if self._is_shared:
+            try:
+                await self._ask_right(key)
+            except (ApiError, TransportError) as error:
+                self._hear(followed, key, error)
+                return
+        reader = ListReader(partial(self._hear, followed, key), self._tell)
+        async with self._lists.follow(key, reader) as live:
+            followed.live = live
+            await live.informer.synced.wait()
             followed.settled.set()
             if self._find_source(key) != key and self._followed.get(key) is followed:
                 del self._followed[key]  # a wider list came first, and serves this one from now on
                 return
             self._end_served(key)
-            followed.informer.on_change(lambda _old, _new: self._tell())
             self._tell()
-            await following
-        finally:
-            await cancel([following])
+            await asyncio.shield(live.task)
 
-    def _hear(self, followed: _Followed, key: _Key, error: ApiError | TransportError | None) -> None:
+    def _hear(self, followed: _Followed, key: ListKey, error: ApiError | TransportError | None) -> None:
         """Note that a watch began (None) or ended. A list that is refused is dropped, to be asked for anew later."""
         followed.trouble = f"{AWAY} {error}" if isinstance(error, TransportError) else ""
-        refused = isinstance(error, ApiError) and error.code in (401, 403, 404, 405)
+        refused = isinstance(error, ApiError) and error.code in _REFUSALS
         if refused or (error is not None and not followed.settled.is_set()):
             followed.error = error
             followed.settled.set()
             asyncio.get_running_loop().call_later(_REFUSED_SECONDS, self._forget, key, followed)
-        elif error is None:
+        elif error is None and not followed.is_denied:
             followed.error = None
         self._tell()
 
-    def _forget(self, key: _Key, followed: _Followed) -> None:
+    def _forget(self, key: ListKey, followed: _Followed) -> None:
         if followed.error is not None and self._followed.get(key) is followed:
             self._end(key)
 
-    def _end(self, key: _Key) -> None:
+    def _end(self, key: ListKey) -> None:
         followed = self._followed.pop(key)
         followed.give_up()
         if followed.task is not None:
             followed.task.cancel()
 
-    async def _drop(self, keys: Iterable[_Key]) -> None:
+    async def _drop(self, keys: Iterable[ListKey]) -> None:
         ended = [self._followed.pop(key) for key in keys]
         for followed in ended:
             followed.give_up()
@@ -260,10 +255,3 @@ class Copy(Client):
     def _tell(self) -> None:
         self.revision += 1
         self._changed()
-
-
-def _select(objects: Iterable[T], namespace: str, labels: str) -> list[T]:
-    """Return the objects in a namespace ("": in all) that have some labels."""
-    matcher = parse_label_selector(labels)
-    metas = ((one, meta_of(one)) for one in objects)
-    return [one for one, meta in metas if namespace in ("", meta.namespace) and matcher.matches(meta.labels)]

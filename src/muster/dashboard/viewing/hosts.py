@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from muster.cluster.apiserver.identity.users import MASTERS, User
+from muster.cluster.apiserver.identity.users import ADMIN, MASTERS, User
 from muster.dashboard.viewing.identities import Identity
 from muster.runtime.client import Client
 
@@ -40,6 +40,7 @@ class Viewer(Struct, frozen=True):
     namespace: where the viewer's jobs are unless a page says otherwise. tunnels: the transport of streams into pods.
     simulations: the folder of the reports that the viewer may read; None for none.
     account: the name by which the viewer submits jobs; "" for the account of this process.
+    follower: a client that follows lists for all viewers who may have them; None if each follows for themselves.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Viewer(Struct, frozen=True):
     tunnels: Any = None
     simulations: Path | None = None
     account: str = ""
+    follower: Client | None = None
 
 
 class Host(Protocol):
@@ -103,6 +105,7 @@ class EmbeddedHost:
         self._connect = connect
         self._place = place
         self._simulations = simulations
+        self._follower = connect(ADMIN)
 
     async def recognize(self, proof: Proof) -> Viewer:
         """Return the viewer with a proof. Raises `ApiError` (401, 403)."""
@@ -111,4 +114,5 @@ class EmbeddedHost:
         simulations = self._simulations if MASTERS in user.groups else None
         # Other groups are other rights, which an open page of before must not lend.
         key = "\0".join((user.name, user.uid, *sorted(user.groups)))
-        return Viewer(user.name, key, client, self._place(user), client.transport, simulations)
+        place = self._place(user)
+        return Viewer(user.name, key, client, place, client.transport, simulations, follower=self._follower)

@@ -1,0 +1,130 @@
+"""Follows lists, each by one watch for all the copies that have it.
+
+The copies of viewers with rights of their own each have such lists for themselves. Viewers of one server share them:
+the server follows a list, and each copy asks with its viewer's rights before it takes part.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from muster.api.status import ApiError
+from muster.api.values.selectors import parse_label_selector
+from muster.insight.reader.listviews import shows_all_of
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+from muster.runtime.informer import Informer, Outage
+from muster.runtime.objects import meta_of
+from muster.runtime.tasks import cancel
+from muster.runtime.transport import TransportError
+
+# Changes are taken over together that come within this time: a busy server then wakes fewer followers.
+_REST_SECONDS = 0.1
+
+
+class ListKey(NamedTuple):
+    """What a list is of. namespace: "" for all. labels: a selector; "" for none."""
+
+    kind: Any
+    namespace: str
+    labels: str
+
+    def has_all_of(self, other: "ListKey") -> bool:
+        """Return whether a list has all that another has."""
+        is_as_wide = self.namespace in ("", other.namespace) and self.labels in ("", other.labels)
+        return is_as_wide and shows_all_of(self.kind, other.kind)
+
+
+class ListReader(NamedTuple):
+    """Who has a list. hear: called when its watch begins (None) or ends. change: called with every change."""
+
+    hear: Callable[[ApiError | TransportError | None], None]
+    change: Callable[[], None]
+
+
+class FollowedList:
+    """A list and its readers. error: what ended the last list or watch; None while it goes on."""
+
+    informer: Informer[Any]
+    task: asyncio.Task[None]
+
+    def __init__(self, key: ListKey) -> None:
+        self.key = key
+        self.readers: list[ListReader] = []
+        self.error: ApiError | TransportError | None = None
+
+    def select(self, key: ListKey) -> list[Any]:
+        """Return the objects of a list of which this one has all."""
+        objects, of_namespace = self.informer.all(), key.namespace if key.namespace != self.key.namespace else ""
+        if key.labels != self.key.labels:
+            matcher = parse_label_selector(key.labels)
+            objects = [one for one in objects if matcher.matches(meta_of(one).labels)]
+        return [one for one in objects if meta_of(one).namespace == of_namespace] if of_namespace else objects
+
+    def hear(self, error: ApiError | TransportError | None) -> None:
+        """Tell the readers that the watch has begun (None) or ended."""
+        self.error = error
+        for reader in tuple(self.readers):
+            reader.hear(error)
+
+    def change(self, _old: Any, _new: Any) -> None:
+        """Tell the readers that an object has changed."""
+        if self.informer.synced.is_set():  # the objects of the first list are no changes
+            for reader in self.readers:
+                reader.change()
+
+
+class Lists:
+    """The lists that are followed.
+
+    client: with whose rights. has_all_rights: no list is refused to it, so a wider list serves narrower ones.
+    """
+
+    def __init__(self, client: Client, clock: Clock, random: Random, *, has_all_rights: bool = False) -> None:
+        self._client = Client(client.transport, field_manager="muster-dashboard", neighbor=client.neighbor)
+        self._has_all_rights = has_all_rights
+        self._clock = clock
+        self._random = random
+        self._followed: dict[ListKey, FollowedList] = {}
+        self._outage = Outage()
+
+    @property
+    def keys(self) -> list[ListKey]:
+        """What is followed."""
+        return [*self._followed]
+
+    @asynccontextmanager
+    async def follow(self, key: ListKey, reader: ListReader) -> AsyncIterator[FollowedList]:
+        """Yield a list, or a wider one that is followed already. It is followed until its last reader leaves."""
+        wider = (one for one in self._followed if one != key and one.has_all_of(key))
+        source = next(wider, key) if self._has_all_rights else key
+        followed = self._followed.get(source) or self._begin(source)
+        followed.readers.append(reader)
+        try:
+            if followed.error is not None:
+                reader.hear(followed.error)
+            yield followed
+        finally:
+            followed.readers.remove(reader)
+            if not followed.readers:
+                del self._followed[source]
+                await cancel([followed.task])
+
+    def _begin(self, key: ListKey) -> FollowedList:
+        followed = self._followed[key] = FollowedList(key)
+        followed.informer = Informer(
+            self._client,
+            key.kind,
+            self._clock,
+            self._random,
+            namespace=key.namespace,
+            labels=key.labels,
+            heard=followed.hear,
+            outage=self._outage,
+            rest=_REST_SECONDS,
+        )
+        followed.informer.on_change(followed.change)
+        followed.task = asyncio.create_task(followed.informer.run())
+        return followed
