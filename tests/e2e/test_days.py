@@ -7,13 +7,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import ROOT
 from tests.e2e.openinstallation import make_open_installation
+from tests.e2e.typed_lines import require_code, run_line, wait_for
 from tests.e2e.unixpeople import CAN_MAKE_USERS, WHY_NOT, new_people, until
 
 from muster.cluster.nodes.disk.leftovers import find_shared
@@ -26,28 +26,9 @@ def shell(muster, tmp_path):
     muster.environment = {"HOME": str(tmp_path)}
 
     def run(line, code=0):
-        done = subprocess.run(
-            ["bash", "-c", line],
-            env=muster.env(),
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == code, f"{line}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
+        return require_code(run_line(["bash", "-c", line], env=muster.env(), cwd=tmp_path), line, code)
 
     return run
-
-
-def wait_for(look, text):
-    """Look until the text is there."""
-    deadline = time.monotonic() + 100
-    while text not in (seen := look()):
-        assert time.monotonic() < deadline, f"{text!r} never came:\n{seen}"
-        time.sleep(0.2)
 
 
 STEPS = """
@@ -181,9 +162,7 @@ def people(muster):
     path = muster.env()["PATH"]
 
     def type_line(person, line, code=0):
-        done = person.type(line, path)
-        assert done.returncode == code, f"{person.name}: {line}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
+        return require_code(person.type(line, path), f"{person.name}: {line}", code)
 
     try:
         with new_people(place / "socket" / "muster.sock", "muster-cleo", "muster-dan", "muster-eve") as found:

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.conftest import ROOT, Muster, closing
 from tests.e2e.openinstallation import make_open_installation
+from tests.e2e.typed_lines import require_code, run_line, wait_for
 from tests.e2e.unixpeople import CAN_MAKE_USERS, WHY_NOT, new_people
 from tests.systemd import install_stand_in
 
@@ -95,7 +96,7 @@ class Machine:
         clocks = [f"--boottime=-{age}", f"--monotonic=-{int(time.monotonic()) - UP_SECONDS}"]
         command = ["unshare", *NAMESPACES, *clocks, sys.executable, "-c", INIT, str(self.disk)]
         self._process = subprocess.Popen(command, env=self._environ, cwd=ROOT, stdin=subprocess.DEVNULL)
-        self.wait_for(lambda: "on" if (self.disk / "booted").exists() else "", "on")
+        wait_for(lambda: "on" if (self.disk / "booted").exists() else "", "on")
 
     def lose_power(self) -> None:
         """End all processes at once; none of them can write anything any more."""
@@ -111,23 +112,9 @@ class Machine:
         command = ["su", user, "--command", f"cd && {line}"] if user else ["bash", "-c", line]
         assert self._process is not None
         [first] = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        done = subprocess.run(
-            ["nsenter", "--target", first, "--all", f"--wd={'/' if user else self.disk}", *command],
-            env=self._environ | {"MUSTER_DEFAULT_CPUS": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == code, f"{line}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
-
-    def wait_for(self, look, text: str) -> None:
-        deadline = time.monotonic() + 100
-        while text not in (seen := look()):
-            assert time.monotonic() < deadline, f"{text!r} never came:\n{seen}"
-            time.sleep(0.2)
+        enter = ["nsenter", "--target", first, "--all", f"--wd={'/' if user else self.disk}"]
+        done = run_line([*enter, *command], env=self._environ | {"MUSTER_DEFAULT_CPUS": "0"})
+        return require_code(done, line, code)
 
     def wait_for_starts(self, number: int) -> None:
         """Wait until workers have started so often."""
@@ -200,7 +187,7 @@ def test_after_a_reboot_waiting_jobs_start_and_running_jobs_start_again(machine:
     machine.type(f"{DETACHED} train --workers 2 -- sh train.sh")
     machine.type(f"{DETACHED} tune --array 0-1%1 -- sh tune.sh")
     machine.type("muster apply -f strict.yaml")
-    machine.wait_for(lambda: read(disk / "trials"), "1")
+    wait_for(lambda: read(disk / "trials"), "1")
     machine.wait_for_starts(2)
     machine.type(f"{DETACHED} waiting --cpus 2 -- true")
     machine.type(f"{DETACHED} held -- true && muster hold held")
@@ -218,17 +205,17 @@ def test_after_a_reboot_waiting_jobs_start_and_running_jobs_start_again(machine:
         "next": "Held",
     }
     machine.type("sh submit.sh > submitted 2>&1 < /dev/null &")
-    machine.wait_for(lambda: read(disk / "acknowledged"), "last-3")
+    wait_for(lambda: read(disk / "acknowledged"), "last-3")
 
     machine.lose_power()
     machine.boot()
     machine.wait_for_starts(4)
     assert sorted(read(disk / "starts").splitlines()) == ["0 0", "0 1 7", "1 0", "1 1 7"]
-    machine.wait_for(lambda: read(disk / "trials"), "0\n1\n1\n")
+    wait_for(lambda: read(disk / "trials"), "0\n1\n1\n")
     after = machine.states()
     for name in read(disk / "acknowledged").split():
         assert name in after, f"{name} was acknowledged"
-    machine.wait_for(lambda: machine.states()["strict"], "Failed")
+    wait_for(lambda: machine.states()["strict"], "Failed")
     assert {name: machine.states()[name] for name in before} == before | {"strict": "Failed"}
     assert machine.type("muster logs done") == "kept\n"
     assert "interrupted by the cluster once" in machine.type("muster why train")
@@ -292,12 +279,12 @@ def test_a_server_of_root_starts_with_the_machine(shared_machine: Machine) -> No
     machine.type(f"muster service install --system --data {machine.home} --port 0 --nodes process,cpu=2,memory=8Gi")
     home = Path("/home/muster-fay")
     machine.type(f"{DETACHED} train -- sh -c '{TRAIN_AS_USER}'", user="muster-fay")
-    machine.wait_for(lambda: read(home / "starts"), "muster-fay")
+    wait_for(lambda: read(home / "starts"), "muster-fay")
     machine.type(f"{DETACHED} waiting --cpus 2 -- sh -c 'id -un > ran'", user="muster-fay")
 
     machine.lose_power()
     machine.boot()
-    machine.wait_for(lambda: read(home / "starts"), "muster-fay\nmuster-fay\n")
+    wait_for(lambda: read(home / "starts"), "muster-fay\nmuster-fay\n")
     assert "interrupted by the cluster once" in machine.type("muster why train", user="muster-fay")
     machine.type("touch enough; muster wait train waiting", user="muster-fay")
     assert machine.type("muster logs train", user="muster-fay") == "7\n"

@@ -102,7 +102,7 @@ def test_arguments_that_are_no_text(muster, arguments, message):
     assert "Traceback" not in done.stderr.decode()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_a_run_that_is_told_to_end_says_by_which_signal(muster, number):
     process = muster.start("run", "--", "sh", "-c", "echo started; sleep 1000")
     try:
@@ -191,7 +191,7 @@ main(sys.argv[1:])
     assert "Cancelled" in up("ps", "left").stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_what_shows_and_is_told_to_end_while_it_does_says_no_more(up, number):
     """Whichever of its tasks runs when it is told."""
     up("run", "--detach", "--name", "quiet", "--", "sh", "-c", "echo begun; exec sleep 1000")

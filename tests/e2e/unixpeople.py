@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.e2e.typed_lines import run_line
+
 T = TypeVar("T")
 
 _PASSWD_IS_LOCKED = 1  # by another process that adds or removes a user
@@ -93,18 +95,13 @@ class Person:
     def type(self, line: str, path: str) -> "subprocess.CompletedProcess[str]":
         """Run a line of the shell as this user does after a login; path: where the user's programs are."""
         env = {"HOME": str(self.home), "USER": self.name, "LANG": "C.UTF-8", "PATH": path}
-        return subprocess.run(
+        return run_line(
             ["bash", "-c", line],
             env=env | {"MUSTER_SOCKET": str(self.socket)},
             cwd=self.home,
             user=self.uid,
             group=self.entry.pw_gid,
             extra_groups=os.getgrouplist(self.name, self.entry.pw_gid),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
         )
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str]:

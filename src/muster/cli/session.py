@@ -123,7 +123,7 @@ def list_heeded_signals() -> set[signal.Signals]:
 
     `nohup` makes the process ignore SIGHUP.
     """
-    asking = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    asking = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
     return {number for number in asking if signal.getsignal(number) is not signal.SIG_IGN}
 
 

@@ -100,17 +100,21 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width:
     """Return columns as wide as their widest cell, three spaces apart, as kubectl prints them.
 
     If the table is wider than `width`, the sentences of the last column get lines of their own below the other columns.
+    If these are still wider, they are one space apart.
     """
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    if 0 < width < sum(widths) + GAP * (len(widths) - 1):
-        above = format_table(header[:-1], [row[:-1] for row in rows]).split("\n")
-        return "\n".join(
-            above[:1] + [line + _wrap_sentence(row[-1], width) for line, row in zip(above[1:], rows, strict=True)]
-        )
-    lines = (
-        COLUMN_GAP.join(cell.ljust(most) for cell, most in zip(row, widths, strict=True)) for row in (header, *rows)
+    if not 0 < width < sum(widths) + GAP * (len(widths) - 1):
+        return "\n".join(_align(row, widths, GAP) for row in (header, *rows))
+    *widths, _ = widths
+    gap = GAP if sum(widths) + GAP * (len(widths) - 1) <= width else 1
+    return "\n".join(
+        [_align(header[:-1], widths, gap)]
+        + [_align(row[:-1], widths, gap) + _wrap_sentence(row[-1], width) for row in rows]
     )
-    return "\n".join(line.rstrip() for line in lines)
+
+
+def _align(row: Sequence[str], widths: Sequence[int], gap: int) -> str:
+    return (" " * gap).join(cell.ljust(most) for cell, most in zip(row, widths, strict=True)).rstrip()
 
 
 def _wrap_sentence(text: str, width: int) -> str:

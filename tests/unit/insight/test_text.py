@@ -119,6 +119,12 @@ def test_in_a_narrow_terminal_the_last_column_has_lines_of_its_own():
     ]
 
 
+@pytest.mark.parametrize(("width", "heading"), [(14, "NAME    STATE"), (13, "NAME  STATE"), (12, "NAME  STATE")])
+def test_in_a_narrower_one_the_columns_are_closer(width, heading):
+    rows = [["other", "Queued", "it waits"]]
+    assert format_table(["NAME", "STATE", "REASON"], rows, width=width).splitlines()[0] == heading
+
+
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
 def test_the_narrowest_terminals(width):
     assert format_table(["A", "B"], [["a", "long words"]], width=width).split() == ["A", "a", "long", "words"]

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import termios
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
@@ -15,7 +16,8 @@ _CUT_LONG_ROWS, _WRAP_LONG_ROWS = "\x1b[?7l", "\x1b[?7h"
 class LiveLine:
     """A status line on stderr, with a text for each of several names side by side.
 
-    Above it are the rows of lines that workers have not finished. Nothing is drawn if stderr is no terminal.
+    Above it are the rows of lines that workers have not finished. Nothing is drawn if stderr is no terminal, nor while
+    a pager has the terminal, as of `muster logs -f train | less`.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
@@ -86,6 +88,9 @@ class LiveLine:
         """Return the rows to show now, at most as many as the terminal has room for."""
         if not self._is_visible:
             return ()
+        if _is_taken():
+            self._drawn = ()  # the other program has cleared the screen
+            return ()
         import shutil  # it loads every compressor
 
         columns, lines = shutil.get_terminal_size()
@@ -95,6 +100,14 @@ class LiveLine:
         if status:
             rows.append(status[: columns - 1])  # a wrapped line cannot be erased
         return tuple(rows[-max(lines - 1, 1) :])
+
+
+def _is_taken() -> bool:
+    """Return whether another program has the terminal, such as a pager, which reads it key by key."""
+    try:
+        return not termios.tcgetattr(sys.stderr.fileno())[3] & termios.ICANON
+    except (OSError, termios.error):
+        return False
 
 
 def _render(rows: Sequence[str]) -> str:

@@ -2,7 +2,10 @@
 
 import io
 import os
+import pty
 import sys
+import termios
+import tty
 
 import pytest
 from tests.screens import picture
@@ -35,6 +38,24 @@ def test_it_changes_in_place_gives_way_to_what_stays_and_goes_at_the_end(monkeyp
         line.show("b", "")
     shown = ["a: 1 runs", "a: 1 runs; b: 2", "b: completed\na: 1 runs; b: 2", "a: 1 runs", ""]
     assert terminal.getvalue().split("\r\x1b[K") == shown
+
+
+def test_a_pager_has_the_terminal_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal, os.fdopen(ours, "rb") as screen:
+        cooked = termios.tcgetattr(theirs)
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with LiveLine({}) as line:
+            line.show("a", "1")
+            tty.setcbreak(theirs)
+            line.show("a", "2")
+            with line.around(b"out ") as framed:
+                assert framed == b"out "
+            line.say("a: remark")
+            termios.tcsetattr(theirs, termios.TCSANOW, cooked)
+            line.show("a", "3")
+        shown = b"a: 1\r\na: remark\r\na: 3\r\x1b[K"
+        assert screen.read(len(shown)) == shown
 
 
 def test_it_does_not_break(monkeypatch: pytest.MonkeyPatch) -> None:

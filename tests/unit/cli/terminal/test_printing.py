@@ -5,7 +5,7 @@ import io
 import os
 import select
 import sys
-import tty
+import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +37,9 @@ def stream_to(descriptor: int) -> io.TextIOWrapper:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bytes]]:
     """What has been written to the terminal that is stdout and stderr."""
     ours, theirs = os.openpty()
-    tty.setraw(theirs)
+    attributes = termios.tcgetattr(theirs)
+    attributes[1] &= ~termios.OPOST  # line ends stay as they were written
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
     written = bytearray()
 
     def read() -> bytes:
