@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from muster.api.core import Node, Pod
-from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs, Waiter
+from muster.controllers.scheduler.order import OrderCriteria
+from muster.controllers.scheduler.pending import PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity, Strategy

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.api.core import Pod
-from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs, Waiter
+from muster.controllers.scheduler.order import OrderCriteria
+from muster.controllers.scheduler.pending import PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.nodes.capacity import Strategy
 from muster.gang.order.ends import EndTime

@@ -20,7 +20,7 @@ from muster.controllers.gangs import (
 )
 from muster.controllers.intents import Intent, find_unfinished_start, read_intent
 from muster.controllers.scheduler.carrier import Carrier
-from muster.controllers.scheduler.pending import OrderCriteria
+from muster.controllers.scheduler.order import OrderCriteria
 from muster.controllers.scheduler.roster import tenant_of
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints

@@ -5,7 +5,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from muster.controllers.scheduler.pending import Head, OrderCriteria, PendingGangs
+from muster.controllers.scheduler.order import OrderCriteria
+from muster.controllers.scheduler.pending import Head, PendingGangs
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import EndTime

@@ -1,18 +1,18 @@
-"""Order the gangs that wait for room, and decide which gang is the head and which gangs may pass it.
+"""Keep the gangs that wait for room, and decide which gang is the head and which gangs may pass it.
 
-Broken gangs, which run without some of their pods, come first; then high priorities; then tenants that use less of the
-cluster; then the oldest. Gangs with equal requests are an equivalence class: one refusal counts for the whole class
-until room becomes free. Room is reserved for the head for a future time; nothing is reserved for the surplus of a gang.
+`order` says which gang comes first. Gangs with equal requests are an equivalence class: one refusal counts for the
+whole class until room becomes free. Room is reserved for the head for a future time; nothing is reserved for the
+surplus of a gang.
 """
 
-from collections import Counter, deque
-from collections.abc import Callable, Hashable, Mapping
-from datetime import datetime
-from typing import Protocol, TypeAlias
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from muster.controllers.scheduler.order import GangOrder, OrderCriteria, Rank, make_rank
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import EndTime
@@ -27,22 +27,6 @@ from muster.gang.order.reservation import (
 )
 from muster.gang.order.shares import Shares
 from muster.gang.placement import Placement, Placing, Refusal, taken_by
-
-Rank: TypeAlias = tuple[bool, int, float, datetime, str]
-
-
-class OrderCriteria(Struct, frozen=True):
-    """The criteria of a gang in the order.
-
-    broken: the gang runs without some of its pods.
-    tenant: its tenant.
-    created: the creation time of its oldest pod.
-    """
-
-    broken: bool
-    priority: int
-    tenant: str
-    created: datetime
 
 
 class Waiter(Struct, frozen=True):
@@ -104,10 +88,11 @@ class PendingGangs:
         self._running = running
         self._overtakings = overtakings
         self._waiting: dict[str, Waiter] = {}
-        self._tenants: Counter[str] = Counter()  # how many gangs of each wait
+        self._order = GangOrder()
         self._told: dict[str, str] = {}  # the published reasons why gangs wait
         self._refusals: dict[Hashable, Refusal] = {}
         self._looking: set[Hashable] = set()  # classes that were refused because of rules about other pods
+        self._hopeless: set[Hashable] = set()  # classes for which no room can be reserved
         # By class, the gangs after its first that the last sweep has not tried yet.
         self._classes: dict[Hashable, deque[str]] = {}
         self._totals: dict[str, int] = {}  # the cluster's total of each resource
@@ -130,7 +115,7 @@ class PendingGangs:
     @property
     def has_several_tenants(self) -> bool:
         """Whether gangs of more than one tenant wait, so that each start may change their order."""
-        return len(self._tenants) > 1
+        return self._order.has_several_tenants
 
     @property
     def head(self) -> Head | None:
@@ -183,9 +168,11 @@ class PendingGangs:
 
     def wait(self, key: str, waiter: Waiter) -> None:
         """Add a gang that waits."""
-        self._drop_waiter(key)
+        before = self._waiting.get(key)
+        if before is None or before.criteria != waiter.criteria:
+            self._drop_waiter(key)
+            self._order.add(key, waiter.criteria)
         self._waiting[key] = waiter
-        self._tenants[waiter.criteria.tenant] += 1
 
     def forget(self, key: str) -> bool:
         """Remove a gang, with its nomination and reservation; return whether it waited, so that others may follow."""
@@ -200,10 +187,7 @@ class PendingGangs:
         waiter = self._waiting.pop(key, None)
         if waiter is None:
             return False
-        tenant = waiter.criteria.tenant
-        self._tenants[tenant] -= 1
-        if not self._tenants[tenant]:
-            del self._tenants[tenant]
+        self._order.remove(key, waiter.criteria)
         return True
 
     def get_published_reason(self, key: str) -> str:
@@ -263,9 +247,7 @@ class PendingGangs:
 
     def list_in_order(self) -> list[str]:
         """Return the waiting gangs in their order."""
-        shares = {tenant: self._room.shares.share(tenant, self._sum_totals()) for tenant in self._tenants}
-        ranks = [make_rank(key, one.criteria, shares[one.criteria.tenant]) for key, one in self._waiting.items()]
-        return [rank[-1] for rank in sorted(ranks)]
+        return self._order.list_keys(self._get_share)
 
     def broken_before(self, key: str, criteria: OrderCriteria) -> list[str]:
         """Return the waiting broken gangs that come before this one, in order."""
@@ -310,6 +292,8 @@ class PendingGangs:
         head, left = self._head, self._classes.get(alike)
         if head is None or not left or not self.has_several_tenants:
             return None
+        if head.alike != alike and not self.is_head_overtaken():
+            return None
         ranks = [self.rank(key, self._waiting[key].criteria) for key in left if key in self._waiting]
         first = min(ranks, default=None)
         if first is None or first > self.rank(head.key, head.criteria):
@@ -317,14 +301,30 @@ class PendingGangs:
         left.remove(first[-1])
         return first[-1]
 
+    def is_head_overtaken(self) -> bool:
+        """Return whether a waiting gang comes before the head, by the present shares of their tenants."""
+        return self._head is not None and any(True for _ in self._iterate_before(self._head))
+
     def may_overtake_head(self, tenant: str) -> bool:
-        """Return whether a gang of another tenant may come before the head now, because a gang of this one started."""
-        return self._head is not None and self._head.criteria.tenant == tenant and self.has_several_tenants
+        """Return whether a gang of another tenant may come before the head now, because a gang of this one started.
+
+        A gang whose class is refused, and gets no reservation, changes nothing by that.
+        """
+        head = self._head
+        if head is None or head.criteria.tenant != tenant or not self.has_several_tenants:
+            return False
+        idle = self._hopeless & self._refusals.keys()
+        return any(self._waiting[key].alike not in idle for key in self._iterate_before(head))
+
+    def _iterate_before(self, head: Head) -> Iterator[str]:
+        return self._order.iterate_before(self.rank(head.key, head.criteria), self._get_share)
 
     def rank(self, key: str, criteria: OrderCriteria) -> Rank:
         """Return the sort key of a gang among those that wait."""
-        share = self._room.shares.share(criteria.tenant, self._sum_totals())
-        return make_rank(key, criteria, share)
+        return make_rank(key, criteria, self._get_share(criteria.tenant))
+
+    def _get_share(self, tenant: str) -> float:
+        return self._room.shares.share(tenant, self._sum_totals())
 
     def reserve_for(self, key: str, waiter: Waiter, placing: Placing, now: float) -> Refusal | None:
         """Reserve room for a gang that found none, unless a waiting gang comes before it.
@@ -395,6 +395,7 @@ class PendingGangs:
     def _forget_refusals(self) -> None:
         self._refusals.clear()
         self._looking.clear()
+        self._hopeless.clear()
 
     def _reserve(
         self, key: str, alike: Hashable, criteria: OrderCriteria, placing: Placing, now: float
@@ -404,6 +405,7 @@ class PendingGangs:
         running = self._running(now)
         outcome = reserve(self._room.capacity, key, placing, running, now, previous, self._overtakings)
         if isinstance(outcome, Refusal):
+            self._hopeless.add(alike)
             if head is not None and head.key == key:
                 self._head = None
             return outcome
@@ -417,8 +419,3 @@ class PendingGangs:
             capacity = self._room.capacity
             self._totals = {resource: int(capacity.allocatable_of(resource).sum()) for resource in capacity.rows()}
         return self._totals
-
-
-def make_rank(key: str, criteria: OrderCriteria, share: float) -> Rank:
-    """Return the sort key of a gang. share: what its tenant has of the scarcest resource."""
-    return not criteria.broken, -criteria.priority, share, criteria.created, key

@@ -367,15 +367,14 @@ class Scheduler(Reconciler):
         """Bind pods to their chosen nodes; they use the nodes' room from now on."""
         bindings = ask.bindings(chosen)
         self._state.stop_waiting(ask.key)
-        if self._state.pending.may_overtake_head(ask.criteria.tenant):
-            self._state.agenda.sweep()
         if ask.turn.repairs:
             self._state.broken.pop(ask.key, None)
         if self._requests is not None:
             self._requests.forget(ask.key)
         for pod, node in bindings:
             self._state.roster.assume(pod, node)
-        if self._state.pending.drop_refusals_by_other_pods():
+        overtaken = self._state.pending.may_overtake_head(ask.criteria.tenant)
+        if self._state.pending.drop_refusals_by_other_pods() or overtaken:
             self._state.agenda.sweep()
         pods = [pod for pod, _ in bindings]
         intent = ask.intent(pods, self._state.roster.others(ask.key))

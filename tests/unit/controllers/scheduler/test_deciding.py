@@ -8,7 +8,8 @@ from msgspec import Struct
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.controllers.scheduler.deciding import KeptRoom, decide_start
-from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs, Waiter
+from muster.controllers.scheduler.order import OrderCriteria
+from muster.controllers.scheduler.pending import PendingGangs, Waiter
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import EndTime
 from muster.gang.order.ledger import GangLedger, RunningGang

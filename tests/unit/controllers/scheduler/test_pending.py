@@ -1,10 +1,14 @@
-"""Which refusals still answer for a class of gangs once something has happened."""
+"""Which refusals still answer for a class of gangs, and which gangs come first, once something has happened."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from tests.unit.gang.conftest import make_pod
+import pytest
+from msgspec.structs import replace
+from tests.unit.gang.conftest import make_node, make_pod
 
-from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs
+from muster.controllers.scheduler.order import OrderCriteria
+from muster.controllers.scheduler.pending import PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.nodes.capacity import Strategy
 from muster.gang.order.ledger import GangLedger
@@ -77,3 +81,43 @@ def test_a_pod_that_moves_costs_nothing_for_those_that_lack_room() -> None:
     for _ in range(100):
         gangs.drop_refusals_by_other_pods()
     assert len(times) == before
+
+
+@pytest.mark.parametrize(
+    ("shares", "starts", "overtaken"),
+    [
+        ({"of-head": 1, "other": 2}, "of-head", False),
+        ({"of-head": 3, "other": 2}, "of-head", True),
+        ({"of-head": 3, "other": 2}, "other", False),
+    ],
+    ids=["it uses less", "it uses more now", "another tenant uses more now"],
+)
+def test_the_head_is_overtaken_once_its_tenant_uses_more(shares, starts, overtaken) -> None:
+    gangs = reserve_for_head(shares)
+    gangs.wait("other", Waiter("other", replace(FIRST, tenant="other")))
+    assert gangs.may_overtake_head(starts) == overtaken
+
+
+def test_a_gang_that_never_fits_does_not_overtake_the_head_again_and_again() -> None:
+    gangs = reserve_for_head({"of-head": 3, "other": 2})
+    never = Waiter("never", replace(FIRST, tenant="other"))
+    gangs.wait("never", never)
+    gangs.record_refusal("never", OF_ROOM)
+    assert gangs.may_overtake_head("of-head")
+    assert gangs.reserve_for("never", never, lambda taken: OF_ROOM, 0.0) == OF_ROOM
+    assert not gangs.may_overtake_head("of-head")
+    gangs.drop_refusals()
+    assert gangs.may_overtake_head("of-head")
+
+
+def reserve_for_head(held: Mapping[str, int]) -> PendingGangs:
+    """Return gangs that wait for a node of four CPUs, the first of which is the head. held: the CPUs of each tenant."""
+    roster = Roster([], (), Strategy.TIGHT)
+    roster.capacity.set_node(make_node("n", resources={"cpu": "4"}))
+    for tenant, cpus in held.items():
+        roster.shares.hold(tenant, tenant, (("cpu", 1000 * cpus),))
+    gangs = PendingGangs(roster, lambda now: GangLedger())
+    head = Waiter("head", replace(FIRST, tenant="of-head"))
+    assert gangs.reserve_for("head", head, lambda taken: Placement({}), 0.0) is None
+    gangs.wait("head", head)
+    return gangs

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from muster.api.ours.decisions import Subject
-from muster.controllers.scheduler.pending import OrderCriteria
+from muster.controllers.scheduler.order import OrderCriteria
 from muster.gang.arrays import Ints
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity

@@ -273,17 +273,19 @@ class Machines:
     def _sweep_once(self, now: float) -> Iterator[str]:
         keys = self._pending.sweep()
         sorted_until, behind = len(keys), False  # whether the sorted keys from here on come after the head
+        in_order = not self._pending.is_head_overtaken()
         for number, key in enumerate(keys):  # grows meanwhile
             if (ask := self._asks.get(key)) is None:
                 continue
-            behind = (behind and number < sorted_until) or self._passing.is_behind_head(key, ask.criteria, now)
+            behind = behind and in_order and number < sorted_until
+            behind = behind or self._passing.is_behind_head(key, ask.criteria, now)
             if behind and self._is_helpless(ask, now):
                 starts = False
             else:
                 behind = False
                 starts = self._try(ask, now)
+                in_order = not self._pending.is_head_overtaken()
             if starts:
-                sorted_until = 0 if self._pending.has_several_tenants else sorted_until
                 yield key
             helped = starts or self._pending.is_nominated(key)  # the next of its class may find room, or victims
             follow = self._pending.next_alike if helped else self._pending.next_before_head

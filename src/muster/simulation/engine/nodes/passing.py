@@ -3,7 +3,8 @@
 The answers are those of a try. A gang of which they are not known is tried.
 """
 
-from muster.controllers.scheduler.pending import Head, OrderCriteria, PendingGangs
+from muster.controllers.scheduler.order import OrderCriteria
+from muster.controllers.scheduler.pending import Head, PendingGangs
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import EndTime
 from muster.gang.order.reservation import Reservation, ends_in_time

@@ -21,8 +21,12 @@ ends = st.integers(0, 20)
 # The start of one gang in a sweep puts another before the first gang of its class, which is kept back for it.
 OVERTAKEN = [("a", 2, None), ("a", 2, SOON), ("a", 1, LATE), ("b", 1, None), ("b", 1, None), ("b", 1, SOON)]
 
+# The head starts in a sweep, and by that the gang that is the head next, of the same tenant, comes after another one.
+SUCCEEDED = [("a", 1, None), ("a", 1, None), ("a", 2, None), ("a", 1, SOON), ("c", 2, None), 0]
+
 
 @given(st.lists(comes | ends, max_size=25))
+@example([*SUCCEEDED, ("a", 1, LATE), ("c", 2, SOON), ("c", 1, None), 2])
 @example([*OVERTAKEN, ("a", 1, SOON), 1, ("a", 1, None), 0])
 def test_at_rest_the_first_gang_has_no_room(steps):
     machines = Machines([make_node("node", resources={"cpu": str(CPUS)})])

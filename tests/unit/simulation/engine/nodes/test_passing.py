@@ -5,7 +5,7 @@ from tests.unit.controllers.scheduler.test_deciding import CREATED, ONE, Cluster
 from tests.unit.gang.conftest import make_pod
 
 from muster.controllers.scheduler.deciding import KeptRoom
-from muster.controllers.scheduler.pending import OrderCriteria
+from muster.controllers.scheduler.order import OrderCriteria
 from muster.gang.order.ends import EndTime
 from muster.gang.shapes import shape_of
 from muster.simulation.engine.nodes.passing import Passing

@@ -1,0 +1,105 @@
+"""Keep the gangs that wait in their order, so that a change of shares costs no look at each of them.
+
+Broken gangs, which run without some of their pods, come first; then high priorities; then tenants that use less of the
+cluster; then the oldest. So the gangs of one tenant and one priority form a line whose order never changes. If the
+share of a tenant changes, only whole lines pass each other.
+"""
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import TypeAlias
+
+from msgspec import Struct
+
+Rank: TypeAlias = tuple[bool, int, float, datetime, str]
+
+# Returns what a tenant has of the scarcest resource.
+GetShare: TypeAlias = Callable[[str], float]
+
+_Level: TypeAlias = tuple[bool, int]
+_Line: TypeAlias = list[tuple[datetime, str]]
+
+
+class OrderCriteria(Struct, frozen=True):
+    """The criteria of a gang in the order.
+
+    broken: the gang runs without some of its pods.
+    tenant: its tenant.
+    created: the creation time of its oldest pod.
+    """
+
+    broken: bool
+    priority: int
+    tenant: str
+    created: datetime
+
+
+def make_rank(key: str, criteria: OrderCriteria, share: float) -> Rank:
+    """Return the sort key of a gang. share: what its tenant has of the scarcest resource."""
+    return not criteria.broken, -criteria.priority, share, criteria.created, key
+
+
+class GangOrder:
+    """The waiting gangs, in lines."""
+
+    def __init__(self) -> None:
+        self._lines: dict[_Level, dict[str, _Line]] = {}
+        self._tenants: Counter[str] = Counter()  # how many gangs of each wait
+
+    @property
+    def has_several_tenants(self) -> bool:
+        """Whether gangs of more than one tenant wait, so that each start may change their order."""
+        return len(self._tenants) > 1
+
+    def add(self, key: str, criteria: OrderCriteria) -> None:
+        """Add a gang."""
+        lines = self._lines.setdefault(_find_level(criteria), {})
+        insort(lines.setdefault(criteria.tenant, []), (criteria.created, key))
+        self._tenants[criteria.tenant] += 1
+
+    def remove(self, key: str, criteria: OrderCriteria) -> None:
+        """Remove a gang that was added with these criteria."""
+        level, tenant = _find_level(criteria), criteria.tenant
+        lines = self._lines[level]
+        line = lines[tenant]
+        del line[bisect_left(line, (criteria.created, key))]
+        if not line:
+            del lines[tenant]
+        if not lines:
+            del self._lines[level]
+        self._tenants[tenant] -= 1
+        if not self._tenants[tenant]:
+            del self._tenants[tenant]
+
+    def list_keys(self, get_share: GetShare) -> list[str]:
+        """Return all gangs in their order."""
+        keys: list[str] = []
+        for _, lines in sorted(self._lines.items(), key=itemgetter(0)):
+            shares = sorted(((get_share(tenant), line) for tenant, line in lines.items()), key=itemgetter(0))
+            for _, equal in groupby(shares, key=itemgetter(0)):
+                together = [line for _, line in equal]
+                line = together[0] if len(together) == 1 else sorted(chain.from_iterable(together))
+                keys += [key for _, key in line]
+        return keys
+
+    def iterate_before(self, rank: Rank, get_share: GetShare) -> Iterator[str]:
+        """Yield the gangs that come before a rank, in no order."""
+        level, share, place = rank[:2], rank[2], rank[3:]
+        for other, lines in self._lines.items():
+            if other > level:
+                continue
+            for tenant, line in lines.items():
+                its_share = share if other < level else get_share(tenant)
+                if its_share > share:
+                    continue
+                until = bisect_left(line, place) if (other, its_share) == (level, share) else len(line)
+                for index in range(until):
+                    yield line[index][1]
+
+
+def _find_level(criteria: OrderCriteria) -> _Level:
+    return not criteria.broken, -criteria.priority
