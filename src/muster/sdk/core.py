@@ -43,7 +43,7 @@ from muster.runtime.ids import Random
 from muster.runtime.tasks import finish_thread, run_until_first, wait_through_cancellation
 from muster.runtime.transport import TransportError
 from muster.sdk import worker
-from muster.sdk.calls import Outcome, list_returned_ranks, name_function, outcome_of, packed_call, read_outcomes
+from muster.sdk.calls import Outcome, list_returned_ranks, name_function, outcome_of, pack_call, read_outcomes
 from muster.sdk.connections import Connections
 from muster.sdk.directories import call_directory, new_directory
 from muster.sdk.errors import Error
@@ -154,7 +154,7 @@ def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -
     if callable(what):
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
             raise TypeError(f"args is the list of the arguments; for the one argument {args!r} say args=({args!r},)")
-        return Work([name_function(what)], packed_call(what, args, kwargs or {}))
+        return Work([name_function(what)], pack_call(what, args, kwargs or {}))
     if args or kwargs:
         raise Error("args= and kwargs= belong to a function; put all words of a command into its list")
     if not isinstance(what, str | Sequence):
