@@ -10,10 +10,13 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from muster.cluster.store.errors import Closed, Compacted
+from muster.cluster.store.packing import Packing
 from muster.cluster.store.pastbytes import count_past_bytes
 from muster.cluster.store.values import Change
 
-LINES = 1_000  # the number of newest changes that keep their encoded line; watches that are further behind encode again
+# The number of newest changes that keep their encoded line, and whose objects keep their bodies whole. Watches that are
+# further behind encode again.
+LINES = 1_000
 
 _revision = attrgetter("entry.revision")
 
@@ -24,12 +27,13 @@ class Changes:
     Positions count all changes ever appended, so they stay valid while old changes are dropped.
     """
 
-    def __init__(self, oldest: int, limit: int, limit_bytes: int) -> None:
+    def __init__(self, oldest: int, limit: int, limit_bytes: int, packing: Packing | None = None) -> None:
         self.oldest = oldest  # all changes after this revision are kept
         self.closed = False
         self._limit = limit
         self._limit_bytes = limit_bytes
         self._bytes = 0
+        self._packing = packing if packing is not None else Packing()
         self._retained: list[Change] = []
         self._dropped = 0  # position of the first kept change
         self._woken_up_to = 0  # waiting watches were woken for all changes before this position
@@ -45,7 +49,9 @@ class Changes:
         self._retained.append(change)
         self._bytes += count_past_bytes(change)
         if len(self._retained) > LINES:
-            self._retained[-LINES - 1].forget_line()
+            old = self._retained[-LINES - 1]
+            old.forget_line()
+            old.entry.pack(self._packing)
 
     def wake(self) -> None:
         """Wake the waiting watches for the changes appended since the last call, then drop changes over the limits."""

@@ -13,8 +13,8 @@ def count_past_bytes(change: Change) -> int:
 
     All other bodies are those of present objects, or are counted by the change that replaced them.
     """
-    replaced = len(change.previous.body) if change.previous is not None else 0
-    return replaced + (len(change.entry.body) if change.type == "DELETED" else 0)
+    replaced = change.previous.size if change.previous is not None else 0
+    return replaced + (change.entry.size if change.type == "DELETED" else 0)
 
 
 class PastBytes:

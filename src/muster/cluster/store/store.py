@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from muster.cluster.store.changes import Changes, Watch
 from muster.cluster.store.errors import DataDirectoryError, StorageFailed, StoreClosed, WriteRefused
 from muster.cluster.store.journal import History, Journal, JournalRecord
+from muster.cluster.store.packing import Packing
 from muster.cluster.store.pastbytes import PastBytes
 from muster.cluster.store.sorted import SortedEntries
 from muster.cluster.store.values import Change, ChangeType, Delete, Entry, Header, HeaderOf, Key, Put, Snapshot
@@ -39,15 +40,16 @@ WAIT_SECONDS = 0.005
 MANY, TURNS = 5, 4
 HISTORY = 10_000  # changes per resource that watches can resume from
 HISTORY_BYTES = 64 << 20  # the same limit in bytes of replaced bodies, for big objects
+_PACKED_AT_ONCE = 50  # objects that are packed before other tasks run: a millisecond
 PAST_BYTES = 256 << 20  # of all resources together, on disk and in memory: more of them make `past.exceeded`
 
 
 class _Collection:
     """The committed objects and changes of one resource."""
 
-    def __init__(self, oldest: int, history: int) -> None:
+    def __init__(self, oldest: int, history: int, packing: Packing) -> None:
         self.entries = SortedEntries()
-        self.changes = Changes(oldest, history, HISTORY_BYTES)
+        self.changes = Changes(oldest, history, HISTORY_BYTES, packing)
 
 
 class _Write(NamedTuple):
@@ -86,6 +88,7 @@ class Store:
         self._history = history
         self._on_failure = on_failure
         self._last_assigned = 0
+        self._packing = Packing()
         self._committed: dict[Key, Entry] = {}
         self._collections: dict[str, _Collection] = {}
         self._pending: dict[Key, Change] = {}
@@ -299,7 +302,7 @@ class Store:
         while count < len(self._queue) and size < BATCH and size_bytes < BATCH_BYTES:
             changes = self._queue[count].changes
             size += len(changes)
-            size_bytes += sum(len(change.entry.body) for change in changes)
+            size_bytes += sum(change.entry.size for change in changes)
             count += 1
         batch, self._queue = self._queue[:count], self._queue[count:]
         self._is_due = bool(self._queue)
@@ -332,7 +335,7 @@ class Store:
     def _find_collection(self, resource: str) -> _Collection:
         collection = self._collections.get(resource)
         if collection is None:
-            collection = self._collections[resource] = _Collection(self.oldest, self._history)
+            collection = self._collections[resource] = _Collection(self.oldest, self._history, self._packing)
         return collection
 
     def _apply(self, change: Change) -> None:
@@ -400,6 +403,14 @@ class Store:
             collection.changes.forget(revision)
         async with self._upkeep:
             await self._journal.compact(revision)
+
+    async def pack(self) -> None:
+        """Keep the bodies of all objects in less memory, as those of a running store are kept after a while."""
+        entries = self.everything().entries
+        for first in range(0, len(entries), _PACKED_AT_ONCE):
+            for entry in entries[first : first + _PACKED_AT_ONCE]:
+                entry.pack(self._packing)
+            await asyncio.sleep(0)
 
     async def reserve(self) -> None:
         """Reserve room for writes on a full disk, because the writes that end jobs may free space there."""

@@ -31,6 +31,7 @@ async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitabl
     """
     marks = deque([store.revision] * KEEP_INTERVALS, maxlen=KEEP_INTERVALS)
     await store.reserve()
+    await store.pack()
     await then()
     interval_ended = clock.monotonic() + INTERVAL_SECONDS
     while True:

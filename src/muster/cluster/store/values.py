@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from muster.cluster.store.packing import Packed, Packing
+
 LONG_BYTES = 64 * 1024  # a longer body is not copied into the lines of watches
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
@@ -41,13 +43,33 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 HeaderOf = Callable[[str, bytes], Header]  # (resource, body) -> header
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One object at one revision. Two entries are equal only if they are the same object in memory."""
+class Entry(msgspec.Struct, gc=False, eq=False):
+    """One object at one revision. Two entries are equal only if they are the same object in memory.
+
+    Immutable, except for the form in which it keeps its body.
+    """
 
     key: Key
     revision: int
-    body: bytes  # JSON exactly as sent to clients, with metadata.resourceVersion in it
+    _body: bytes | Packed
     header: Header
+
+    @property
+    def body(self) -> bytes:
+        """The object as JSON, exactly as sent to clients, with metadata.resourceVersion in it."""
+        body = self._body
+        return body if isinstance(body, bytes) else b"".join(body.pieces)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the body has."""
+        body = self._body
+        return len(body) if isinstance(body, bytes) else body.size
+
+    def pack(self, packing: Packing) -> None:
+        """Keep the body in less memory from now on; each read puts it together."""
+        if isinstance(self._body, bytes):
+            self._body = packing.pack(self._body)
 
 
 Fragments: TypeAlias = tuple[bytes, ...]

@@ -20,6 +20,8 @@ from muster.cluster.store import (
     Store,
     StoreClosed,
 )
+from muster.cluster.store.changes import LINES
+from muster.cluster.store.packing import LEAST_BYTES
 from muster.cluster.store.store import TURNS, WAIT_SECONDS
 from muster.runtime.clock import run_virtual
 
@@ -603,3 +605,21 @@ def test_versions_of_an_object_share_equal_labels(memory: Kit) -> None:
         assert (first, third) == ({"value": "x"}, {"value": "y"})
 
     memory.on(test)
+
+
+def test_objects_that_changed_long_ago_are_kept_in_pieces_that_they_share(kit: Kit) -> None:
+    async def test(store: Store) -> None:
+        alike = "x" * LEAST_BYTES
+        names = [f"pod-{number}" for number in range(LINES + 2)]
+        await asyncio.gather(*(store.write(put(key(name), alike)) for name in names))
+        old = [store.get(key(name)) for name in names]
+        bodies = [entry.body for entry in old if entry]
+        assert [entry.body is entry.body for entry in old if entry] == [False] * 2 + [True] * LINES
+        assert [change.entry.body for change in await store.watch("pods", 0).next()] == bodies
+        await store.pack()
+        assert not any(entry.body is entry.body for entry in old if entry)
+        assert [entry.body for entry in store.list("pods").entries] == [
+            body for _, body in sorted(zip(names, bodies, strict=True))
+        ]
+
+    kit.on(test)

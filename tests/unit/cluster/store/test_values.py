@@ -1,6 +1,7 @@
 import json
 
 from muster.cluster.store import Change, Entry, Header, Key
+from muster.cluster.store.packing import LEAST_BYTES, Packing
 from muster.cluster.store.values import LONG_BYTES
 
 
@@ -44,3 +45,13 @@ def test_a_forgotten_line_is_made_again() -> None:
 
 def test_entries_are_equal_only_if_they_are_one() -> None:
     assert entry(1) != entry(1)
+
+
+def test_an_entry_that_is_packed_has_the_same_body_and_size() -> None:
+    whole = b'{"metadata":{"labels":{}},"spec":"%b"}' % (b"x" * LEAST_BYTES)
+    packed = entry(1, whole)
+    packed.pack(Packing())
+    packed.pack(Packing())
+    assert packed.body == whole
+    assert packed.body is not whole, "the entry keeps pieces"
+    assert packed.size == len(whole)

@@ -113,7 +113,7 @@ def _split_entries(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
     """
     first = size = 0
     for index, entry in enumerate(entries):
-        size += len(entry.body)
+        size += entry.size
         if size >= _PIECE_BYTES or index - first + 1 == _PIECE:
             yield entries[first : index + 1]
             first, size = index + 1, 0

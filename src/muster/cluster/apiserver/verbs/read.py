@@ -123,7 +123,7 @@ class Reader:
     async def _whole(self, snapshot: Snapshot, namespace: str, presentation: Presentation) -> Listed:
         meta = ListMeta(resource_version=str(snapshot.revision))
         entries = await load_entries(presentation.resource, snapshot.entries)
-        is_long = sum(len(entry.body) for entry in entries) > LONG_BYTES
+        is_long = sum(entry.size for entry in entries) > LONG_BYTES
         if entries is not snapshot.entries or not presentation.plain or len(entries) < _WORTH_CACHING or is_long:
             return await presentation.list([entry.body for entry in entries], meta)
         items = self._joined.get((presentation.resource.key, namespace), snapshot.entries)
@@ -142,7 +142,7 @@ def _take(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -
     for index in range(first, len(entries)):
         entry = entries[index]
         if not chosen or chosen.matches(entry):
-            size += len(entry.body)
+            size += entry.size
             if len(page) == limit or (page and size > LONG_BYTES):
                 return page, index
             page.append(entry)

@@ -94,7 +94,7 @@ class SharedPieces:
 
 def is_long(change: Change) -> bool:
     """Return whether the line of a change may be longer than a piece."""
-    return len(change.entry.body) + _LINE_BYTES > PIECE_BYTES
+    return change.entry.size + _LINE_BYTES > PIECE_BYTES
 
 
 def _join_lines(changes: Sequence[Change], at: int) -> tuple[bytes, int]:

@@ -305,7 +305,7 @@ class Writer:
         else:
             # An object over the limit may be written if it does not grow: else no client could remove its finalizers.
             own = MAX_OBJECT_BYTES + (ROOM_FOR_STATUS if call.subresource == "status" else 0)
-            limit = max(own, len(entry.body))
+            limit = max(own, entry.size)
             body = await self._documents.put(
                 call.key, saved, dry_run=options.dry_run, limit=limit, typed=_share_typed(call, document, saved, typed)
             )
