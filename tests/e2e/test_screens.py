@@ -34,18 +34,19 @@ def test_ps_shows_what_changes_and_gives_the_terminal_back(up: Muster) -> None:
         assert tty.is_as_before()
 
 
-def test_top_ends_as_other_programs_do_when_it_is_told_to(up: Muster) -> None:
-    for end in ("q", signal.SIGTERM):
-        with terminal() as tty:
-            watching = tty.start(up.command, "top", "-w", env=up.env())
-            tty.reads(b"node-0")
-            if isinstance(end, str):
-                tty.press(end.encode())
-            else:
-                watching.send_signal(end)
-            tty.reads(LEAVE)
-            assert watching.wait(timeout=60) == (0 if end == "q" else 128 + signal.SIGTERM)
-            assert tty.is_as_before()
+@pytest.mark.parametrize(
+    ("keys", "number", "code"),
+    [(b"q", 0, 0), (b"\x1c", 0, 128 + signal.SIGQUIT), (b"", signal.SIGTERM, 128 + signal.SIGTERM)],
+)
+def test_top_ends_as_other_programs_do_when_it_is_told_to(up: Muster, keys: bytes, number: int, code: int) -> None:
+    with terminal() as tty:
+        watching = tty.start(up.command, "top", "-w", env=up.env())
+        tty.reads(b"node-0")
+        tty.press(keys)
+        watching.send_signal(number)
+        tty.reads(LEAVE)
+        assert watching.wait(timeout=60) == code
+        assert tty.is_as_before()
 
 
 def test_a_cluster_that_stops_is_said_below_what_was_there(up: Muster) -> None:
