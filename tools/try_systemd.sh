@@ -1,6 +1,5 @@
 #!/bin/bash
 # Try the service of Muster on a live systemd with cgroup v2: tools/try_systemd.sh [DEBIAN-RELEASE]
-#
 # As root, with debootstrap, e2fsprogs and user-mode-linux. It makes a machine of Debian in a temporary directory, boots it as a
 # process, and lets its root install the service, kill it, restart it and end it. Needs 5 GB, and about five minutes.
 set -euo pipefail
@@ -19,7 +18,6 @@ git -C "$checkout" archive HEAD | tar -x -C "$guest/src"
 chroot "$guest" sh -c 'python3 -m venv /opt/muster && /opt/muster/bin/pip install -q "/src[server]"'
 ln -s /opt/muster/bin/muster "$guest/usr/local/bin/muster"
 chroot "$guest" useradd -m ada
-
 cat >"$guest/trial" <<'END'
 mount -t hostfs none /out -o "$1" && exec >/out/log 2>&1 </dev/null
 trap 'systemctl poweroff' EXIT
@@ -27,12 +25,11 @@ set -eux
 unit=muster-root-.muster.service
 await() { for _ in $(seq 120); do if "$@"; then return; fi; sleep 1; done; echo "never: $*"; exit 1; }
 goes_on() { systemctl -q is-active $unit && [ "$(pgrep -u ada -x sleep)" = "$job" ]; }
-
 muster service install --system
 systemctl -q is-active $unit
 muster status
 code=0
-runuser -l ada -c 'muster run --memory 64Mi -- python3 -c "bytearray(200 << 20)"' || code=$?
+runuser -l ada -c 'muster run --memory 64Mi -- python3 -c "x = bytearray(200 << 20); import time; time.sleep(60)"' || code=$?
 [ $code = 137 ]
 runuser -l ada -c 'muster run --detach --memory 64Mi -- sleep 600'
 await pgrep -u ada -x sleep
@@ -43,8 +40,8 @@ kill -9 "$(systemctl show -P MainPID $unit)"
 sleep 1
 await goes_on
 muster down --yes
-! systemctl -q is-active $unit
-! pgrep -u ada -x sleep
+[ "$(systemctl is-active $unit)" = inactive ]
+[ -z "$(pgrep -u ada -x sleep)" ]
 [ -z "$(find /sys/fs/cgroup -name '*muster*')" ]
 echo passed
 END
@@ -60,4 +57,4 @@ mkfs.ext4 -q -d "$guest" "$work/disk" 4G
 timeout 600 linux.uml mem=3G ubd0="$work/disk" root=/dev/ubda rw con=null con0=null,null ssl=null \
     systemd.unified_cgroup_hierarchy=1 uml_dir="$work" >"$work/console" </dev/null || true
 cat "$work/out/log"
-[ "$(tail -n 1 "$work/out/log")" = passed ]
+grep -qx passed "$work/out/log"
