@@ -2,7 +2,7 @@
 
 A viewer proves who they are once, by a credential of the API. The proof is checked again for every request of a page,
 so that whoever loses the right to the API loses the pages at the same moment. What a viewer may list is asked for again
-every ten seconds.
+every ten seconds, also where the server follows the lists for all its viewers.
 """
 
 from collections.abc import Callable
