@@ -1,5 +1,6 @@
 """Lists that viewers share, each with rights of their own."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -152,6 +153,20 @@ async def test_a_lost_right_ends_the_list_of_that_viewer_alone(world: World) -> 
         await world.job("other", 1)
         await world.settle(1)
         assert await list_names(ada) == ["train", "other"]
+
+
+@virtual
+async def test_a_check_of_rights_outlasts_the_request_that_began_it(world: World) -> None:
+    async with gather(world) as team:
+        eve = await team.join("eve")
+        assert await list_names(eve) == ["train"]
+        await team.take_right("eve")
+        await world.settle(10)
+        request = asyncio.create_task(eve.check_rights())
+        await asyncio.sleep(0)
+        request.cancel()  # the viewer hangs up
+        await eve.check_rights()
+        assert await is_refused(eve)
 
 
 @virtual

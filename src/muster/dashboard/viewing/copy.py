@@ -85,6 +85,7 @@ class Copy(Client):
         self._clock = clock
         self._followed: dict[ListKey, _Followed] = {}
         self._checked = clock.monotonic()
+        self._checking: asyncio.Task[None] | None = None  # the last check of rights
         self._changed = changed
         self._is_shared = lists is not None
         self._lists = lists if lists is not None else Lists(client, clock, random)
@@ -128,12 +129,17 @@ class Copy(Client):
     async def check_rights(self) -> None:
         """Drop the lists that the viewer may no longer see, for which a watch goes on for minutes.
 
-        The server is asked at most once in ten seconds.
+        The server is asked at most once in ten seconds. A check goes on if its caller is cancelled, and later callers
+        wait for its end: otherwise a viewer who hangs up at once would be shown what the check was about to drop.
         """
         now = self._clock.monotonic()
-        if now - self._checked < _RIGHTS_SECONDS:
-            return
-        self._checked = now
+        if now - self._checked >= _RIGHTS_SECONDS:
+            self._checked = now
+            self._checking = asyncio.create_task(self._drop_denied())
+        if self._checking is not None:
+            await asyncio.shield(self._checking)
+
+    async def _drop_denied(self) -> None:
         for key, followed in [*self._followed.items()]:
             if followed.settled.is_set() and followed.error is None:
                 try:
@@ -165,6 +171,8 @@ class Copy(Client):
     async def close(self) -> None:
         """End all watches and questions."""
         await self.answers.close()
+        if self._checking is not None:
+            await cancel([self._checking])
         await self._drop([*self._followed])
 
     def _find_source(self, key: ListKey) -> ListKey:
