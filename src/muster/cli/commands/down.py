@@ -8,10 +8,12 @@ from contextlib import suppress
 
 import click
 
+from muster.actions.errors import UserError
 from muster.actions.server.home import Home
 from muster.actions.server.service import cancel_starts
 from muster.actions.server.session import Target
 from muster.actions.server.systemserver import has_server
+from muster.actions.server.systemunit import Unit
 from muster.cli.names.examples import format_examples
 from muster.cli.session import connect, data_option, run
 
@@ -41,7 +43,7 @@ def command(data: str, yes: bool) -> None:
             require_agreement(ending)
         click.echo(f"stopping process {pid}; {ending}", err=True)
         stop(home, pid)
-    cancelled = cancel_starts(home)  # systemd starts a server again that failed or had to be killed
+    cancelled = _cancel_starts(home)
     if pid is not None and (other := home.server_pid()) is not None:  # a restart
         raise click.ClickException(f"process {other} has taken over from {pid}, and serves: try again")
     left = reap(home.path)
@@ -53,6 +55,18 @@ def command(data: str, yes: bool) -> None:
             click.echo("the server of this machine is root's: sudo muster down", err=True)
     else:
         click.echo("stopped")
+
+
+def _cancel_starts(home: Home) -> Sequence[Unit]:
+    """Keep systemd from starting a server again that failed or had to be killed; return the units that it stopped.
+
+    A shell without the user's systemd, such as that of `su` or cron, gets a warning: the server has ended all the same.
+    """
+    try:
+        return cancel_starts(home)
+    except UserError as error:
+        click.echo(f"systemd does not say whether it starts the server again: {error}", err=True)
+        return ()
 
 
 def require_agreement(ending: str) -> None:

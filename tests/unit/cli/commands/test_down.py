@@ -107,6 +107,18 @@ def test_systemd_does_not_start_a_server_again_that_failed_or_was_killed(
         assert told == f"not running ({systemd})\n"
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_systemd_that_cannot_be_asked_is_a_warning(start: Start, systemd: Path, runs: bool) -> None:
+    """As in the shell of `su`, which does not reach the user's systemd."""
+    (systemd / "systemctl").write_text("#!/bin/sh\necho Failed to connect to bus >&2\nexit 1\n")
+    if runs:
+        start(0)
+    result = CliRunner().invoke(cli, ["down", "--data", str(systemd)])
+    assert result.stdout == ("stopped\n" if runs else f"not running ({systemd})\n")
+    assert "systemd does not say whether it starts the server again: systemctl --user show" in result.stderr
+    assert result.exit_code == 0
+
+
 def test_one_that_has_just_ended_is_no_error(start: Start, tmp_path: Path) -> None:
     server = start(0)
     server.kill()
