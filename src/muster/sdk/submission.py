@@ -255,7 +255,7 @@ async def _remove_with_calls(reference: JobReference) -> None:
 async def _foresee(session: Session, job: JobRecord) -> NeverVerdict:
     from muster.actions.submission.foresight import predict_start  # importing it takes long
 
-    return await predict_start(session, job)
+    return await predict_start(session, job, log.warning)
 
 
 async def submit_and_wait(connections: Connections, work: Work, options: Options) -> Ended:

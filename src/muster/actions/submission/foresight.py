@@ -1,21 +1,31 @@
 """Decide whether a submitted job can ever start, and whether it leaves room for others."""
 
+from collections.abc import Callable
+
 from muster.actions.server.session import Session
 from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.status import ApiError
 from muster.insight.forecasts.never import find_ask, judge_ask
 from muster.insight.forecasts.sweepshare import describe_queue_use
-from muster.insight.jobs.state import NeverVerdict
+from muster.insight.jobs.state import OPEN, NeverVerdict
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.room import survey_room
 from muster.insight.record import JobRecord
+from muster.runtime.transport import TransportError
 
 
-async def predict_start(session: Session, job: JobRecord) -> NeverVerdict:
-    """Return the verdict whether the job can never start, or waits for nodes, from what the user may see."""
+async def predict_start(session: Session, job: JobRecord, warn: Callable[[str], None]) -> NeverVerdict:
+    """Return the verdict whether the job can never start, or waits for nodes, from what the user may see.
+
+    warn: receives a sentence if the server does not tell. That is no error: the job has been submitted all the same.
+    """
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
-    return judge_ask(
-        find_ask(job), await survey_room(Lists(session.client), session.namespace), job.metadata.namespace, queue
-    )
+    try:
+        room = await survey_room(Lists(session.client), session.namespace)
+    except (ApiError, TransportError) as error:
+        warn(f"it is not known whether {job.metadata.name} can start: {error}")
+        return OPEN
+    return judge_ask(find_ask(job), room, job.metadata.namespace, queue)
 
 
 async def foresee_queue_use(session: Session, sweep: JobRecord) -> str:

@@ -393,8 +393,9 @@ async def _hint_at_limit(session: Session, sweep: "JobRecord") -> None:
 
 async def _foresee(session: Session, job: "JobRecord") -> "NeverVerdict":
     from muster.actions.submission.foresight import predict_start  # importing it takes long
+    from muster.cli.terminal.output import say
 
-    return await predict_start(session, job)
+    return await predict_start(session, job, say)
 
 
 async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveLine") -> "Ending":
