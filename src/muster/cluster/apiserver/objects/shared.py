@@ -23,7 +23,8 @@ class SharedObjects:
     """
 
     def __init__(self) -> None:
-        # By type and `id` of the body, which the value keeps alive. All readers have the bytes of the store.
+        # By type and `id` of the body, which the value keeps alive. All readers have the bytes of the store, but for a
+        # body in pieces (`Entry.pack`), which each read puts together anew: no later read finds such an object.
         self._recent: dict[tuple[type[Any], int], tuple[bytes, Any]] = {}
         self._older: dict[tuple[type[Any], int], tuple[bytes, Any]] = {}
 
