@@ -18,6 +18,7 @@ _PATIENCE_SECONDS = 0.1
 # An answer that took long is good for so many times as long, so a question takes a fiftieth of the time at most.
 _COST_FACTOR = 50.0
 _MOST_KEPT = 50
+_REFUSALS = (401, 403)
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,8 @@ class Answers:
             question.answer = await find()
         except (ApiError, TransportError) as error:
             log.info("a question of a page has no answer: %s", error)
+            if isinstance(error, ApiError) and error.code in _REFUSALS:
+                question.answer = None  # the viewer has lost the right to it
         except Exception:
             log.exception("a question of a page of the dashboard failed")
         finally:

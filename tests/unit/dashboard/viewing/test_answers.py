@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from muster.api.status import not_found
+from muster.api.status import not_found, unauthorized
 from muster.dashboard.viewing.answers import Answers
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.transport import TransportError
 
 
 class Oracle:
@@ -16,7 +17,7 @@ class Oracle:
         self.answers = Answers(self.clock, self._hear)
         self.asked = self.told = 0
         self._seconds = seconds
-        self._error = error
+        self.error = error
 
     def _hear(self) -> None:
         self.told += 1
@@ -29,8 +30,8 @@ class Oracle:
         self.asked += 1
         number = self.asked
         await self.clock.sleep(self._seconds)
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         return f"answer {number}"
 
 
@@ -110,3 +111,16 @@ def test_only_so_many_answers_are_kept() -> None:
         assert oracle.asked == 201
 
     play(Oracle(0.0), scenario)
+
+
+def test_an_answer_is_dropped_with_the_right_to_it() -> None:
+    async def scenario(oracle: Oracle) -> None:
+        assert await oracle.ask() == "answer 1"
+        for error, known in ((TransportError("away"), "answer 1"), (unauthorized(), None)):
+            oracle.error = error
+            await oracle.clock.sleep(31)
+            await oracle.ask()
+            await oracle.clock.sleep(1)
+            assert await oracle.ask() == known
+
+    play(Oracle(0.01), scenario)
