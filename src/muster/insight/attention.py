@@ -254,7 +254,7 @@ def _find_jobs_without_queue(scene: Scene) -> Iterator[Trouble]:
     for row in scene.jobs:
         namespace, name, queue_name = row["namespace"], row["name"], row["queue"]
         there = queues[namespace]
-        if not queue_name or any(queue_name == one.metadata.name for one in there) or row["state"] not in _WAITS:
+        if not queue_name or row["state"] not in _WAITS or any(queue_name == one.metadata.name for one in there):
             continue
         sentence = f"Job {namespace}/{name} is for queue {queue_name}, and namespace {namespace} has no such queue"
         yield Trouble("job", sentence, _advise_queue(row, _list_usable(there)), namespace=namespace, name=name)
