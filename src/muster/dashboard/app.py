@@ -138,7 +138,7 @@ class Dashboard:
         try:
             return await self._answer_viewer(request, below, session, viewer)
         except (PageError, ApiError, TransportError) as error:
-            return self._explain(error, self._frame(viewer, session))
+            return self._explain(error, {**self._frame(viewer, session), "back": self._find_back(below)})
 
     async def _answer_viewer(
         self, request: InboundRequest, path: str, session: Session, viewer: Viewer
@@ -253,6 +253,13 @@ class Dashboard:
         board = self._boards.find(viewer)
         return route, Visit(viewer, board.copy, path, query, self._clock.now(), names, self._read_only)
 
+    def _find_back(self, path: str) -> str:
+        """Return the address of the page that led to a deed; "" for any other path."""
+        found = self._router.find(path)
+        if found is None or not isinstance(found[0], Deed):
+            return ""
+        return make_address(*map(unquote, path.strip("/").split("/")[:-1]))
+
     async def _show(self, route: Page | Deed, visit: Visit, session: Session) -> Response:
         return self._show_values(route, visit, session, await self._view(route, visit))
 
@@ -364,7 +371,7 @@ class Dashboard:
                 status, title, about = error.code, _TITLES.get(error.code, "This cannot be shown"), str(error)
             case _:
                 status, title, about = 503, "The API server does not answer", str(error)
-        return self._html("error.html", {**(frame or {}), "title": title, "text": about}, status)
+        return self._html("error.html", {"back": "", **(frame or {}), "title": title, "text": about}, status)
 
 
 _TITLES = {403: "You may not see this", 404: "This is not there", 409: "Somebody else changed it first"}

@@ -5,6 +5,12 @@ STATES = (
     "Finishing", "Cancelling", "Completed", "Failed", "Cancelled", "Deleting",
 )  # fmt: skip
 
+GROUPS = {
+    "waits": ("Queued", "Checking", "Held", "Suspended", "Pending", "Evicting"),
+    "runs": ("Running", "Starting", "Retrying", "Finishing"),
+}
+"""States that the overview counts together. A filter takes the name of a group as it takes a state."""
+
 _COLORS = {
     "waiting": ("Queued", "Checking", "Held", "Suspended", "Pending"),
     "running": ("Starting", "Running", "Finishing"),
@@ -12,6 +18,11 @@ _COLORS = {
     "good": ("Completed",),
 }
 _COLOR_BY_STATE = {state: color for color, states in _COLORS.items() for state in states}
+
+
+def is_in_state(state: str, wanted: str) -> bool:
+    """Tell whether a job in `state` passes a filter for a state or a group of states; "" lets all pass."""
+    return not wanted or state == wanted or state in GROUPS.get(wanted, ())
 
 
 def color_of(state: str) -> str:

@@ -248,20 +248,33 @@ def _find_local_queues(scene: Scene) -> Iterator[Trouble]:
 def _find_jobs_without_queue(scene: Scene) -> Iterator[Trouble]:
     if scene.local_queues is None:
         return
-    queues: dict[str, list[str]] = defaultdict(list)
+    queues: dict[str, list[LocalQueue]] = defaultdict(list)
     for queue in scene.local_queues:
-        queues[queue.metadata.namespace].append(queue.metadata.name)
+        queues[queue.metadata.namespace].append(queue)
     for row in scene.jobs:
         namespace, name, queue_name = row["namespace"], row["name"], row["queue"]
         there = queues[namespace]
-        if not queue_name or queue_name in there or row["state"] not in _WAITS:
+        if not queue_name or row["state"] not in _WAITS or any(queue_name == one.metadata.name for one in there):
             continue
         sentence = f"Job {namespace}/{name} is for queue {queue_name}, and namespace {namespace} has no such queue"
-        yield Trouble("job", sentence, _advise_queue(row, there), namespace=namespace, name=name)
+        yield Trouble("job", sentence, _advise_queue(row, _list_usable(there)), namespace=namespace, name=name)
+
+
+def _list_usable(queues: Iterable[LocalQueue]) -> list[str]:
+    """Return the names of the queues that take jobs, which a queue that leads nowhere does not."""
+    return sorted(one.metadata.name for one in queues if one.spec.cluster_queue and not _is_inactive(one))
+
+
+def _is_inactive(queue: LocalQueue) -> bool:
+    active = find(queue.status.conditions, "Active")
+    return active is not None and active.status == "False"
 
 
 def _advise_queue(row: Mapping[str, Any], there: Sequence[str]) -> str:
-    """Return what to do about a job whose LocalQueue does not exist. there: the LocalQueues of the job's namespace."""
+    """Return what to do about a job whose LocalQueue does not exist.
+
+    there: the LocalQueues of the job's namespace that take jobs.
+    """
     namespace = row["namespace"]
     if not there:
         return f"Create the queue: muster queue create {row['queue']} -n {namespace}"

@@ -45,6 +45,11 @@ async def test_it_says_what_runs_what_waits_and_what_needs_attention(world: Worl
         assert "Jobs that run 1" in text
         assert "Jobs that wait 2 the longest for 60s" in text
         assert "Nodes ready 2 of 2" in text
+        page = await viewer.page("/")
+        for group, names in {"waits": {"waits", "astray"}, "runs": {"runs"}}.items():
+            assert f'href="/ui/jobs?state={group}"' in page
+            listed = await viewer.page(f"/jobs?state={group}")
+            assert {name for name in ("waits", "astray", "runs") if f'/jobs/default/{name}"' in listed} == names
         assert "CPUs requested 38% 3 of 8" in text
         assert "ResourceFlavor spot is for nodes with cloud=spot, and no node has these labels" in text
         assert "LocalQueue lost of namespace default names ClusterQueue gone, which does not exist" in text

@@ -54,6 +54,20 @@ def test_a_viewer_without_rights_is_told_so(path: str) -> None:
     play(told, NOBODY)
 
 
+def test_a_deed_that_does_not_apply_leads_back_to_the_job() -> None:
+    async def told(site: Site, browser: Browser) -> None:
+        spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}}
+        await site.plane.client().create(
+            JOB, msgspec.convert({"metadata": {"name": "train"}, "spec": spec}, Job), "default"
+        )
+        answer = await browser.get("/ui/jobs/default/train/release")
+        assert answer.status == 409
+        assert '<a href="/ui/jobs/default/train">Back</a>' in answer.text
+        assert "Back" not in (await browser.get("/ui/jobs/default/gone")).text
+
+    play(told)
+
+
 def test_filters_that_make_no_sense_are_read_as_none() -> None:
     async def told(_: Site, browser: Browser) -> None:
         for query in ("days=9999999&by=nonsense&state=Lost", "days=-1", "days=%00", "page=999999999999999999"):

@@ -32,6 +32,16 @@ async def allow(world: World, *groups: str, verbs: Sequence[str] = ("get", "list
     await world.client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": "secret-team"}})
 
 
+async def see_cluster_queues(world: World) -> None:
+    """Let Eve read the ClusterQueues."""
+    rules = [{"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues"], "verbs": ["get", "list", "watch"]}]
+    await world.client.create(CLUSTER_ROLE.seen_as(dict), {"metadata": {"name": "see"}, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "see"}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}]
+    binding = {"metadata": {"name": "see"}, "roleRef": reference, "subjects": subjects}
+    await world.client.create(CLUSTER_ROLE_BINDING.seen_as(dict), binding)
+
+
 async def play(world: World) -> None:
     await world.node("n1")
     await flavor(world)
@@ -76,6 +86,26 @@ async def test_a_viewer_of_one_namespace_has_useful_pages(world: World) -> None:
             await viewer.page("/queues/secret-team/hidden")
         with pytest.raises(ApiError, match='User "eve" cannot patch resource "localqueues"'):
             await viewer.act("/queues/default/vision/stop", {"running": "go on"})
+
+
+@virtual
+async def test_a_queue_says_that_the_ways_into_it_are_not_shown(world: World) -> None:
+    await see_cluster_queues(world)
+    await world.client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": "secret-team"}})
+    await play(world)
+    async with viewing(world, EVE) as viewer:
+        assert "LocalQueues you may not see them" in await viewer.text("/queues/cluster/vision")
+
+
+@virtual
+async def test_a_queue_shows_the_ways_into_it_of_the_viewers_own_namespace(world: World) -> None:
+    await allow(world, "kueue.x-k8s.io")
+    await see_cluster_queues(world)
+    await play(world)
+    async with viewing(world, EVE) as viewer:
+        text = await viewer.text("/queues/cluster/vision")
+        assert "LocalQueues default/vision Runs" in text
+        assert f"LocalQueues {HERE}" in text
 
 
 BUTTONS = {
@@ -124,12 +154,7 @@ async def test_a_viewer_with_a_part_of_the_rights_keeps_the_buttons(world: World
 @virtual
 async def test_a_viewer_who_cannot_have_forecasts_is_told_once_why(world: World) -> None:
     await allow(world, "", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io", "visibility.kueue.x-k8s.io")
-    rules = [{"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues"], "verbs": ["get", "list", "watch"]}]
-    await world.client.create(CLUSTER_ROLE.seen_as(dict), {"metadata": {"name": "see"}, "rules": rules})
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "see"}
-    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}]
-    binding = {"metadata": {"name": "see"}, "roleRef": reference, "subjects": subjects}
-    await world.client.create(CLUSTER_ROLE_BINDING.seen_as(dict), binding)
+    await see_cluster_queues(world)
     await play(world)
     await submit(world, "waits-too", 3, "vision")
     await world.settle(3)
@@ -140,15 +165,26 @@ async def test_a_viewer_who_cannot_have_forecasts_is_told_once_why(world: World)
 
 
 @virtual
-async def test_a_viewer_without_rights_is_told_which(world: World) -> None:
+async def test_a_viewer_without_rights_is_told_which_and_asked_for_the_namespace(world: World) -> None:
     await world.client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": "secret-team"}})
     await play(world)
     async with viewing(world, EVE) as viewer:
-        with pytest.raises(ApiError, match='User "eve" cannot list resource "jobs"'):
-            await viewer.page("/")
+        page, text = await viewer.page("/"), await viewer.text("/")
+        assert "Jobs are not shown: " in text
+        assert 'User "eve" cannot list resource "jobs"' in text
+        assert "You work in namespace Show its jobs" in text
+        assert 'action="/ui/jobs"' in page
+        for untrue in ("Jobs that run", "Nothing runs", "Nothing waits"):
+            assert untrue not in text
+        with pytest.raises(PageError, match="You may not see these jobs") as refusal:
+            await viewer.page("/jobs")
+        assert 'User "eve" cannot list resource "jobs"' in refusal.value.text
+        assert "name it in the address: /ui/jobs?namespace=NAME" in refusal.value.text
+        assert refusal.value.status == 403
         queues = await viewer.text("/queues")
         assert "LocalQueues are not shown" in queues
         assert "ClusterQueues are not shown" in queues
+        assert "There are no queues" not in queues
 
 
 class WithoutKueue:

@@ -34,9 +34,11 @@ def cluster_queue(
     return msgspec.convert(body, ClusterQueue)
 
 
-def local_queue(name: str, target: str, **spec: Any) -> LocalQueue:
+def local_queue(name: str, target: str, active: str = "True", **spec: Any) -> LocalQueue:
     meta = {"name": name, "namespace": "team"}
-    return msgspec.convert({"metadata": meta, "spec": {"clusterQueue": target, **spec}}, LocalQueue)
+    status = {"conditions": [{"type": "Active", "status": active, "reason": "R", "message": "m"}]}
+    body = {"metadata": meta, "spec": {"clusterQueue": target, **spec}, "status": status}
+    return msgspec.convert(body, LocalQueue)
 
 
 def flavor(name: str, **labels: str) -> ResourceFlavor:
@@ -184,6 +186,10 @@ CASES: dict[str, tuple[Scene, list[tuple[str, bool, str, str]]]] = {
     ),
     "a job that misses the queue that is there": (
         Scene(local_queues=[local_queue("q", "all")], jobs=[job("a", "typo", "Suspended")]),
+        [("job", True, "Job team/a is for queue typo", "(there is q): muster alter a --queue q -n team")],
+    ),
+    "a job that misses the queue that is there, beside one that leads nowhere": (
+        Scene(local_queues=[local_queue("a", "gone", "False"), local_queue("q", "all")], jobs=[job("a", "typo")]),
         [("job", True, "Job team/a is for queue typo", "(there is q): muster alter a --queue q -n team")],
     ),
     "jobs that can never start": (

@@ -6,19 +6,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 from muster.api.ours.users import is_user, short_user
+from muster.api.status import ApiError
 from muster.api.values.selectors import SelectorError, parse_label_selector
-from muster.dashboard.jobrows import read_job_rows
+from muster.dashboard.jobrows import JobRows, read_job_rows
 from muster.dashboard.listing import cut, read_list_query
-from muster.dashboard.states import STATES, color_of
+from muster.dashboard.states import GROUPS, STATES, color_of, is_in_state
 from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES
 from muster.insight.reader.queues import list_or_none
+from muster.insight.text import make_sentence
 from muster.insight.usage import format_cpus, format_memory, usage_by_job
 
 _FILTERS = ("namespace", "state", "queue", "user", "text", "labels", "order", "columns")
 _ALL_COLUMNS = "all"
-_BAD_REQUEST = 400
+_BAD_REQUEST, _FORBIDDEN = 400, 403
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Row = Mapping[str, Any]
@@ -39,14 +41,14 @@ _ORDERS: Mapping[str, tuple[Callable[[Row], Any], bool]] = {
 async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     """Return the jobs that the filters leave, in their order. Raises `PageError`."""
     only = {name: visit.query.get(name, "") for name in _FILTERS}
-    rows, namespace, unseen = await read_job_rows(visit, only["namespace"])
+    rows, namespace, unseen = await _read_rows(visit, only["namespace"])
     labelled = await _find_labelled(visit, namespace, only["labels"]) if only["labels"].strip() else None
     chosen = [row for row in rows if _is_chosen(row, only) and (labelled is None or row["uid"] in labelled)]
     is_wide = only["columns"] == _ALL_COLUMNS
     return {
         "only": only,
         "orders": list(_ORDERS)[1:],
-        "states": STATES,
+        "states": (*GROUPS, *STATES),
         "queues": _list_values(rows, "queue"),
         "namespaces": _list_values(rows, "namespace"),
         "users": list_users(rows),
@@ -62,10 +64,21 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     }
 
 
+async def _read_rows(visit: Visit, namespace: str) -> JobRows:
+    """Return the lines of jobs. Raises `PageError` for a viewer who chose no namespace and may see no jobs without."""
+    try:
+        return await read_job_rows(visit, namespace)
+    except ApiError as error:
+        if namespace or error.code != _FORBIDDEN:
+            raise
+        hint = "If you work in another namespace, name it in the address: /ui/jobs?namespace=NAME"
+        raise PageError("You may not see these jobs", f"{make_sentence(str(error))} {hint}", _FORBIDDEN) from None
+
+
 def _is_chosen(row: Row, only: Mapping[str, str]) -> bool:
     text = only["text"].lower()
     return (
-        (not only["state"] or row["state"] == only["state"])
+        is_in_state(row["state"], only["state"])
         and (not only["queue"] or row["queue"] == only["queue"])
         and (not only["user"] or is_user(only["user"], row["owner"]))
         and (not text or text in row["name"].lower() or text in row["reason"].lower())

@@ -11,9 +11,10 @@ from muster.api.core import POD, Node, Pod
 from muster.api.kueue import COHORT
 from muster.api.nodes import is_ready
 from muster.api.ours.gpus import is_gpu
+from muster.api.status import ApiError
 from muster.dashboard.jobrows import read_job_rows
 from muster.dashboard.meters import draw_share
-from muster.dashboard.states import color_of
+from muster.dashboard.states import GROUPS, color_of
 from muster.dashboard.visits import Page, Visit, make_address
 from muster.insight.attention import Scene, Trouble, find_troubles
 from muster.insight.gpus import GpuCount, count_gpus
@@ -23,10 +24,9 @@ from muster.insight.reader.attention import read_scene
 from muster.insight.reader.queues import list_or_none
 from muster.insight.text import format_age, format_quantity
 
-_WAITING = ("Queued", "Checking", "Held", "Suspended", "Pending", "Evicting")
-_RUNNING = ("Running", "Starting", "Retrying", "Finishing")
 # How many jobs and queues the page names; others are on the pages of jobs and queues.
 _MOST_JOBS, _MOST_QUEUES = 8, 12
+_FORBIDDEN = 403
 
 
 class Tile(Struct, frozen=True):
@@ -41,9 +41,18 @@ class Tile(Struct, frozen=True):
 async def view_overview(visit: Visit) -> Mapping[str, Any]:
     """Return the state of the cluster, as far as the viewer may see it."""
     unseen: list[str] = []
+    sees_jobs = True
 
     async def find_rows() -> tuple[list[dict[str, Any]], str]:
-        lines = await read_job_rows(visit)
+        nonlocal sees_jobs
+        try:
+            lines = await read_job_rows(visit)
+        except ApiError as error:
+            if error.code != _FORBIDDEN:
+                raise
+            sees_jobs = False
+            unseen.append(f"jobs are not shown: {error}")
+            return [], visit.viewer.namespace
         unseen.extend(lines.unseen)
         return lines.rows, lines.namespace
 
@@ -52,10 +61,14 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
     cohorts = await list_or_none(visit.copy, COHORT)
     tree = list_quota_nodes(scene.cluster_queues or (), cohorts or ())
     queues = [one for one in tree if one.row is not None]
-    running = [row for row in scene.jobs if row["state"] in _RUNNING]
-    waiting = [row for row in scene.jobs if row["state"] in _WAITING]
+    running = [row for row in scene.jobs if row["state"] in GROUPS["runs"]]
+    waiting = [row for row in scene.jobs if row["state"] in GROUPS["waits"]]
     return {
-        "tiles": list_tiles(scene, pods, running, waiting, visit.now),
+        "tiles": [
+            *(list_job_tiles(scene, running, waiting, visit.now) if sees_jobs else ()),
+            *(list_node_tiles(scene.nodes, pods) if scene.nodes is not None else ()),
+        ],
+        "sees_jobs": sees_jobs,
         "troubles": [(one, find_link(one)) for one in find_troubles(scene)],
         "queues": sorted(queues, key=_rank_queue)[:_MOST_QUEUES],
         "all_queues": len(queues),
@@ -76,26 +89,22 @@ def _rank_queue(node: QuotaNode) -> tuple[int, float, str]:
     return -(node.row["pending"] if node.row is not None else 0), -share, node.name
 
 
-def list_tiles(
-    scene: Scene,
-    pods: Sequence[Pod] | None,
-    running: Sequence[Mapping[str, Any]],
-    waiting: Sequence[Mapping[str, Any]],
-    now: datetime,
+def list_job_tiles(
+    scene: Scene, running: Sequence[Mapping[str, Any]], waiting: Sequence[Mapping[str, Any]], now: datetime
 ) -> list[Tile]:
-    """Return the numbers at the top. pods: None if the viewer may not see all of them."""
+    """Return the numbers of jobs, each with a link to the jobs that it counts."""
     ended = Counter(row["state"] for row in scene.jobs if row["state"] in ("Completed", "Failed"))
     since = min((row["submitted"] for row in waiting if row["submitted"] is not None), default=None)
     longest = f"the longest for {format_age(since, now)}" if since is not None else ""
     there = f"{ended['Completed']} completed, {ended['Failed']} failed are still listed" if ended else ""
-    tiles = [
-        Tile("Jobs that run", str(len(running)), there, make_address("jobs", state="Running")),
-        Tile("Jobs that wait", str(len(waiting)), longest, make_address("jobs", state="Queued")),
+    return [
+        Tile("Jobs that run", str(len(running)), there, make_address("jobs", state="runs")),
+        Tile("Jobs that wait", str(len(waiting)), longest, make_address("jobs", state="waits")),
     ]
-    return [*tiles, *(_list_node_tiles(scene.nodes, pods) if scene.nodes is not None else ())]
 
 
-def _list_node_tiles(nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Iterable[Tile]:
+def list_node_tiles(nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Iterable[Tile]:
+    """Yield the numbers of nodes and of what is requested of them. pods: None if the viewer may not see all of them."""
     link = make_address("nodes")
     cordoned = sum(node.spec.unschedulable for node in nodes)
     ready = sum(map(is_ready, nodes))

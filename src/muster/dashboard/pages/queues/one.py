@@ -21,6 +21,7 @@ from muster.api.kueue import (
 from muster.dashboard.listing import PER_PAGE, Listing, find_first, make_listing, read_list_query
 from muster.dashboard.meters import draw_share
 from muster.dashboard.pages.queues.chart import SPANS, draw_use
+from muster.dashboard.pages.queues.tree import list_local_queues
 from muster.dashboard.rights import Right, find_refusal
 from muster.dashboard.states import color_of
 from muster.dashboard.visits import Page, PageError, Visit, make_address
@@ -33,7 +34,7 @@ from muster.insight.quota.state import is_owned_by, owner_uids
 from muster.insight.reader.history import read_history
 from muster.insight.reader.listviews import WORKLOAD_LINES
 from muster.insight.reader.queue import PendingRow, QueueName, forecast_starts, list_holders, read_pending
-from muster.insight.reader.queues import get_or_none, list_or_none, list_or_say, workloads_of
+from muster.insight.reader.queues import get_or_none, list_or_none, workloads_of
 from muster.insight.reader.visible import visible_job_rows_of
 from muster.insight.text import format_owner, format_quantity
 from muster.insight.why.sentences import describe_estimate
@@ -211,12 +212,17 @@ async def _find_quota_node(visit: Visit, queue: Queue) -> QuotaNode | None:
     return next((one for one in nodes if one.row is not None and one.name == queue.name.name), None)
 
 
-async def _list_fronts(visit: Visit, queue: Queue, unseen: list[str]) -> list[tuple[str, str]]:
-    """Return the namespace and name of the LocalQueues in front of a ClusterQueue, as far as the viewer sees them."""
+async def _list_fronts(visit: Visit, queue: Queue, unseen: list[str]) -> list[tuple[str, str]] | None:
+    """Return the namespace and name of the LocalQueues in front of a ClusterQueue, as far as the viewer sees them.
+
+    The result is None if the viewer sees no LocalQueues.
+    """
     if queue.local is not None:
         return []
-    local_queues = await list_or_say(visit.copy, LOCAL_QUEUE, "", unseen.append, "LocalQueues")
-    fronts = [one.metadata for one in local_queues or () if one.spec.cluster_queue == queue.name.name]
+    local_queues = await list_local_queues(visit, unseen)
+    if local_queues is None:
+        return None
+    fronts = [one.metadata for one in local_queues if one.spec.cluster_queue == queue.name.name]
     return sorted((one.namespace, one.name) for one in fronts)
 
 
@@ -231,7 +237,9 @@ async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -
     resource = resource if resource in resources else _prefer(resources)
     span = SPANS[span_name]
     fronts = (
-        [(queue.name.namespace, queue.name.name)] if queue.local is not None else await _list_fronts(visit, queue, [])
+        [(queue.name.namespace, queue.name.name)]
+        if queue.local is not None
+        else await _list_fronts(visit, queue, []) or []
     )
     find = partial(_read_runs, visit, fronts, span.length)
     runs: Sequence[Run] | None = await visit.copy.answers.ask(

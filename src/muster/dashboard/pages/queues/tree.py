@@ -21,7 +21,7 @@ async def view_queues(visit: Visit) -> Mapping[str, Any]:
     """Return the tree of ClusterQueues, or the LocalQueues, which are all that some viewers may see."""
     unseen: list[str] = []
     cluster_queues = await list_or_say(visit.copy, CLUSTER_QUEUE, "", unseen.append, "ClusterQueues")
-    local_queues = await _list_local_queues(visit, unseen)
+    local_queues = await list_local_queues(visit, unseen)
     if cluster_queues is None and local_queues is None and not unseen:
         text = f"It does not have Kueue's kinds. An administrator installs them: {_INSTALL}"
         raise PageError("This cluster has no queues", text)
@@ -49,7 +49,7 @@ async def view_queues(visit: Visit) -> Mapping[str, Any]:
     }
 
 
-async def _list_local_queues(visit: Visit, unseen: list[str]) -> list[LocalQueue] | None:
+async def list_local_queues(visit: Visit, unseen: list[str]) -> list[LocalQueue] | None:
     """Return the LocalQueues that the viewer may see; None if there are none to see."""
     try:
         queues, _ = await list_visible(visit.copy, LOCAL_QUEUE, visit.viewer.namespace, unseen.append, "LocalQueues")
