@@ -61,8 +61,10 @@ async def main(directory: Path, ballast: Path | None) -> dict[str, object]:
 
 
 async def go_on(directory: Path, ballast: Path) -> dict[str, object]:
-    """Fill the disk, write what is much more than the reserve, and forget what it replaced, over and over."""
+    """Fill the disk, change what is there by much more than the reserve, over and over, and add one object."""
     async with Store(SqliteJournal(directory), header_of) as store:
+        for number in range(100):
+            await store.write(put(number))
         await store.reserve()
         with suppress(OSError), ballast.open("wb", buffering=0) as file:
             while file.write(bytes(100_000)):
@@ -75,7 +77,8 @@ async def go_on(directory: Path, ballast: Path) -> dict[str, object]:
             await store.reserve()
             rounds += 1
         disk = os.statvfs(directory)
-    return {"rounds": rounds, "free": disk.f_bavail * disk.f_frsize}
+        _, new = await fill_one(store, 100)
+    return {"rounds": rounds, "full": disk.f_bavail * disk.f_frsize < 100_000, "new": new and new.code}
 
 
 async def fill_one(store: Store, number: int) -> tuple[bool, WriteRefused | None]:

@@ -87,7 +87,7 @@ def test_what_others_fill_the_disk_with_leaves_the_store_the_room_that_it_has(di
     )
     assert result.returncode == 0, result.stderr
     first, *counts = result.stdout.splitlines()
-    assert json.loads(first) == {"rounds": 16, "free": 0}
+    assert json.loads(first) == {"rounds": 16, "full": True, "new": 507}
     assert counts == ["100", "100"]
 
 

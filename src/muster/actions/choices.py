@@ -11,18 +11,20 @@ from msgspec import structs
 from muster.actions.errors import UserError
 from muster.actions.submission.caller import find_account_name
 from muster.api.batch import JOB
-from muster.api.core import NODE, SECRET, Node
+from muster.api.core import NODE, POD, SECRET, Node
 from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
-from muster.api.kueue.names import DEFAULT_QUEUE
+from muster.api.kueue.names import DEFAULT_QUEUE, POD_GROUP_NAME_LABEL
+from muster.api.managed.pods import group_size
 from muster.api.managed.teams import refuse_foreigner
 from muster.api.meta import Object
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
 from muster.api.ours.teams import read_users
 from muster.api.ours.users import short_user
+from muster.api.pods import is_finished
 from muster.api.server.authentication import SELF_SUBJECT_REVIEW, SelfSubjectReview, UserInfo
 from muster.api.status import ApiError
 from muster.api.values.quantity import parse_amount, parse_thousandths
@@ -56,6 +58,8 @@ async def get_job(client: Client, name: str, namespace: str) -> JobRecord:
 async def no_job(client: Client, name: str, namespace: str) -> str:
     """Return the sentence that there is no job with this name, with the most similar name that the user may see.
 
+    If pods of a group with this name do not queue yet, the sentence says why instead.
+
     namespace: "" means all namespaces.
     """
     names: list[str] = []
@@ -68,7 +72,29 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
         names += [one.metadata.name for one in page.items]
     similar = find_nearest(name, names)
     where = f" in namespace {namespace}" if namespace else ""
-    return f"there is no job {name}{where}" + (f"; did you mean {similar}?" if similar else "")
+    sentence = f"there is no job {name}{where}"
+    if group := await _describe_unqueued_group(client, name, namespace):
+        return f"{sentence}: {group}"
+    return sentence + (f"; did you mean {similar}?" if similar else "")
+
+
+async def _describe_unqueued_group(client: Client, name: str, namespace: str) -> str:
+    """Say why the pods of a group with this name do not queue; "" if the user sees no such pods."""
+    try:
+        pods = (await client.list(POD, namespace, labels=f"{POD_GROUP_NAME_LABEL}={name}")).items
+    except ApiError:  # also if the name is no value of a label
+        return ""
+    living = [pod for pod in pods if not is_finished(pod)]
+    if not living:
+        return ""
+    first = living[0].metadata
+    selector = f"-n {first.namespace} -l {POD_GROUP_NAME_LABEL}={name}"
+    size = group_size(first)
+    if len(living) < size:
+        why = f"its pod group queues once it has {size} pods, and it has {len(living)}"
+    else:
+        why = f"its pod group does not queue, and an event says why: kubectl describe pods {selector}"
+    return f"{why} (to remove it: kubectl delete pods {selector})"
 
 
 async def check_secrets(client: Client, namespace: str, asked: "Iterable[SecretVariables]") -> None:

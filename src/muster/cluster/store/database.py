@@ -39,6 +39,8 @@ VACUUM_PAGES = 500  # per transaction that returns pages to the disk
 PROBE_BYTES = 1 << 20  # a disk that cannot take this much counts as full
 RESERVE_BYTES = 4 << 20  # free pages of the database, and the same of log: more than a thousand objects
 RESERVE_SHARE = 8  # the reserve is skipped on a disk with room for fewer than this many reserves
+NEW_BYTES = RESERVE_BYTES  # with less free space nothing new is stored: what is left is for the writes that end jobs
+NEW_SHARE = 20  # of a small disk, this part of it
 
 INSERT_ROWS = 1_000  # per statement: SQLite takes 32,766 values
 
@@ -61,6 +63,7 @@ class Database:
         self._path = directory.create(FILE)
         self._log_bytes = 0  # bytes since the last checkpoint
         self._broken: StorageFailed | None = None
+        self.full: StorageFull | None = None  # why nothing new should be stored, as of the last look at the disk
         try:
             with ExitStack() as on_error:
                 self._marks = MarkFile(directory.create(marks.FILE))
@@ -119,7 +122,22 @@ class Database:
         self._mark = self._mark.after(records, digests)
         self._write_mark()
         self._log_bytes += sum(len(record.body) for record in records)
-        return self._log_bytes >= CHECKPOINT_BYTES
+        # A long log needs as much room again in the database, which a disk that is nearly full may not have.
+        return self.look_at_disk() or self._log_bytes >= CHECKPOINT_BYTES
+
+    def look_at_disk(self) -> bool:
+        """Note whether the disk has room for new objects, in `full`; return whether there is no room for a reserve.
+
+        A disk that cannot be asked counts as roomy.
+        """
+        try:
+            disk = os.statvfs(self._path.parent)
+        except OSError:
+            self.full = None
+            return False
+        is_full = disk.f_bavail < min(NEW_BYTES // disk.f_frsize, disk.f_blocks // NEW_SHARE)
+        self.full = StorageFull(str(self._path)) if is_full else None
+        return has_no_room_for_reserve(disk)
 
     def _write_mark(self) -> None:
         # The records are permanent already. If the disk is full, the mark falls behind and catches up with the next
@@ -145,7 +163,7 @@ class Database:
         """
         try:
             disk = os.statvfs(self._path.parent)
-            if disk.f_bavail * disk.f_frsize < RESERVE_SHARE * RESERVE_BYTES:
+            if has_no_room_for_reserve(disk):
                 return
             if int(self._read_pragma("freelist_count")) < self._spare // 2:  # avoid allocating a little every minute
                 # Write the pages into the file before they are freed; otherwise the disk has no room for them.
@@ -224,7 +242,8 @@ class Database:
         """
         try:
             self._transaction(change)
-        except StorageFull:
+        except StorageFull as full:
+            self.full = full  # a disk whose quota is exhausted does not show it
             # The database has spare pages for the log's content; after the copy, the log starts again in its own room.
             self.checkpoint()
             if self._broken is not None:
@@ -266,6 +285,11 @@ class Database:
         finally:
             probe.unlink(missing_ok=True)
         return False
+
+
+def has_no_room_for_reserve(disk: os.statvfs_result) -> bool:
+    """Return whether a disk is so full that the reserve would take much of what is left."""
+    return disk.f_bavail * disk.f_frsize < RESERVE_SHARE * RESERVE_BYTES
 
 
 def shape(connection: sqlite3.Connection) -> None:

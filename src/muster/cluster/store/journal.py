@@ -7,6 +7,7 @@ returns them at the next start. Appends come one at a time; a compaction may run
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from muster.cluster.store.errors import WriteRefused
 from muster.cluster.store.values import Key
 
 
@@ -51,6 +52,10 @@ class Journal(Protocol):
         """Preallocate disk space, as far as there is any, so that writes still succeed when the disk is full."""
         ...
 
+    def find_fullness(self) -> WriteRefused | None:
+        """Return why new objects should not be stored, though changes and deletions are; None if they should."""
+        ...
+
     async def close(self) -> None:
         """Release all resources; no method may be called afterwards."""
         ...
@@ -74,6 +79,10 @@ class MemoryJournal:
 
     async def reserve(self) -> None:
         """Do nothing: memory needs no reserve."""
+
+    def find_fullness(self) -> WriteRefused | None:
+        """Return None: there is no disk."""
+        return None
 
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""

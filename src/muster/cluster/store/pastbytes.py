@@ -41,6 +41,11 @@ class PastBytes:
             if self.kept_bytes > self._most:
                 self.exceeded.set()
 
+    def free_room(self) -> None:
+        """Set `exceeded` however few bytes are kept, unless it would delete next to nothing: the disk is full."""
+        if self._marks:
+            self.exceeded.set()
+
     def forget(self, revision: int) -> None:
         """Stop counting the changes up to this revision."""
         while self._marks and self._marks[0][0] <= revision:

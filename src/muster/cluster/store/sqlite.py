@@ -7,6 +7,7 @@ from pathlib import Path
 
 from muster.cluster.store.database import Database
 from muster.cluster.store.directory import DataDirectory
+from muster.cluster.store.errors import WriteRefused
 from muster.cluster.store.integrity.acceptance import admit, make_refusal
 from muster.cluster.store.integrity.inspection import Contents, Damage
 from muster.cluster.store.journal import History, JournalRecord
@@ -72,6 +73,12 @@ class SqliteJournal:
     async def reserve(self) -> None:
         """Allocate spare room in the database file and its write-ahead log, so that writes succeed on a full disk."""
         await self._thread.do(self._database.reserve)
+
+    def find_fullness(self) -> WriteRefused | None:
+        """Return why new objects should not be stored; None if they should."""
+        if self._database.full is not None:
+            self._database.look_at_disk()  # there may be room again; meanwhile nothing that is written would tell
+        return self._database.full
 
     async def close(self) -> None:
         """Close the file and unlock the directory."""

@@ -120,6 +120,11 @@ class Store:
         """Why the store refused the last writes; "" if it made them."""
         return self._last_refusal.status.message if self._last_refusal is not None else ""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk has no room for new objects."""
+        return self._journal.find_fullness() is not None
+
     async def close(self) -> None:
         """Commit what is pending, end all watches and close the journal."""
         if not self._open:
@@ -210,8 +215,8 @@ class Store:
         """
         loop = asyncio.get_running_loop()
         durable: Written = loop.create_future()
-        if self._refusal is not None:
-            durable.set_exception(self._refusal)
+        if (refusal := self._refusal or self._refuse_creations(writes)) is not None:
+            durable.set_exception(refusal)
             return durable
         if not writes:
             durable.set_result([])
@@ -228,6 +233,15 @@ class Store:
         else:
             self._wait()
         return durable
+
+    def _refuse_creations(self, writes: Sequence[Put | Delete]) -> WriteRefused | None:
+        """Return why the disk has no room for a new object among the writes; None if none is new, or there is room.
+
+        So the room that the journal has reserved is left for the writes that end jobs and delete objects.
+        """
+        if (full := self._journal.find_fullness()) is None:
+            return None
+        return full if any(self.latest(write.key) is None for write in writes) else None
 
     async def settled(self, key: Key) -> None:
         """Wait until the newest write of an object is durable. Raises `WriteRefused` if the write is rolled back."""
@@ -274,6 +288,8 @@ class Store:
                 if changes:
                     await self._journal.append([_make_record(change) for change in changes])
                     self._publish_changes(changes)
+                    if self.is_full:
+                        self.past.free_room()
                     self._last_refusal = None
             except WriteRefused as refusal:
                 self._take_back(batch, refusal)

@@ -26,8 +26,8 @@ async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitabl
     """Repeatedly delete changes older than five minutes, and call `then` after each round that deleted some.
 
     The first round deletes all changes from before the start: by then clients have resumed their watches. A history
-    that grows too large is cut at once. Each round first allocates spare room for a full disk. `then` is also called
-    at the start, because reading the store leaves garbage.
+    that grows too large is cut at once; on a full disk, which needs the room, it is deleted whole. Each round first
+    allocates spare room for a full disk. `then` is also called at the start, because reading the store leaves garbage.
     """
     marks = deque([store.revision] * KEEP_INTERVALS, maxlen=KEEP_INTERVALS)
     await store.reserve()
@@ -37,13 +37,13 @@ async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitabl
     while True:
         # A history that grows too large ends the wait.
         await run_until_first(clock.sleep(interval_ended - clock.monotonic()), store.past.exceeded.wait())
-        before, by_age = store.oldest, 0
+        before, by_age, most_bytes = store.oldest, 0, 0 if store.is_full else KEEP_BYTES
         if clock.monotonic() >= interval_ended:
-            by_age = marks[0]
+            by_age = store.revision if store.is_full else marks[0]
             marks.append(store.revision)
             interval_ended = clock.monotonic() + INTERVAL_SECONDS
         try:
-            await store.compact(max(by_age, store.revision - KEEP_REVISIONS, store.past.find_revision(KEEP_BYTES)))
+            await store.compact(max(by_age, store.revision - KEEP_REVISIONS, store.past.find_revision(most_bytes)))
         except StorageFull as full:
             _log.warning("history not compacted, next try in %d s: %s", INTERVAL_SECONDS, full)
         if store.oldest != before:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.cluster.store import Delete, Entry, Header, Journal, Key, Put, Store
+from muster.cluster.store.errors import WriteRefused
 from muster.cluster.store.journal import JournalRecord
 
 
@@ -39,6 +40,7 @@ class Faulty:
         self.journal = journal
         self.durable = journal.durable
         self.failures: list[BaseException] = []
+        self.full: WriteRefused | None = None  # why nothing new should be stored
         self.gate = asyncio.Event()
         self.gate.set()
         self.batches: list[int] = []  # their sizes
@@ -49,6 +51,9 @@ class Faulty:
         if self.failures:
             raise self.failures.pop(0)
         await self.journal.append(records)
+
+    def find_fullness(self) -> WriteRefused | None:
+        return self.full or self.journal.find_fullness()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.journal, name)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import uvloop
@@ -187,11 +188,40 @@ def test_a_full_disk_refuses_writes_until_there_is_room_again(database: Database
     for _ in range(3):
         with pytest.raises(StorageFull, match=r"no space left for .*store.db.*free some disk space"):
             database.append([record(a, 2, 1, size=100_000)])
+    assert database.full is not None, "as where a quota is exhausted, which the free space does not show"
     assert rows(database) == [1]
     assert [r.body for r in held(data).history.records] == [b"x" * 10]
     database._connection.execute(f"PRAGMA max_page_count={pages + 100}")
     database.append([record(a, 2, 1, size=100_000)])
     assert rows(database) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "free", "is_full"),
+    [
+        (1 << 20, 1024, False),  # 4 MiB in blocks of 4 KiB
+        (1 << 20, 1023, True),
+        (2000, 100, False),  # of a small disk, a twentieth
+        (2000, 99, True),
+    ],
+)
+def test_a_disk_with_little_room_takes_nothing_new(
+    database: Database, monkeypatch: pytest.MonkeyPatch, blocks: int, free: int, is_full: bool
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=free, f_blocks=blocks, f_frsize=4096))
+    database.append([record(key("a"), 1)])
+    assert (database.full is not None) == is_full
+    monkeypatch.undo()
+    assert not database.look_at_disk()
+    assert database.full is None
+
+
+@pytest.mark.parametrize(("free", "is_due"), [(8 * RESERVE_BYTES, False), (8 * RESERVE_BYTES - 1, True)])
+def test_on_a_disk_without_room_for_a_reserve_the_log_is_copied_after_every_write(
+    database: Database, monkeypatch: pytest.MonkeyPatch, free: int, is_due: bool
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=free, f_blocks=1 << 40, f_frsize=1))
+    assert database.append([record(key("a"), 1)]) == is_due
 
 
 def test_the_reserve_is_free_pages_and_log(database: Database, data: Path) -> None:

@@ -515,6 +515,24 @@ def test_a_waiting_write_is_committed_at_the_close() -> None:
     on_durable(test)
 
 
+def test_a_full_disk_takes_changes_and_deletions_and_nothing_new() -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        await store.write(put(key("a")), put(key("b")))
+        journal.full = StorageFull("/data")
+        with pytest.raises(StorageFull):
+            await store.write(put(key("a"), "2"), put(key("c")))
+        assert store.latest(key("c")) is None
+        assert value_of(store.latest(key("a"))) == value_of(store.get(key("a")))
+        await store.write(put(key("a"), "2"))
+        await store.write(delete(key("b")))
+        assert value_of(store.get(key("a"))) == "2"
+        assert store.get(key("b")) is None
+        journal.full = None
+        await store.write(put(key("b")))
+
+    on_durable(test)
+
+
 def test_a_waiting_write_is_taken_back_with_the_commit_that_it_waits_for() -> None:
     async def test(store: Store, journal: Faulty) -> None:
         await store.write(put(key("a")))

@@ -7,6 +7,7 @@ from tests.unit.cluster.store.kit import header_of, key, put
 
 from muster.cluster.store import MemoryJournal, StorageFull, Store, keep_compacted
 from muster.cluster.store.journal import History, JournalRecord
+from muster.cluster.store.pastbytes import STEP_BYTES
 from muster.cluster.store.store import PAST_BYTES
 from muster.cluster.store.upkeep import KEEP_BYTES, KEEP_REVISIONS
 from muster.runtime.clock import VirtualClock, run_virtual
@@ -20,9 +21,13 @@ class Compactions(MemoryJournal):
         self.asked: list[int] = []
         self.history = History(records=(), compacted=0)
         self.refusals: list[Exception] = []
+        self.full: StorageFull | None = None
 
     async def open(self) -> History:
         return self.history
+
+    def find_fullness(self) -> StorageFull | None:
+        return self.full
 
     async def compact(self, revision: int) -> None:
         self.asked.append(revision)
@@ -132,3 +137,33 @@ def test_a_full_disk_is_reported_and_tried_again(caplog: pytest.LogCaptureFixtur
         on_kept(test)
     assert "history not compacted" in caplog.text
     assert "no space left for the disk" in caplog.text
+
+
+def test_a_full_disk_keeps_no_history() -> None:
+    async def test(store: Store, journal: Compactions) -> None:
+        await store.write(put(key("a")))
+        journal.full = StorageFull("the disk")
+        for _ in range(3):
+            await store.write(put(key("a")))
+            await asyncio.sleep(61)
+        assert journal.asked == [2, 3, 4], "each minute all of it, though it is young"
+
+    on_kept(test)
+
+
+def test_on_a_full_disk_the_history_is_deleted_as_it_grows() -> None:
+    big = "x" * (STEP_BYTES // 4)
+
+    async def test(store: Store, journal: Compactions) -> None:
+        for _ in range(12):
+            await store.write(put(key("a"), big))
+            await asyncio.sleep(0.1)
+        assert journal.asked == []
+        journal.full = StorageFull("the disk")
+        for _ in range(12):
+            await store.write(put(key("a"), big))
+            await asyncio.sleep(0.1)
+            assert store.past.kept_bytes <= 2 * STEP_BYTES
+        assert len(journal.asked) > 1
+
+    on_kept(test)
