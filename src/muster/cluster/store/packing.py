@@ -33,15 +33,15 @@ class Packing:
         """Return the pieces of a body, shared with those of similar bodies; the body itself if it is short or long."""
         if not LEAST_BYTES <= len(body) <= MOST_BYTES:
             return body
-        return Packed(tuple([self._share(piece) for piece in _cut(body)]), len(body))
-
-    def _share(self, piece: bytes) -> bytes:
-        shared = self._recent.get(piece)
-        if shared is None:
-            shared = self._recent[piece] = self._older.get(piece, piece)
-            if len(self._recent) > RECENT:
-                self._recent, self._older = {}, self._recent
-        return shared
+        recent, pieces = self._recent, list[bytes]()
+        for piece in _cut(body):
+            shared = recent.get(piece)
+            if shared is None:
+                shared = recent[piece] = self._older.get(piece, piece)
+            pieces.append(shared)
+        if len(recent) > RECENT:
+            self._recent, self._older = {}, recent
+        return Packed(tuple(pieces), len(body))
 
 
 def _cut(body: bytes) -> list[bytes]:
@@ -53,6 +53,7 @@ def _cut(body: bytes) -> list[bytes]:
             at = found
     pieces, start = list[bytes](), 0
     for end in (*ends, len(body)):
-        pieces += [body[at : min(at + PIECE_BYTES, end)] for at in range(start, end, PIECE_BYTES)]
+        member = body[start:end]
+        pieces += [member[at : at + PIECE_BYTES] for at in range(0, end - start, PIECE_BYTES)]
         start = end
     return pieces
