@@ -14,6 +14,7 @@ from typing import Any
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.core import EVENT, POD, Pod
 from muster.api.jobset.names import JOBSET_UID
+from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, IS_GROUP_WORKLOAD, MANAGED_LABEL, QUEUE_NAME_LABEL
 from muster.api.managed.podgroup import group_name
@@ -24,7 +25,7 @@ from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import JobState, find_job_state, find_workload_state
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
 from muster.insight.reader.history import recall_jobs
-from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import Visibility, list_or_none, workloads_of
 from muster.insight.reader.records import all_records
@@ -54,7 +55,7 @@ async def job_rows(
     # If the server refuses several lists, the error is the one about jobs.
     jobs, pods, workloads = await await_all(
         all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES),
-        pods_by_job(client, namespace),
+        pods_by_job(client, namespace, kind=POD_LINES),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
     )
     for text in unseen:
@@ -245,13 +246,16 @@ async def _add_verdicts(
     return [(one, judged(one.metadata.uid, state), stand) for one, state, stand in standings]
 
 
-async def pods_by_job(client: Client, namespace: str, only: Collection[str] | None = None) -> dict[str, list[Any]]:
+async def pods_by_job(
+    client: Client, namespace: str, only: Collection[str] | None = None, kind: Kind[Pod] = POD
+) -> dict[str, list[Any]]:
     """Return the pods of jobs by the UID of their Job, and also by the UID of their JobSet.
 
     only: the UIDs of the Jobs and JobSets whose pods are wanted; None for all.
+    kind: the view of pods that the caller reads.
     """
     pods: dict[str, list[Any]] = defaultdict(list)
-    for pod in (await client.list(POD, namespace, labels=JOB_NAME_LABEL)).items:
+    for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL)).items:
         of_set = pod.metadata.labels.get(JOBSET_UID)
         for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
             if only is None or uid in only:

@@ -6,11 +6,18 @@ import msgspec
 import pytest
 
 from muster.api.batch import JOB
-from muster.api.core import NODE, PodTemplateSpec
+from muster.api.core import NODE, POD, PodTemplateSpec
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
-from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, NODE_LINES, WORKLOAD_LINES, shows_all_of
+from muster.insight.reader.listviews import (
+    JOB_LINES,
+    JOB_SET_LINES,
+    NODE_LINES,
+    POD_LINES,
+    WORKLOAD_LINES,
+    shows_all_of,
+)
 
 META = {
     "name": "a",
@@ -22,6 +29,13 @@ META = {
     "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "b", "uid": "v", "controller": True}],
 }
 PODS = {"spec": {"containers": [{"name": "c", "command": ["true"]}]}}
+WHOLE_CONTAINER = {
+    "name": "c",
+    "resources": {"requests": {"cpu": "1"}},
+    "command": ["a"],
+    "env": [{"name": "A", "value": "b"}],
+    "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+}
 NODE_STATUS = {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}, "nodeInfo": {"architecture": "arm64"}}
 JOB_SPEC = {"parallelism": 2, "completions": 3, "suspend": True, "backoffLimit": 1}
 CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "so"}
@@ -33,6 +47,12 @@ CASES: list[tuple[Kind[Any], Kind[Any], dict[str, Any], dict[str, Any]]] = [
         NODE_LINES,
         {"spec": {"unschedulable": True}, "status": NODE_STATUS},
         {"status": NODE_STATUS | {"images": [{"names": ["a"], "sizeBytes": 1}]}},
+    ),
+    (
+        POD,
+        POD_LINES,
+        {"spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}},
+        {"spec": {"nodeName": "n", "volumes": [{"name": "v"}], "containers": [WHOLE_CONTAINER]}},
     ),
     (
         JOB,
