@@ -28,8 +28,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
 
 
 class Case(Struct, frozen=True):
-    """A variant of a scenario, or a point of a sweep of one. origin: the file, folder or text of the scenario.
+    """A scenario to simulate: the scenario itself, a variant of it, or a point of a sweep.
 
+    origin: the file, folder or text of the scenario.
     variant: the name of the variant, which all points of a sweep share.
     """
 
@@ -41,7 +42,7 @@ class Case(Struct, frozen=True):
 
 
 class Comparing(Struct, frozen=True):
-    """The outcome of several simulations. stopped: whether some of them are missing."""
+    """The outcome of several simulations. stopped: whether the user stopped before all were done."""
 
     runs: Sequence[SimulationRun]
     comparison: Comparison
@@ -113,7 +114,7 @@ def simulate_all(
     folder: Path | None = None,
     done: Done = lambda _done, _total: None,
 ) -> Comparing:
-    """Simulate each case with as many seeds, and compare the cases with the first one.
+    """Simulate each case with this many seeds, and compare the cases with the first one.
 
     All cases are checked before the first is simulated. An interrupt leaves out what has not been simulated.
     processes: how many simulate at a time. folder: where the report of each simulation is written.

@@ -78,7 +78,7 @@ def simulate(
 
 
 def _list_remarks(reading: Reading) -> Iterator[str]:
-    """Yield what a report says of the jobs of logs that are not simulated."""
+    """Yield remarks about the jobs of logs that are not simulated."""
     if reading.state is not None:
         yield from (f"the state lacks {kind}: {why}" for kind, why in reading.state.missing.items())
     for name, jobs in reading.logs.items():
@@ -96,7 +96,7 @@ def prepare(
     log: DecisionLog | None = None,
     engine: EngineName = "fast",
 ) -> tuple[Reading, World | FullEngine, list[Assertion]]:
-    """Return a scenario, what can play it, and what it asserts.
+    """Return a scenario, the world or engine that can simulate it, and its assertions.
 
     Raises:
         ScenarioError: the scenario cannot be simulated.

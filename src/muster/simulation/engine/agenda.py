@@ -10,7 +10,7 @@ Event = Callable[[], None]
 
 
 class Rank(IntEnum):
-    """The order of events of one moment: what ends makes room, and changes happen, before anything new asks."""
+    """The order of events at one time: ends come first, because they free room, then changes, then new requests."""
 
     END = 0
     CHANGE = 1
@@ -18,9 +18,9 @@ class Rank(IntEnum):
 
 
 class EventAgenda:
-    """The events that are to come. Times are seconds from the start.
+    """The future events of a simulation. Times are seconds from the start.
 
-    Events of one time and rank happen in the order in which they were planned.
+    Events with the same time and rank happen in the order in which they were planned.
     """
 
     def __init__(self) -> None:
@@ -36,9 +36,9 @@ class EventAgenda:
         return self._events[0][0] if self._events else inf
 
     def plan(self, at: float, rank: Rank, event: Event) -> None:
-        """Let an event happen at a time."""
+        """Plan an event for a time."""
         heapq.heappush(self._events, (at, rank, next(self._serial), event))
 
     def take_due(self, now: float) -> Event | None:
-        """Take the next event that happens until now; None if there is none."""
+        """Remove and return the next event that is due by `now`; None if none is."""
         return heapq.heappop(self._events)[3] if self.next_at <= now else None

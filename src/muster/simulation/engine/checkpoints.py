@@ -16,17 +16,20 @@ _LEAST_SECONDS = 1.0
 
 
 class Checkpoints(Struct, frozen=True):
-    """The checkpoints of a job, in seconds. every: the work between two. cost: how long one takes."""
+    """How a job writes checkpoints.
+
+    every: the seconds of work between two. cost: how many seconds one takes.
+    """
 
     every: float
     cost: float
 
     def compute_span(self, work: float) -> float:
-        """Return how long so much work takes."""
+        """Return how many seconds this much work takes, with its checkpoints."""
         return work + self._count(work) * self.cost
 
     def measure_kept(self, work: float, ran: float) -> "RemainingWork":
-        """Return what is kept of a run that was to do some work, and was interrupted after a time."""
+        """Return what a run that should do `work` seconds of work keeps if it is interrupted after `ran` seconds."""
         written = min(self._count(work), floor(ran / (self.every + self.cost) + _ROUNDING))
         return RemainingWork(written * self.every, max(0.0, ran - written * (self.every + self.cost)))
 
@@ -35,19 +38,24 @@ class Checkpoints(Struct, frozen=True):
 
 
 class RemainingWork(Struct, frozen=True):
-    """The rest of an interrupted run. work: seconds that need not be repeated. lost: seconds that were lost."""
+    """What is left of an interrupted run.
+
+    work: the seconds that need not be repeated. lost: the seconds that were lost.
+    """
 
     work: float
     lost: float
 
 
 def measure_kept(checkpoints: Checkpoints | None, work: float, ran: float) -> RemainingWork:
-    """Return what is kept of a run; nothing without checkpoints."""
+    """Return what is kept of an interrupted run; nothing is kept without checkpoints."""
     return RemainingWork(0.0, ran) if checkpoints is None else checkpoints.measure_kept(work, ran)
 
 
 def make_checkpoints(reading: Reading, number: int) -> Checkpoints | None:
-    """Return the checkpoints of the jobs of a work, given by its number; None if they write none.
+    """Return how the jobs of a source of work write checkpoints; None if they write none.
+
+    number: the number of the source.
 
     Raises:
         ScenarioError: the scenario does not say how often, or how long.

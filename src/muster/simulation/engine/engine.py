@@ -29,10 +29,10 @@ DIGITS = 12
 
 
 class Engine(JobResizer):
-    """A cluster that decides who gets quota, and when jobs come, end and go back to their queues."""
+    """A simulated cluster that decides which jobs get quota, and when jobs come, end and go back to their queues."""
 
     def take_up(self, residents: Residents) -> None:
-        """Start with the jobs and pods of a cluster."""
+        """Start with the jobs and pods of an existing cluster."""
         if self._machines is not None:
             for pod in residents.pods:
                 self._machines.settle_pod(pod)
@@ -78,7 +78,7 @@ class Engine(JobResizer):
                 self._begin(job)
 
     def submit(self, submission: Submission) -> None:
-        """Add a job, which queues or asks for nodes."""
+        """Add a job, which enters its queue or requests nodes."""
         known = self._templates.find(submission)
         template = known.template
         local = find_local_queue(submission.local_queue, template)
@@ -108,7 +108,7 @@ class Engine(JobResizer):
             self._place(job, None)
 
     def _note_elastic(self, job: SimulatedJob, bounds: Bounds | None) -> None:
-        """Let a job be resized between these sizes, if it has pods of one kind."""
+        """Make a job elastic between these sizes, if all its pods are alike."""
         if bounds is not None and len(job.workload.podsets) == 1:
             job.bounds, job.size = bounds, job.workload.podsets[0].count
             job.base = job.size
@@ -132,7 +132,7 @@ class Engine(JobResizer):
             self._queues.forgive(self._tree.queues[job.workload.queue])
 
     def settle(self) -> None:
-        """Decide until there is nothing to decide at this moment."""
+        """Make decisions until there is nothing left to decide at this time."""
         if self._deciding:
             self._decide()
         self._readiness.plan_deadlines(self.record.now)
@@ -167,7 +167,7 @@ class Engine(JobResizer):
             self._agenda.plan((wake - self._start).total_seconds(), Rank.ARRIVAL, _do_nothing)
 
     def measure(self) -> None:
-        """Record what a moment leaves: forecasts of the jobs that came, and the free room."""
+        """Record, at the end of a time, forecasts of the jobs that came, and the free room."""
         now = self._start + timedelta(seconds=self.record.now)
         for job, wait in self._forecaster.forecast_all(self._tree, self._queues, self._settings, now):
             self.record.forecast(job.number, wait)
@@ -187,7 +187,7 @@ class Engine(JobResizer):
                 self._evict(self._jobs[victim.workload.whole])
 
     def _evict(self, job: SimulatedJob, reason: str = PREEMPTED) -> None:
-        """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
+        """Take the quota and the nodes of a job, which goes back to its queue and starts from the beginning."""
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
         self._release_all(job)
@@ -195,7 +195,10 @@ class Engine(JobResizer):
         self._queues.add(job.workload)
 
     def _requeue(self, key: str, until: datetime | None) -> None:
-        """Evict a job whose pods were not ready in time. until: when it is queued again; None: never."""
+        """Evict a job whose pods were not ready in time.
+
+        until: when the job is queued again; None: never.
+        """
         if not self._deciding:
             self._late.append((key, until))
             return
@@ -211,7 +214,7 @@ class Engine(JobResizer):
         self._queues.add(job.workload, until=until)
 
     def _move(self, job: SimulatedJob, reason: str) -> None:
-        """Move a job behind the others of its queue, if it was evicted for such a reason."""
+        """Move an evicted job behind the others of its queue, if the reason of its eviction requires that."""
         moment = (self._start + timedelta(seconds=self.record.now)).replace(microsecond=0)  # as the API has it
         behind = convert.requeues_behind(reason, self._reading)
         job.workload = replace(job.workload, queued=moment if behind else job.workload.created)
@@ -228,7 +231,7 @@ class Engine(JobResizer):
         job.workload = replace(job.workload, usage=None, reserved=None, admitted=False, ready=False, places=())
 
     def _grant(self, job: SimulatedJob, assignment: Assignment) -> None:
-        """Let a job go on that has got quota."""
+        """Let a job that has got quota continue: it requests nodes, or starts."""
         self._await_pods(job, assignment)
         self._place(job, assignment)
 
@@ -241,4 +244,4 @@ class Engine(JobResizer):
 
 
 def _do_nothing() -> None:
-    """Let a moment come at which jobs are tried again."""
+    """Do nothing: the event only makes the engine try jobs again."""

@@ -27,9 +27,9 @@ def explain_wait(
 ) -> Waiting:
     """Return why a job has not started.
 
-    why: the reason that its queue has for it. is_pending: whether it waits in a queue. redefines_later: whether a
-    change of a queue is to come. runs_anything: returns whether any job has started. lacks_nodes: returns whether its
-    pods would not fit even if nothing else ran.
+    why: the reason that its queue has. is_pending: whether the job waits in a queue.
+    redefines_later: whether a change of a queue is to come. runs_anything: returns whether any job has started.
+    lacks_nodes: returns whether the job's pods would not fit even if nothing else ran.
     """
     name = job.submission.name
     if job.given_up:
@@ -46,7 +46,7 @@ def explain_wait(
 
 
 def _is_hopeless(why: PendingReason, runs_anything: Callable[[], bool]) -> bool:
-    """Return whether a job waits for ever. Where nothing runs, no place of a Topology will come free."""
+    """Return whether a job waits for ever. If nothing runs, no topology domain will become free."""
     return why.reason in HOPELESS or (why.reason == TOPOLOGY_PLACEMENT_FAILED and not runs_anything())
 
 

@@ -25,9 +25,9 @@ _GIVEN, _PAID, _FIXED = 4_000, 1, 20
 
 
 class Forecaster:
-    """Forecasts when jobs get quota, from copies of the quota tree and the queues.
+    """A maker of forecasts of when jobs get quota, from copies of the quota tree and the queues.
 
-    which: of which jobs. jobs: those that have not ended, by key.
+    which: the jobs that get forecasts. jobs: the jobs that have not ended, by key.
     """
 
     def __init__(
@@ -43,15 +43,15 @@ class Forecaster:
         self._paid = {"all": inf, "some": _GIVEN, "none": -inf}[which]
 
     def expect(self, job: SimulatedJob) -> None:
-        """Let the next forecasts be of a job, too."""
+        """Include a job in the next forecasts."""
         self._fresh.append(job)
 
     def learn(self, job: SimulatedJob, seconds: float) -> None:
-        """Learn from a job that has ended how long such jobs run."""
+        """Learn from a job that has ended how long similar jobs run."""
         self._past.add(job.traits, PastRun(timedelta(seconds=seconds), job.limit))
 
     def find_run_time(self, job: SimulatedJob) -> RunTime:
-        """Return what the limit of a job and earlier jobs say of its run time, without what its user expects."""
+        """Return how long a job will run, by its limit and earlier jobs, without its user's expectation."""
         return RunTime(job.limit, self._past.find(job.traits, job.limit))
 
     def forecast_all(
@@ -69,7 +69,7 @@ class Forecaster:
                 yield job, wait
 
     def _run_time(self, key: str) -> RunTime:
-        """Return what is known of the run time of a job before it has ended."""
+        """Return what is known about the run time of a job before its end."""
         job = self._jobs[key]
         expected = None if job.end is None or job.end.is_enforced else timedelta(seconds=job.end.at)
         return replace(self.find_run_time(job), expected=expected)
@@ -77,7 +77,10 @@ class Forecaster:
     def _forecast(
         self, tree: Tree, queues: Queues, settings: AdmissionSettings, key: str, queue: str, now: datetime
     ) -> float | None:
-        """Return the seconds until a waiting job gets quota; None if it cannot be said, or is not paid for."""
+        """Return the seconds until a waiting job gets quota.
+
+        Return None if that is unknown, or if its computation would take too long.
+        """
         if queue not in tree.queues:
             return None
         root = tree.queues[queue].root

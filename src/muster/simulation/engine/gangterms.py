@@ -17,7 +17,10 @@ from muster.jobs.podgroup.record import KINDS, read
 
 
 class GangTermsError(ValueError):
-    """An error: the manifest asks for what a simulation does not play. path: the field in the manifest."""
+    """The error of a manifest that asks for something that a simulation does not support.
+
+    path: the field in the manifest.
+    """
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -54,10 +57,10 @@ def find_bounds(job: Any) -> Bounds | None:
 
 
 def complete_group(document: Mapping[str, Any], name: str, namespace: str) -> dict[str, Any]:
-    """Return the manifest of a PodGroup, with the name of its job.
+    """Return the manifest of a PodGroup, with the name of its job filled in.
 
     Raises:
-        GangTermsError: it is of another kind.
+        GangTermsError: the PodGroup is of another kind.
     """
     if not any(document.get("kind") == kind.kind and document.get("apiVersion") == kind.api_version for kind in KINDS):
         raise GangTermsError("kind", f"must be a PodGroup, of {', '.join(kind.api_version for kind in KINDS)}")

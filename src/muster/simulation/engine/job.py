@@ -56,33 +56,33 @@ class SimulatedJob(Struct):
 
     @property
     def subject(self) -> Subject:
-        """Its name in records; jobs of several works may have one name, but each has a number."""
+        """The name of the job in records. Jobs of several sources may share a name, but each job has its own number."""
         return Subject(f"{self.workload.namespace}/{self.submission.name}", str(self.number))
 
     @property
     def limit(self) -> timedelta | None:
-        """The time after which it is ended; None if nothing ends it."""
+        """The time after which the job is ended; None if it has no limit."""
         return None if self.end is None or not self.end.is_enforced else timedelta(seconds=self.end.at)
 
     @property
     def traits(self) -> Traits:
-        """What makes other jobs its relatives."""
+        """The traits by which other jobs count as similar to this one."""
         one, pods = self.submission, sum(podset.count for podset in self.workload.podsets)
         return Traits(self.workload.local_queue, one.user, one.series, pods)
 
     @property
     def speed(self) -> float:
-        """How much work it does in a second: as much more as it has more pods than in the beginning."""
+        """How many seconds of work the job does in a second: an elastic job is faster the more pods it has."""
         return self.size / self.base
 
     def measure_work(self, now: float) -> float:
-        """Return how many seconds of work it did in this run, with its first size."""
+        """Return how many seconds of work the job did in this run, as if it had its first size."""
         if self.started is None:
             return 0.0
         return self.done + max(0.0, now - max(self.since, self.started + self.submission.startup)) * self.speed
 
     def sum_demand(self) -> Amounts:
-        """Return what it asks of the cluster: its use of quota, or the requests of its pods if it has none."""
+        """Return what the job needs of the cluster: its quota, or the requests of its pods if it has no quota."""
         workload, total = self.workload, Counter[str]()
         for (_, resource), amount in (workload.usage or {}).items():
             total[resource] += amount

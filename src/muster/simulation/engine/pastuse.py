@@ -22,7 +22,7 @@ from muster.simulation.engine.agenda import EventAgenda, Rank
 
 
 class PastUse:
-    """The past use of the LocalQueues of a simulation. Times are seconds from its start."""
+    """The past use of quota by LocalQueues in a simulation. Times are seconds from its start."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class PastUse:
         agenda: EventAgenda,
         start: datetime,
     ) -> None:
-        """Start without any past."""
+        """Start without any past use."""
         sharing = find_sharing(configuration)
         self._decay: Decay | None = None if sharing is None else Decay.of(sharing)
         self._accounts = Accounts(self._decay) if self._decay is not None else None
@@ -45,7 +45,7 @@ class PastUse:
         self._charged: dict[str, list[str]] = {}  # the jobs that got quota in this moment, by LocalQueue
 
     def follow(self, queues: Queues) -> None:
-        """Order what waits in these queues from now on."""
+        """From now on, order the workloads of these queues by past use."""
         self._queues = queues
         if self._accounts is None:
             return
@@ -55,11 +55,11 @@ class PastUse:
             self._weigh(key)
 
     def advance(self, now: datetime) -> None:
-        """Let the time of charges be now."""
+        """Set the time at which later charges count."""
         self._now = now
 
     def settle(self) -> None:
-        """Account for the jobs that got quota in this moment."""
+        """Count the quota of the jobs that got it at this time."""
         charged, self._charged = self._charged, {}
         for key, workloads in charged.items():
             assert self._accounts is not None, "what is charged has an account"
@@ -68,7 +68,7 @@ class PastUse:
             self._sample(key)
 
     def _charge(self, workload: WorkloadInfo, taken: Usage) -> None:
-        """Charge a job, before the next decision of the cycle."""
+        """Charge a job that got quota to its LocalQueue, before the next decision of the cycle."""
         assert self._accounts is not None, "what is charged has an account"
         key = workload.local_queue
         if self._accounts.get(key) is None:
@@ -94,9 +94,9 @@ class PastUse:
         self._queues.set_usage(key, self._accounts.score(key, usagestatus.weight_of(self._locals.get(key))))
 
     def _plan_sample(self, key: str) -> None:
-        """Plan the next sample, which plans the one after it, until the past has faded.
+        """Plan the next sample, which plans the one after it, until the past use has faded.
 
-        All accounts are sampled at the same moments, because each moment costs.
+        All LocalQueues are sampled at the same times, because each time costs.
         """
         assert self._decay is not None, "only accounts are sampled"
         elapsed = ((self._now - self._start) // self._decay.sampling + 1) * self._decay.sampling

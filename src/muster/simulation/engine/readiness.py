@@ -26,9 +26,10 @@ Annotations = Mapping[str, str]
 
 
 class Readiness(Struct):
-    """The readiness of an admitted job, and how often it was late.
+    """Whether the pods of an admitted job are ready, and how often they were late.
 
-    settings: None if it has all the time. deadline: when it is evicted unless it is ready. ready_at: when it is ready.
+    settings: None if the job has no time limit for that. deadline: when the job is evicted unless its pods are ready.
+    ready_at: when its pods are ready.
     """
 
     settings: WaitForPodsReady | None
@@ -38,17 +39,20 @@ class Readiness(Struct):
     ready_at: float | None = None
 
     def admit(self, now: datetime) -> None:
-        """Start to wait for the pods. A job starts once it is admitted, by whichever clock the time-out counts."""
+        """Begin to wait for the pods of a job.
+
+        In a simulation a job starts when it is admitted, so it does not matter from which of the two the limit counts.
+        """
         self.conditions = put((), ADMITTED, True, ADMITTED, "", now)
         self._set_deadline()
 
     def resume(self, conditions: tuple[Condition, ...]) -> None:
-        """Go on to wait for the pods of a job that was admitted before."""
+        """Continue to wait for the pods of a job that was admitted before the simulation began."""
         self.conditions = conditions
         self._set_deadline()
 
     def turn(self, now: datetime, *, ready: bool) -> None:
-        """Record that all pods are ready, or that some are not any more."""
+        """Record that all pods are ready, or that some are no longer ready."""
         self.conditions = with_readiness(self.conditions, ready, now)
         self._set_deadline()
 
@@ -57,7 +61,10 @@ class Readiness(Struct):
         self.conditions, self.deadline, self.ready_at = (), None, None
 
     def back_off(self, now: datetime) -> datetime | None:
-        """Return until when a job that was late waits before it is queued again; None if it was late too often."""
+        """Return until when a job that was late waits before it is queued again.
+
+        Return None if it was late too often.
+        """
         assert self.settings is not None, "only a job with a time-out is late"
         status = delay_requeue(WorkloadStatus(requeue_state=self.state), self.settings, now)
         if status is None or status.requeue_state is None:
@@ -74,7 +81,7 @@ class Readiness(Struct):
 
 
 class TimeOuts:
-    """The time-outs of a cluster: those of its Configuration, and of annotations of its queues, flavors and jobs.
+    """The time limits for pods to become ready: of the Configuration, and in annotations of queues, flavors and jobs.
 
     blocking: which workloads wait for the pods of others; None if none does.
     """
@@ -104,7 +111,7 @@ class TimeOuts:
         self.blocking = self._find_all_blocking()
 
     def find(self, job: Annotations, queue: str, flavors: Iterable[str]) -> WaitForPodsReady | None:
-        """Return the settings of a job in a ClusterQueue with these flavors; None if its pods have all the time."""
+        """Return the limits for a job in a ClusterQueue with these flavors; None if it has none."""
         of_flavors = [self._flavors.get(name, {}) for name in flavors]
         return settings_for(self._base, job, self._queues.get(queue, {}), of_flavors)
 
@@ -118,7 +125,7 @@ class TimeOuts:
 
 
 class ReadinessWatch:
-    """The readiness of all admitted jobs that have a time-out, by key. Times are seconds from the start."""
+    """The readiness of all admitted jobs that have a time limit for it, by key. Times are seconds from the start."""
 
     def __init__(
         self,
@@ -142,7 +149,7 @@ class ReadinessWatch:
         self._unplanned: dict[str, None] = {}  # those whose time-out may begin at this moment
 
     def admit(self, key: str, annotations: Annotations, queue: str, flavors: Iterable[str], now: float) -> None:
-        """Follow a job from its admission on."""
+        """From its admission on, watch whether the pods of a job are ready."""
         settings = self._time_outs.find(annotations, queue, flavors)
         if settings is None and self._time_outs.blocking is None:
             return
@@ -154,7 +161,7 @@ class ReadinessWatch:
     def take_up(
         self, key: str, annotations: Annotations, queue: str, flavors: Iterable[str], status: WorkloadStatus
     ) -> None:
-        """Follow a job as it was in another cluster: since when it waits for its pods, and how often it was late."""
+        """Watch a job that was admitted in another cluster, with its wait so far and how often it was late."""
         settings = self._time_outs.find(annotations, queue, flavors)
         if settings is not None or self._time_outs.blocking is not None or status.requeue_state is not None:
             conditions = tuple(one for one in status.conditions if one.type in (ADMITTED, PODS_READY))
@@ -182,7 +189,7 @@ class ReadinessWatch:
             self._unplanned[key] = None
 
     def follows(self, key: str) -> bool:
-        """Return whether a job is followed, so that its pods may get ready."""
+        """Return whether a job is watched."""
         return key in self._jobs
 
     def release(self, key: str) -> None:
@@ -191,7 +198,7 @@ class ReadinessWatch:
             job.release()
 
     def forget(self, key: str) -> None:
-        """Forget a job that has ended."""
+        """Stop watching a job that has ended."""
         self._jobs.pop(key, None)
 
     def _become_ready(self, key: str, at: float) -> None:
@@ -200,7 +207,10 @@ class ReadinessWatch:
             self._on_ready(key)
 
     def plan_deadlines(self, now: float) -> None:
-        """Plan the time-outs of the jobs whose pods wait since this moment; most are ready within it."""
+        """Plan the end of the time limit of each job that waits for its pods since this time.
+
+        Most jobs are ready at the same time, and need no plan.
+        """
         for key in self._unplanned:
             if (job := self._jobs.get(key)) is not None and job.deadline is not None:
                 at = (job.deadline - self._start).total_seconds()

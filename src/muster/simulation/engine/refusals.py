@@ -21,7 +21,7 @@ from muster.simulation.scenario.source import ScenarioError
 
 
 def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue]) -> None:
-    """Refuse ClusterQueues with admission checks that no controller answers in a simulation, as all but MultiKueue's.
+    """Raise an error for ClusterQueues with admission checks that a simulation does not play: all but MultiKueue's.
 
     Raises:
         ScenarioError: a ClusterQueue has such a check.
@@ -50,9 +50,9 @@ def find_elastic_work(reading: Reading, site: Site) -> str | None:
 
 
 def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration: Configuration) -> None:
-    """Refuse queues of the manifests that could never admit: nothing would run, and the report would say little.
+    """Raise an error for queues in the manifests that could never admit a job, because the report would say little.
 
-    A stopped queue is none of these: a change of the scenario may release it. The queues of a state are as they are.
+    A stopped queue is allowed, because a change of the scenario may resume it. Queues of a state are not checked.
 
     Raises:
         ScenarioError: a LocalQueue has no ClusterQueue, or a ClusterQueue has no flavor, no nodes, or a circle above.
@@ -83,7 +83,7 @@ def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration:
 def _find_flavors_without_nodes(
     spec: QueueSpec, flavors: Mapping[str, FlavorSpec], nodes: Sequence[Node]
 ) -> Sequence[str]:
-    """Return the flavors of a group of resources for none of whose flavors there is a node; () if there is none."""
+    """Return the flavors of a resource group if none of them has a node; otherwise ()."""
     for group in spec.groups:
         wanted = [flavors[name].labels.items() for name in group.flavors]
         if not any(labels <= node.metadata.labels.items() for labels in wanted for node in nodes):

@@ -26,10 +26,10 @@ from muster.simulation.engine.running import JobRunner
 
 
 class JobResizer(JobRunner):
-    """A cluster that resizes elastic jobs."""
+    """A simulated cluster that resizes elastic jobs."""
 
     def _note_short(self, outcome: CycleOutcome) -> None:
-        """Remember the jobs of a cycle for which others may shrink."""
+        """Remember the jobs of a cycle that lack quota, so that others may shrink for them."""
         if not self._elastic:
             return
         for decision in outcome.spared:
@@ -39,9 +39,9 @@ class JobResizer(JobRunner):
                 self._short.setdefault(pending.workload.key, False)
 
     def _should_shrink_instead(self, decision: CyclePreemption) -> bool:
-        """Return whether a workload waits until elastic jobs have shrunk, so that no job is evicted for it.
+        """Return whether elastic jobs should shrink for a workload, so that no job is evicted for it.
 
-        The answer is no, once, for a workload that has waited for that in vain; this forgets that it has.
+        The answer is False, once, for a workload that has waited for that in vain; this forgets that it has.
         """
         if not self._elastic or decision.workload.growth_of:
             return False
@@ -51,7 +51,7 @@ class JobResizer(JobRunner):
         return bool(self._find_smaller(decision.workload))
 
     def _adapt_sizes(self, *, grow: bool) -> bool:
-        """Resize elastic jobs once all else is decided; return whether anything is to be decided again."""
+        """Resize elastic jobs after all other decisions; return whether there is something to decide again."""
         if not self._elastic:
             return False
         if self._shrink_for_quota() or self._resize_by_room(grow=grow):
@@ -77,7 +77,12 @@ class JobResizer(JobRunner):
         return changed
 
     def _make_room(self, waiting: WorkloadInfo, *, instead: bool) -> bool:
-        """Shrink jobs so that one gets quota; it may be one of them. instead: its victims were spared for that."""
+        """Shrink jobs so that a waiting job gets quota; return whether that succeeded.
+
+        The waiting job may be one of them.
+
+        instead: whether the job's victims were spared for that.
+        """
         why = self._queues.why(waiting.key)
         if not instead and (why is None or why.reason not in sizing.SHORT_REASONS):
             return False
@@ -113,7 +118,7 @@ class JobResizer(JobRunner):
             return sizing.count_affordable(growth, self._fits)
 
     def _limit_growth(self, growth: WorkloadInfo) -> bool:
-        """Let a job grow only as far as there is quota; return whether it is to be tried again."""
+        """Let a job grow only as far as there is quota; return whether the job must be tried again."""
         count = self._count_affordable(growth)
         if not 0 < count < growth.podsets[0].count:
             return False
@@ -152,7 +157,7 @@ class JobResizer(JobRunner):
         return WaitingGang(ask.key, ask.subject.job, ask.criteria.priority, shapes)
 
     def _describe_gang(self, job: SimulatedJob, machines: Machines, *, grow: bool) -> ElasticGang | None:
-        """Return a gang that asks for nodes, or has some, as one that may be resized."""
+        """Return a gang that has nodes or requests them as an elastic gang; None if it may not be resized."""
         workload, bounds = job.workload, job.bounds
         if workload.places or bounds is None or not (machines.runs(workload.key) or machines.waits(workload.key)):
             return None
@@ -190,7 +195,7 @@ class JobResizer(JobRunner):
     # Changes of a job.
 
     def _ask_growth(self, job: SimulatedJob, size: int) -> bool:
-        """Let a job grow, once its queue has the quota; return whether anything is to be decided again."""
+        """Request quota for a job to grow; return whether there is something to decide again."""
         if not job.workload.queue:
             return self._grow(job, size)
         growth = self._make_growth(job, size)
@@ -199,7 +204,7 @@ class JobResizer(JobRunner):
         return True
 
     def _take_growth(self, admission: CycleAdmission) -> None:
-        """Let a job grow whose additional pods got quota."""
+        """Let a job grow whose additional pods have got quota."""
         growth, job = admission.workload, self._jobs[admission.workload.growth_of]
         self._growths.pop(growth.key, None)
         self._tree.release(growth)
@@ -207,7 +212,7 @@ class JobResizer(JobRunner):
             self._queues.flush(self._tree.queues[growth.queue], growth.usage)
 
     def _give_up_growth(self, job: SimulatedJob) -> None:
-        """Let a job that loses its quota not wait for more."""
+        """Withdraw the request of a job for more quota, because the job loses its quota."""
         if (key := growth_key(job.workload.key)) in self._growths:
             self._growths.pop(key)
             self._queues.remove(key)
@@ -231,7 +236,10 @@ class JobResizer(JobRunner):
             self._decisions.add(resized.describe(now))
 
     def _shrink(self, job: SimulatedJob, size: int) -> bool:
-        """Let a job shrink, and go on with the pods that it keeps."""
+        """Shrink a job, which continues with the pods that it keeps.
+
+        Return True, because more is to be decided after that.
+        """
         key = job.workload.key
         self._set_size(job, size)
         if self._machines is None or not (self._machines.runs(key) or self._machines.waits(key)):
@@ -248,7 +256,7 @@ class JobResizer(JobRunner):
         return True
 
     def _lack(self, job: SimulatedJob, pods: int) -> None:
-        """Let a broken gang ask for the pods that it still lacks at its new size, or go on."""
+        """Let a broken gang request nodes for the pods that it lacks at its new size; without any, it continues."""
         (shape,) = self._asks.count_shapes(job, job.assignment)
         job.lacking = Counter({shape: pods}) if pods > 0 else None
         if job.lacking:
@@ -257,7 +265,7 @@ class JobResizer(JobRunner):
             self._begin(job)
 
     def _set_size(self, job: SimulatedJob, size: int) -> None:
-        """Change the number of pods of a job, and the quota that it asks for or holds."""
+        """Change the number of pods of a job, and the quota that it requests or holds."""
         before, now = job.workload, self.record.now
         job.done, job.since = job.measure_work(now), now
         old, job.size = job.size, size
@@ -276,7 +284,7 @@ class JobResizer(JobRunner):
             self._queues.add(job.workload)
 
     def _go_on(self, job: SimulatedJob) -> None:
-        """Let a job that runs go on with its new size."""
+        """Let a running job continue with its new size."""
         if job.started is None:
             return
         job.starts += 1

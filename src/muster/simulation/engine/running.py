@@ -17,16 +17,16 @@ from muster.simulation.engine.simulatedcluster import SimulatedCluster
 
 
 class JobRunner(SimulatedCluster):
-    """A cluster that runs jobs, once they may run."""
+    """A simulated cluster that runs jobs once they may run."""
 
     def _await_pods(self, job: SimulatedJob, assignment: Assignment) -> None:
-        """Count the time until the pods of a job are ready, from now on."""
+        """Begin to measure the time until the pods of a job are ready."""
         flavors = {choice.flavor for one in assignment.podsets for choice in one.flavors.values()}
         annotations = job.known.template.workload.metadata.annotations
         self._readiness.admit(job.workload.key, annotations, job.workload.queue, flavors, self.record.now)
 
     def _place(self, job: SimulatedJob, assignment: Assignment | None) -> None:
-        """Let a job run, once there are nodes for it. assignment: what its queue gave it."""
+        """Start a job once there are nodes for it. assignment: the flavors that its queue gave it."""
         job.assignment = assignment
         if not self._deciding:
             self._unplaced[job.workload.key] = job
@@ -38,21 +38,21 @@ class JobRunner(SimulatedCluster):
             self._begin(job)
 
     def _repair(self, job: SimulatedJob, lacking: Mapping[Shape, int]) -> None:
-        """Let a broken gang go on, once there are nodes for the pods that it lost."""
+        """Let a broken gang continue once there are nodes for the pods that it lost. lacking: these pods."""
         assert self._machines is not None, "a broken gang has nodes"
         ask = self._asks.ask_for_rest(job, lacking, self._machines.count_guests(job.workload.key), self._epoch)
         if self._machines.ask(ask, self._epoch):
             self._begin(job)
 
     def _resume(self, job: SimulatedJob) -> None:
-        """Let a job ask for the nodes that it lacks."""
+        """Let a job request the nodes that it lacks."""
         if job.lacking:
             self._repair(job, job.lacking)
         else:
             self._place(job, job.assignment)
 
     def _begin(self, job: SimulatedJob, since: float | None = None) -> None:
-        """Let a job run. since: when it started, if it was before the start of the scenario."""
+        """Start a job. since: when it started, if that was before the start of the scenario."""
         started = self.record.now if since is None else since
         job.started, job.starts = started, job.starts + 1
         nodes = self._count_pods_to_draw(job)
@@ -65,7 +65,7 @@ class JobRunner(SimulatedCluster):
         self._expect_end(job, started)
 
     def _count_pods_to_draw(self, job: SimulatedJob) -> Mapping[str, int] | None:
-        """Return how many pods of a job each node has; None if the report does not draw the nodes."""
+        """Return how many pods of a job each node has; None if the report shows no nodes."""
         if self._machines is None or not self._draws_nodes:
             return None
         on_nodes = self._machines.count_pods(job.workload.key)
@@ -82,14 +82,14 @@ class JobRunner(SimulatedCluster):
         self._agenda.plan(max(self.record.now, at), Rank.END, partial(self._end, job.workload.key, job.starts))
 
     def _stop_job(self, job: SimulatedJob) -> float:
-        """Take the nodes of a job; return for how many seconds it worked in vain."""
+        """Take the nodes of a job; return how many seconds of its work are lost."""
         if self._machines is not None:
             self._machines.free(job.workload.key)
         job.lacking = None
         return self._pause_job(job)
 
     def _pause_job(self, job: SimulatedJob) -> float:
-        """Set a job back to its last checkpoint; return for how many seconds it worked in vain."""
+        """Set a job back to its last checkpoint; return how many seconds of its work are lost."""
         startup = 0.0 if job.started is None else min(self.record.now - job.started, job.submission.startup)
         kept = measure_kept(job.checkpoints, job.work, job.measure_work(self.record.now))
         job.work -= kept.work
@@ -101,20 +101,20 @@ class JobRunner(SimulatedCluster):
         return kept.lost + startup
 
     def _expect_limit(self, job: SimulatedJob) -> None:
-        """Plan the end of an interrupted job at its time limit, which goes on; its former end does not come."""
+        """Plan that an interrupted job ends at its time limit, which continues to count. The planned end is dropped."""
         job.starts += 1
         if job.end is not None and job.end.is_enforced and job.counts_since is not None:
             end = partial(self._end, job.workload.key, job.starts)
             self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
 
     def _take_nodes(self, job: SimulatedJob) -> None:
-        """Take the nodes of a job, which starts anew."""
+        """Take the nodes of a job, which will start from the beginning."""
         lost = self._stop_job(job)
         self._note_eviction(job, lost)
         self._note_loss(job.workload, lost)
 
     def _displace(self, job: SimulatedJob) -> None:
-        """Let a job that lost its nodes to another one wait for nodes with new pods. It keeps its quota."""
+        """Let a job that was preempted wait for nodes with new pods. The job keeps its quota."""
         self._record_eviction(job, POD_PRIORITY, "a job of a higher priority needs its nodes")
         lost = self._stop_job(job)
         self._note_displacement(job, lost)
@@ -123,7 +123,7 @@ class JobRunner(SimulatedCluster):
         self._place(job, job.assignment)
 
     def _settle_nodes(self, machines: Machines) -> None:
-        """Start the gangs that find room, until no gang starts and none loses its nodes any more."""
+        """Start gangs that find room, until no gang starts and none is preempted any more."""
         while True:
             for key in machines.sweep(self._epoch):
                 self._begin(self._jobs[key])
@@ -146,7 +146,7 @@ class JobRunner(SimulatedCluster):
         self.record.evict(job.number, ran)
 
     def _note_ready(self, key: str) -> None:
-        """Let the jobs be tried that wait for the pods of a job."""
+        """Let the jobs be tried again that wait until the pods of this job are ready."""
         if self._settings.blocking is None:
             return
         job = self._jobs[key]
@@ -156,4 +156,4 @@ class JobRunner(SimulatedCluster):
 
     @abstractmethod
     def _end(self, key: str, starts: int) -> None:
-        """End a job, unless it has started again since."""
+        """End a job, unless it has started again since this end was planned."""

@@ -39,7 +39,7 @@ from muster.simulation.scenario.model import Spec
 class SimulatedCluster(ABC):
     """A cluster in virtual time. Times are seconds from the start of the scenario.
 
-    record: what became of the jobs so far. The record and the agenda are those of a `World`, which clusters share.
+    record: what has happened to the jobs so far. The record and the agenda belong to a `World`, which clusters share.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class SimulatedCluster(ABC):
         return any(job.started is not None for job in self._jobs.values())
 
     def _lacks_nodes(self, job: SimulatedJob, known: dict[Hashable, bool]) -> bool:
-        """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
+        """Return whether the pods of a job would not fit even if nothing else ran. known: earlier answers."""
         if self._machines is None:
             return False
         shapes = self._asks.count_shapes(job, drop_places(job.assignment))
@@ -179,7 +179,7 @@ class SimulatedCluster(ABC):
         return self._jobs[workload.whole].subject
 
     def _record_eviction(self, job: SimulatedJob, rule: str, because: str) -> None:
-        """Record an eviction that is no preemption, unless it goes on already."""
+        """Record an eviction that is no preemption, unless one is recorded already."""
         if self._decisions is not None and not job.workload.evicted:
             self._record(self._decisions, job, "Evicted", rule, because)
 
@@ -192,18 +192,18 @@ class SimulatedCluster(ABC):
             self.record.change(self.record.now, self._scope + workload.queue, flavor, resource, sign * amount)
 
     def _note_quotas(self) -> None:
-        """Record the nominal quotas, as they are from now on."""
+        """Record the nominal quotas that hold from now on."""
         for name, node in self._tree.queues.items():
             for (flavor, resource), quota in node.policy.quotas.items():
                 self.record.quotas.set(self.record.now, (self._scope + name, flavor, resource), quota.nominal)
 
     def note_capacity(self) -> None:
-        """Record what the nodes have, as it is from now on."""
+        """Record how much the nodes have from now on."""
         if self._machines is not None:
             self.record.capacity.set(self.record.now, sum_capacity(self._machines.capacity), self._scope)
 
     def _note_loss(self, workload: WorkloadInfo, ran: float) -> None:
-        """Record that the use of the last seconds was in vain."""
+        """Record that the work of the last `ran` seconds is lost."""
         now = self.record.now
         for (flavor, resource), amount in (workload.usage or {}).items() if ran else ():
             self.record.quotas.lose((self._scope + workload.queue, flavor, resource), now - ran, now, amount)
@@ -227,4 +227,7 @@ class SimulatedCluster(ABC):
 
     @abstractmethod
     def _requeue(self, key: str, until: datetime | None) -> None:
-        """Evict a job whose pods were not ready in time. until: when it is queued again; None: never."""
+        """Evict a job whose pods were not ready in time.
+
+        until: when the job is queued again; None: never.
+        """

@@ -72,9 +72,9 @@ _WORK = frozenset((POD, kueue.WORKLOAD, *(one.kind for one in INTEGRATIONS)))
 
 
 class JobTemplate(Struct, frozen=True):
-    """A job as the server would store it.
+    """A job of a source of work, as the server would store it.
 
-    workload: what it asks of its queue. local_queue: `namespace/name`, or "".
+    workload: what it requests of its queue. local_queue: `namespace/name`, or "".
     pods: a pod of each of its podsets, as the server would admit it.
     end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
     restarts_whole: whether all its pods start again when one is interrupted; otherwise, the others keep their nodes.
@@ -92,16 +92,16 @@ class JobTemplate(Struct, frozen=True):
 
     @property
     def pod_priority(self) -> int:
-        """The priority of its gang for the scheduler: that of its most urgent pod."""
+        """The priority of the job's gang for the scheduler: the highest of its pods."""
         return max((priority_of(pod) for pod in self.pods), default=0)
 
 
 class Site(Struct, frozen=True):
-    """The objects of a cluster that decisions read.
+    """The objects of a simulated cluster that decisions read.
 
-    templates: the jobs of each work, by its name. pod_classes: the priority classes of pods, by name.
-    later_nodes: those with which pools grow. pools: the names of all nodes of each pool. redefinitions: what queues and
-    Cohorts become, in order.
+    templates: the jobs of each source of work, by its name. pod_classes: the priority classes of pods, by name.
+    later_nodes: the nodes that are added when pools grow. pools: the names of all nodes of each pool. redefinitions:
+    the changed queues and Cohorts, in order.
     """
 
     cluster_queues: Sequence[kueue.ClusterQueue]
@@ -182,7 +182,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
 
 
 def _require_queues(reading: Reading, number: int, work: Work, template: JobTemplate, known: AbstractSet[str]) -> None:
-    """Refuse a LocalQueue that no manifest defines: its jobs would run without any quota."""
+    """Raise an error for a LocalQueue that no manifest defines, because its jobs would run without any quota."""
     path, namespace = f"spec.work[{number}]", template.workload.metadata.namespace
     named = {f"{path}.{'queue' if work.queue else 'template'}": template.local_queue} if template.local_queue else {}
     if work.trace is not None:
@@ -222,7 +222,7 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
 
 
 async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Manifest]) -> None:
-    """Store the objects of another cluster, in place of those that every cluster has."""
+    """Store the objects of another cluster, instead of those that every cluster begins with."""
     for one in objects:
         kind = _find_kind(plane, one.document, one.title_with_line)
         meta = one.document["metadata"]
@@ -247,7 +247,7 @@ def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> 
 
 
 async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: AbstractSet[str]) -> list[Node]:
-    """Return all nodes that the pools ever have. others: the names of the other nodes."""
+    """Return all nodes that the pools ever have. others: the names of all other nodes."""
     nodes: list[Node] = []
     for number, pool in enumerate(reading.scenario.spec.nodes):
         path = f"spec.nodes[{number}].template"
@@ -277,7 +277,7 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, oth
 async def _make_listed_nodes(
     plane: ControlPlane, client: Client, reading: Reading, number: int, others: AbstractSet[str]
 ) -> list[Node]:
-    """Return the nodes of a table: the server stores one of those that are alike. others: as of `_make_nodes`."""
+    """Return the nodes of a table. Of nodes that are alike, the server stores one. others: see `_make_nodes`."""
     pool = reading.scenario.spec.nodes[number]
     nodes: list[Node] = []
     known: dict[tuple[Any, Any], Node] = {}
@@ -310,7 +310,7 @@ async def _make_listed_nodes(
 
 
 def _complete(node: Node) -> Node:
-    """Return a node with what a kubelet adds: it is ready, and takes 110 pods if nothing else is said."""
+    """Return a node with what a kubelet adds: it is ready, and takes 110 pods unless it says otherwise."""
     status = node.status
     ready = () if is_ready(node) else (Condition(type="Ready", status="True"),)
     allocatable = {_PODS: "110"} | (status.allocatable or status.capacity)
@@ -404,7 +404,7 @@ def admit_pod(template: PodTemplateSpec, classes: Mapping[str, PriorityClass]) -
 async def _try_out(
     plane: ControlPlane, client: Client, reading: Reading, path: str, document: dict[str, Any], type: type[Any]
 ) -> Any:
-    """Return the object that the server would store for a document."""
+    """Return the object that the server would store for a document, by a dry run."""
     kind = _find_kind(plane, document, f"{reading.source.file}: {path}")
     namespace = (document["metadata"].get("namespace") or "default") if kind.namespaced else ""
     try:

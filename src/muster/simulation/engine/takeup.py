@@ -48,11 +48,11 @@ _NAMED = 3
 
 
 class UnreadableJobError(ValueError):
-    """An error: a job or pod of the state is invalid."""
+    """The error of an invalid job or pod in the state from which a simulation starts."""
 
 
 class UnknownEndError(ValueError):
-    """An error: the run time of some jobs is unknown. field: of the scenario, which would say it."""
+    """The error of jobs whose run time is unknown. field: the field of the scenario that could give it."""
 
     def __init__(self, field: str, names: Sequence[str]) -> None:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -62,14 +62,17 @@ class UnknownEndError(ValueError):
 
 
 class Durations(Struct, frozen=True):
-    """What a scenario says of how long jobs run. remaining: of those that run. run_time: of those that wait."""
+    """How long jobs run, as the scenario says.
+
+    remaining: of jobs that run. run_time: of jobs that wait.
+    """
 
     remaining: Callable[[], float] | None = None
     run_time: Callable[[], float] | None = None
 
 
 class TakenJob(Struct, frozen=True):
-    """A job of a cluster. Times are seconds from the start of the scenario.
+    """A job of the cluster from which a simulation starts. Times are seconds from the start of the scenario.
 
     started: None if it has no pod on a node yet. nodes: how many pods of each shape are on which node.
     flavors: those of the podsets, if it holds quota. until: when it may be tried, if it waits.
@@ -87,7 +90,7 @@ class TakenJob(Struct, frozen=True):
 
 
 class Residents(Struct, frozen=True):
-    """The jobs of a cluster, and the pods that belong to none of them and stay."""
+    """The jobs of the cluster from which a simulation starts, and the pods without a job, which stay."""
 
     jobs: tuple[TakenJob, ...]
     pods: tuple[Pod, ...]
@@ -151,7 +154,7 @@ def _set_run_time(job: TakenJob, durations: Durations) -> TakenJob:
 
 
 class _Reader:
-    """Reads the jobs of a state."""
+    """A reader of the jobs in a state."""
 
     def __init__(self, state: ClusterState, site: Site, settings: convert.ConversionSettings) -> None:
         self._state, self._site, self._settings = state, site, settings
@@ -297,7 +300,10 @@ def _is_part(job: Job) -> bool:
 
 
 def _find_wake(place: Holds | Waits | None) -> datetime | None:
-    """Return when a job may be tried. One that is being evicted comes back as soon as its pods are gone: at once."""
+    """Return when a job may be tried; None for at once.
+
+    A job that is being evicted may be tried at once, because its pods are gone soon.
+    """
     if not isinstance(place, Waits) or place.expected == NEVER:
         return None
     return place.expected

@@ -28,7 +28,10 @@ _MOST_KEPT = 20_000
 
 
 class KnownTemplate(Struct, frozen=True):
-    """A template as decisions read it. key: what the templates of equal pods have in common."""
+    """A template as decisions read it.
+
+    key: a key that templates of equal pods share.
+    """
 
     key: Hashable
     template: JobTemplate
@@ -59,7 +62,7 @@ class Templates:
 
 
 def make_template(template: JobTemplate, roles: Sequence[Role]) -> JobTemplate:
-    """Return a template with these pods, each of which is like those of its first podset otherwise."""
+    """Return a template whose pods are these, and like those of its first podset in everything else."""
     workload = template.workload
     first = workload.spec.pod_sets[0]
     podsets = tuple(
@@ -85,7 +88,7 @@ def _request(spec: PodSpec, requests: Sequence[tuple[str, int]]) -> PodSpec:
 
 
 def _select(spec: PodSpec, role: Role) -> PodSpec:
-    """Return a pod for nodes whose labels have one of the values of its role each."""
+    """Return a pod that may run on nodes whose labels have one of the values that its role names."""
     alone = {label: values[0] for label, values in role.labels if len(values) == 1}
     any_of = [
         NodeSelectorRequirement(key=label, operator="In", values=values)

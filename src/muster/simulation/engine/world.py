@@ -35,16 +35,16 @@ _STILL_MOMENTS = 20
 
 
 class WorkerSite(Struct, frozen=True):
-    """A worker cluster, or several that are alike, with the objects of each."""
+    """A worker cluster, or several equal ones, with the objects of each."""
 
     reading: WorkerReading
     site: Site
 
 
 class World:
-    """The agenda and the record of a scenario, and the cluster that decides in it, which may be a manager of others.
+    """The agenda and the record of a scenario, and the cluster that it simulates, which may manage worker clusters.
 
-    record: what became of the jobs so far.
+    record: what has happened to the jobs so far.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class World:
         manager.require_queues(reading, site)
 
     def run(self, progress: Progress | None = None) -> None:
-        """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
+        """Simulate until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
         self._expect_next()
         if self._changes is not None:
             self._changes.plan_next()
@@ -125,7 +125,7 @@ class World:
     def _is_stuck(self, still: int) -> bool:
         """Return whether nothing but time-outs can happen: jobs get quota, find no nodes, and back off, for ever.
 
-        still: for how many moments nothing came or started; each job that waits has a few until it was tried again.
+        still: for how many times nothing came or started; each waiting job gets a few until it was tried again.
         """
         expects = self._coming or (self._changes is not None and self._changes.has_more)
         return not expects and not self.record.runs.is_any_open and still > _STILL_MOMENTS * self._engine.count_jobs()
@@ -147,7 +147,7 @@ class World:
 
 
 def _refuse_beside_clusters(reading: Reading, site: Site) -> None:
-    """Refuse what is not simulated of a manager and its worker clusters.
+    """Raise an error for what is not simulated together with worker clusters.
 
     Raises:
         ScenarioError: the scenario has it.

@@ -19,7 +19,7 @@ from muster.simulation.scenario.reading import Reading
 
 
 class ClusterChanges:
-    """The changes of a scenario that are to come, and the writes of those that happen at this moment."""
+    """The changes of a scenario that are still to come, and the writes of those that happen now."""
 
     def __init__(self, reading: Reading, site: Site, record: SimulationRecord) -> None:
         """Plan the first change. record: the record of the jobs, which has the time."""
@@ -50,7 +50,7 @@ class ClusterChanges:
                 self._agenda.plan(until, Rank.END, line.find)
 
     async def happen(self, cluster: Cluster, now: float, until: float) -> None:
-        """Let the changes happen that are due until then. Raises `ApiError`."""
+        """Carry out the changes that are due by `until`. Raises `ApiError`."""
         self.record.now, ran_engine = now, self._runs_engine
         while (event := self._agenda.take_due(until)) is not None:
             event()

@@ -53,7 +53,10 @@ _STRICT = {"fieldValidation": "Strict"}
 
 
 class Cluster:
-    """A cluster whose server runs. Times are seconds from the start of the scenario."""
+    """A whole cluster, with its server, that is simulated in virtual time.
+
+    Times are seconds from the start of the scenario.
+    """
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
@@ -65,11 +68,14 @@ class Cluster:
         self._engine: EngineProcess | None = None
 
     def tell_time(self) -> float:
-        """Return the time, to the millisecond."""
+        """Return the seconds since the start of the scenario, to the millisecond."""
         return round(self.plane.inputs.clock.monotonic() - _WARM_UP_SECONDS, _DIGITS)
 
     async def sleep_until(self, at: float) -> None:
-        """Wait. Raises the error of a part of the cluster, or of a worker cluster, that fails before."""
+        """Wait until a time.
+
+        Raises the error of a part of the cluster, or of a worker cluster, that fails before that.
+        """
         seconds = max(0.0, at + _WARM_UP_SECONDS - self.plane.inputs.clock.monotonic())
         watched = [task for one in (self, *self._workers) for task in (*one.tasks, one.plane.failed)]
         ended, _ = await asyncio.wait(watched, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -103,7 +109,7 @@ class Cluster:
         self._workers = tuple(workers)
 
     def set_engine(self, engine: EngineProcess) -> None:
-        """Run an engine of its own, which can be stopped while the other controllers run on."""
+        """Run an engine of its own, which can be stopped while the other controllers continue."""
         self._engine = engine
 
     async def stop_engine(self) -> None:
@@ -112,7 +118,7 @@ class Cluster:
         await self._engine.stop()
 
     async def start_engine(self) -> None:
-        """Start the engine again, with nothing but what is stored."""
+        """Start the engine again. It knows nothing but what is stored."""
         assert self._engine is not None, "a scenario with restarts has an engine of its own"
         self._engine.start()
 
@@ -122,7 +128,7 @@ class Cluster:
         self._jobs[number] = kind, namespace
 
     async def create_priority(self, priority: int) -> None:
-        """Create the class of a priority that the scenario draws, unless it is there. Raises `ApiError`."""
+        """Create the class of a priority that the scenario draws, unless the class exists. Raises `ApiError`."""
         if priority not in self._priorities:
             meta = ObjectMeta(name=name_priority_class(priority))
             await self._client.create(WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass(metadata=meta, value=priority))

@@ -54,9 +54,11 @@ class _Work(Struct, frozen=True):
 
 
 class FullEngine:
-    """A whole cluster in virtual time. Times are seconds from the start of the scenario.
+    """A simulation of a whole cluster, with its server, in virtual time.
 
-    record: what became of the jobs so far.
+    Times are seconds from the start of the scenario.
+
+    record: what has happened to the jobs so far.
     """
 
     def __init__(
@@ -178,7 +180,7 @@ class FullEngine:
 
 
 def _refuse_unplayable(reading: Reading, site: Site) -> None:
-    """Refuse what the whole engine does not play yet.
+    """Raise an error for what the simulation with a server does not support yet.
 
     Raises:
         ScenarioError: the scenario has it.

@@ -12,7 +12,7 @@ from muster.runtime.control.reconciler import Reconciler
 
 
 class EngineProcess:
-    """Parts of the engine with a manager of their own. All that they know is lost with each stop."""
+    """Parts of the engine, with a manager of their own, that can be stopped. Each stop loses all that they know."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class EngineProcess:
         self._running = asyncio.create_task(manager.run(), name="engine")
 
     async def stop(self) -> None:
-        """Stop the parts. Raises what made them fail."""
+        """Stop the parts. If one of them failed, raise its error."""
         manager, running = self._manager, self._running
         self._manager = self._running = None
         if manager is not None and running is not None:

@@ -30,14 +30,14 @@ _LOST = "the cluster is lost"
 
 
 class Line:
-    """The way from the manager to a worker cluster, which the scenario cuts while the cluster is lost."""
+    """The connection from the manager to a worker cluster, which the simulation cuts while the cluster is lost."""
 
     def __init__(self, server: Transport) -> None:
         self._server = server
         self._cut = asyncio.Event()
 
     def lose(self) -> None:
-        """Let nothing through, and break the open streams."""
+        """Let no request through, and break the open streams."""
         self._cut.set()
 
     def find(self) -> None:

@@ -17,7 +17,7 @@ _DIGITS = 12
 
 
 class UnplayableError(ValueError):
-    """A template that the whole engine cannot play as the scenario means it. path: the field in the template."""
+    """The error of a template that the simulation with a server cannot play. path: the field in the template."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -42,7 +42,9 @@ def name_priority_class(priority: int) -> str:
 
 
 def require_playable(template: Mapping[str, Any], *, resized: bool) -> None:
-    """Refuse a template whose jobs do not run all their pods side by side. resized: the scenario gives the size.
+    """Raise an error for a template whose jobs do not run all their pods at the same time.
+
+    resized: whether the scenario gives the number of pods.
 
     Raises:
         UnplayableError: the template is such a one.
@@ -101,9 +103,9 @@ def _resize(manifest: Document, size: int) -> None:
 
 
 def _set_times(spec: Document, submission: Submission) -> None:
-    """Set how long the pods of a Job run, and when they are ended at the latest.
+    """Set how long the pods of a Job run, and their time limit.
 
-    The limit is that of the pods: it counts from their start. That of a Job counts from its admission.
+    The limit is that of the pods, because it counts from their start. The limit of a Job counts from its admission.
     """
     if submission.limit is not None:
         spec["template"]["spec"]["activeDeadlineSeconds"] = max(1, ceil(submission.limit))

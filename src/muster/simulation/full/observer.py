@@ -67,7 +67,7 @@ class _Job(Struct):
 
 
 class Observer:
-    """The recorder of a cluster's jobs. Follows the informers of a manager.
+    """The recorder of what happens to a cluster's jobs, from the informers of a manager.
 
     integrations: those of the kinds of its jobs. now: returns the seconds since the start of the scenario.
     """
@@ -99,11 +99,11 @@ class Observer:
 
     @property
     def is_anything_running(self) -> bool:
-        """Whether a pod runs."""
+        """Whether any pod runs."""
         return any(pods for job in self._jobs.values() for pods in job.running.values())
 
     def follow_worker(self, name: str, manager: Manager) -> None:
-        """Record what becomes of jobs in a worker cluster, too."""
+        """Record what happens to jobs in a worker cluster, too."""
         manager.informer(WORKLOAD).on_change(partial(self._on_clone, name))
         manager.informer(POD).on_change(partial(self._on_pod, name))
 
@@ -159,7 +159,7 @@ class Observer:
         self._set_usage(job, convert.convert_workload(new, job.queue, self._settings).usage or _NO_USAGE)
 
     def _on_clone(self, cluster: str, old: Workload | None, new: Workload | None) -> None:
-        """Record how the quota changes that the clone of a job holds in a worker cluster."""
+        """Record a change of the quota that the clone of a job holds in a worker cluster."""
         workload = new if new is not None else old
         assert workload is not None, "one of both is there"
         job = self._find(self._of_workloads.get(key_of(workload)))
@@ -184,7 +184,10 @@ class Observer:
         return _Clone(queue, usage, _count_pods(admission, pods))
 
     def _on_job(self, integration: Integration[Any], _: Any | None, new: Any | None) -> None:
-        """Note the end of a job, which its Workload tells a little later, or never if it has none."""
+        """Record the end of a job.
+
+        The job's Workload shows the end a little later, or never if there is no Workload.
+        """
         job = self._find(read_number(meta_of(new).name)) if new is not None else None
         if job is not None and integration.end(new) is not None:
             self._finish(job)

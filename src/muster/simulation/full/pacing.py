@@ -11,15 +11,15 @@ WRITE_SECONDS = 0.01
 
 
 class PacedJournal(MemoryJournal):
-    """A journal that keeps nothing, and takes its time.
+    """A journal that stores nothing, and takes time for each write.
 
-    Without it, a chain of controllers that wake each other would overtake a scheduler that gathers for 20 ms.
+    Without that, a chain of controllers that wake each other would overtake a scheduler that gathers for 20 ms.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     async def append(self, records: Sequence[JournalRecord]) -> None:
-        """Accept the records after a while."""
+        """Accept the records after a short time."""
         del records
         await self._clock.sleep(WRITE_SECONDS)

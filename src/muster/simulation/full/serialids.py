@@ -14,7 +14,7 @@ _RANDOM_BITS = 96
 
 
 class SerialIds(Ids):
-    """A source of names whose UIDs ascend."""
+    """A source of ids whose UIDs ascend, so that runs are reproducible."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

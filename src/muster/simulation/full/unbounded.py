@@ -13,7 +13,7 @@ _WORKERS = 16
 
 
 class UnboundedBinder(Reconciler):
-    """The stand-in for the scheduler where quotas alone decide. Runs under a `Manager`."""
+    """A stand-in for the scheduler if only quotas decide: it binds every pod to one node. Runs under a `Manager`."""
 
     name = "unbounded-binder"
 

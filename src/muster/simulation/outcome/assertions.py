@@ -50,13 +50,13 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 class AssertionSyntaxError(ValueError):
-    """A text that is no assertion."""
+    """The error of a text that is not a valid assertion."""
 
 
 class Assertion(Struct, frozen=True):
-    """An assertion: a function of a metric of some jobs, an operator and a bound.
+    """An assertion about the outcome: a function of a metric of some jobs, an operator and a bound.
 
-    filters: fields of jobs, with the values that they must have. variant: the one that it is about, or "" for all.
+    filters: fields of jobs, with the values that they must have. variant: the variant that it is about, or "" for all.
     """
 
     text: str
@@ -69,7 +69,7 @@ class Assertion(Struct, frozen=True):
 
     @property
     def is_of_time(self) -> bool:
-        """Whether what is measured is a time span, in seconds."""
+        """Whether the measured value is a time span, in seconds."""
         return self.metric in _TIMES
 
 
@@ -128,7 +128,7 @@ def _parse_bound(text: str, metric: str) -> float:
 
 
 def judge(assertion: Assertion, jobs: Sequence[JobOutcome]) -> AssertionResult:
-    """Return whether an assertion holds of these jobs. One about jobs of which there are none fails."""
+    """Return whether an assertion holds for these jobs, and the measured value. Without any matching job, it fails."""
     some = [job for job in jobs if all(str(getattr(job, name)) == value for name, value in assertion.filters)]
     if assertion.function == "count":
         counted = _COUNTED[assertion.metric]

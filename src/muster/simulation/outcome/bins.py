@@ -11,7 +11,10 @@ _WIDTHS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 86_400, 604_800)
 
 
 class Bins(Struct, frozen=True):
-    """Regular bins of time, in seconds from the start. edges: one more than bins; the last bin may be shorter."""
+    """Regular intervals of time, in seconds from the start.
+
+    edges: the limits, one more than bins; the last bin may be shorter.
+    """
 
     width: float
     edges: Floats
@@ -31,15 +34,16 @@ class Bins(Struct, frozen=True):
         return cls(width, edges)
 
     def find(self, times: Floats) -> Ints:
-        """Return the bin of each time; a time at the very end belongs to the last bin."""
+        """Return the number of the bin of each time. A time at the very end belongs to the last bin."""
         bins: Ints = np.clip((times // self.width).astype(np.int64), 0, len(self) - 1)
         return bins
 
 
 def average_steps(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count: int) -> Floats:
-    """Return the mean of some amounts in each bin: a row for each amount.
+    """Return the mean of each amount in each bin: a row for each amount.
 
-    times, rows, amounts: the changes, in any order: when which amount changed, and by how much. count: of the amounts.
+    times, rows, amounts: the changes, in any order: when which amount changed, and by how much. count: the number of
+    amounts.
     """
     found = bins.find(times)
     cells = rows * len(bins) + found
@@ -53,7 +57,7 @@ def average_steps(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count:
 
 
 def sum_events(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count: int) -> Floats:
-    """Return the sum of amounts that fall into each bin: a row for each amount."""
+    """Return the sum of the amounts that fall into each bin: a row for each number in `rows`."""
     cells = rows * len(bins) + bins.find(times)
     sums = np.bincount(cells, amounts, count * len(bins)).reshape(count, len(bins))
     return sums.astype(np.float64)

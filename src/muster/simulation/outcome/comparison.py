@@ -15,7 +15,7 @@ SECONDS = "seconds"
 
 
 class SimulationRun(Struct, frozen=True):
-    """What one simulation gave. never: how many jobs could never run."""
+    """The outcome of one simulation. never: how many jobs could never run."""
 
     variant: str
     seed: int
@@ -25,7 +25,10 @@ class SimulationRun(Struct, frozen=True):
 
 
 class Figure(Struct, frozen=True):
-    """What is compared. queue: None for all queues together. unit: `seconds`, a resource, or "" for a number."""
+    """A quantity that is compared between simulations.
+
+    queue: None for all queues together. unit: `seconds`, a resource, or "" for a number.
+    """
 
     queue: str | None
     name: str
@@ -33,7 +36,7 @@ class Figure(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True):
-    """How a figure of a variant differs from that of the first one.
+    """The difference of a figure between a variant and the first variant.
 
     change: the mean of the differences of each seed. beyond_noise: whether the interval of the change leaves out 0;
     None with one seed, which says nothing of noise.
@@ -88,7 +91,7 @@ def _leaves_out_zero(change: MeanEstimate) -> bool | None:
 
 
 def list_figures(summary: Summary) -> Iterator[tuple[Figure, float]]:
-    """Yield what is compared of a simulation, and its values."""
+    """Yield the figures of a simulation that are compared, with their values."""
     yield from _list_group(None, summary.total)
     yield Figure(None, "makespan", SECONDS), summary.makespan
     if summary.fairness is not None:

@@ -23,7 +23,10 @@ _WORDS: Mapping[bool | None, str] = {True: "beyond noise", False: "within noise"
 def render_comparison(
     comparison: Comparison, runs: Sequence[SimulationRun], name_folder: Callable[[str, int], str]
 ) -> str:
-    """Return the page of a comparison. name_folder: returns where the report of a variant and seed is."""
+    """Return the HTML page of a comparison.
+
+    name_folder: returns the folder with the report of a variant and a seed.
+    """
     first, *others = comparison.variants or [""]
     title = f"Comparison with {first}" if others else f"Seeds of {first}"
     differences = [one for one in comparison.differences if one.change.mean or one.change.low != one.change.high]
@@ -112,7 +115,7 @@ def _name_run(run: SimulationRun) -> str:
 
 
 def _write(figure: Compared, value: float) -> str:
-    """Return a value or a change of a figure for people."""
+    """Return the value of a figure, or a change of it, as users read it."""
     if value < 0:
         return f"-{_write(figure, -value)}"
     if figure.unit == SECONDS:

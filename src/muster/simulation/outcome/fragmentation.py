@@ -8,9 +8,9 @@ _FIRST_SECONDS = 1.0
 
 
 class FreeRoom:
-    """What was free for the pods of one work.
+    """How much was free for the pods of one source of work, over time.
 
-    resource: the resource that limits its pods most. amount: how much of it a pod asks for.
+    resource: the resource that limits its pods most. amount: how much of it a pod requests.
     times, free, fitting: when, how much was free on nodes that take such pods, and how many more pods fitted there.
     """
 
@@ -19,7 +19,7 @@ class FreeRoom:
         self.times, self.free, self.fitting = array("d"), array("q"), array("q")
 
     def add(self, at: float, free: int, fitting: int) -> None:
-        """Add what is free at a time."""
+        """Add a sample: what is free at a time."""
         self.times.append(at)
         self.free.append(free)
         self.fitting.append(fitting)
@@ -29,12 +29,12 @@ class FreeRoom:
         self.times, self.free, self.fitting = self.times[::2], self.free[::2], self.fitting[::2]
 
     def usable(self, sample: int, size: int) -> int:
-        """Return how much of the free amount gangs of a size can use at a time, as far as room goes."""
+        """Return how much of the free amount in a sample gangs of a size could use, if only room matters."""
         return self.fitting[sample] // size * size * self.amount
 
 
 class FreeRooms:
-    """What was free for the pods of each work, and when it is to be looked up next."""
+    """The samples of free room for the pods of each source of work, and when the next sample is due."""
 
     def __init__(self, most_times: int = _MOST_TIMES) -> None:
         self.by_work: dict[str, FreeRoom] = {}
@@ -47,7 +47,7 @@ class FreeRooms:
         return now >= self._next
 
     def wait(self, now: float) -> None:
-        """Plan the next time, and thin out earlier ones if they are too many."""
+        """Set when the next sample is due, and drop every other sample if there are too many."""
         if any(len(room.times) > self._most for room in self.by_work.values()):
             self._every *= 2
             for room in self.by_work.values():

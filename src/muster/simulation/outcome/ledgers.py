@@ -21,9 +21,9 @@ class Steps:
 
 
 class QuotaLedger:
-    """The nominal quotas over time, and the use that evictions undid.
+    """The nominal quotas over time, and the use that was lost by evictions.
 
-    keys: by number. changes: when the quota of which key changed, by how much. losses: the same of use in vain.
+    keys: by number. changes: when the quota of which key changed, and by how much. losses: the same about lost use.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class QuotaLedger:
         self._nominal[number] = nominal
 
     def lose(self, key: QuotaKey, start: float, end: float, amount: int) -> None:
-        """Record that an eviction undid the use of a time."""
+        """Record that the use between two times was lost by an eviction."""
         number = self._number(key)
         self.losses.add(start, number, amount)
         self.losses.add(end, number, -amount)

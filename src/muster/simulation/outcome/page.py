@@ -23,7 +23,7 @@ _NAMED = 5
 
 
 def render_report(report: Report) -> str:
-    """Return the page of a report."""
+    """Return the HTML page of a report."""
     title = f"Simulation of {report.scenario}"
     return render_page(title, _list_remarks(report), _list_tiles(report), list(_draw_sections(report)))
 

@@ -14,15 +14,15 @@ from muster.simulation.outcome.runs import Amounts, Runs
 
 
 class JobOutcome(Struct, frozen=True):
-    """The outcome of a job. Times are seconds from the start; None: the job did not get so far.
+    """The outcome of a job. Times are seconds from the start; None if the job did not get that far.
 
     queue: its ClusterQueue, or "". pods: how many pods it has. run_time: how long it runs undisturbed.
-    started: when it started first. evictions: how often it lost its quota. lost: the seconds of work that evictions
-    and interruptions undid, times its pods. wait: the seconds from its submission to its first start; of a job that
-    waits, those so far. forecast: the wait that was forecast for it as it was submitted.
+    started: when it started first. evictions: how often it lost its quota. lost: the seconds of work that evictions and
+    interruptions undid, times its pods. wait: the seconds from its submission to its first start; for a job that still
+    waits, the seconds so far. forecast: the wait that was forecast when it was submitted.
     cluster: the worker cluster in which it started last, or "".
     interruptions: how often it lost nodes. interrupted: the part of `lost` that these undid.
-    resizes: how often it shrank or grew while it ran. pods: of an elastic job, those with which it came.
+    resizes: how often it shrank or grew while it ran. pods: of an elastic job, the number with which it came.
     """
 
     name: str
@@ -45,7 +45,10 @@ class JobOutcome(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """A job that waits at the end of a simulation. never: it could not run if nothing else did."""
+    """A job that waits at the end of a simulation.
+
+    never: whether it could not run even if nothing else did.
+    """
 
     name: str
     why: str
@@ -67,7 +70,7 @@ NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
 
 
 class NodeChange(Struct, frozen=True):
-    """A change of a node. state: what it is from then on."""
+    """A change of a node. state: the node's state from then on."""
 
     at: float
     node: str
@@ -203,7 +206,7 @@ class SimulationRecord:
             self._started[job] = at
 
     def resize(self, job: int, demand: Amounts, nodes: Mapping[str, int] | None, pods: int) -> None:
-        """Record that a job goes on with another number of pods. demand, nodes: as of `start`."""
+        """Record that a job continues with another number of pods. demand, nodes: see `start`."""
         self._resizes[job] += 1
         self.runs.end(job, self.now)
         self.nodes.end(job, self.now)
@@ -212,7 +215,7 @@ class SimulationRecord:
             self.nodes.start(job, nodes, self.now)
 
     def locate(self, job: int, cluster: str) -> None:
-        """Record in which worker cluster a job runs."""
+        """Record which worker cluster runs a job."""
         self._cluster[job] = self._clusters.setdefault(cluster, len(self._clusters))
 
     def forecast(self, job: int, wait: float) -> None:
@@ -227,14 +230,14 @@ class SimulationRecord:
         self.nodes.end(job, at)
 
     def evict(self, job: int, lost: float) -> None:
-        """Record that a job is evicted. lost: the seconds of its work that this undoes."""
+        """Record that a job is evicted. lost: how many seconds of its work are lost by that."""
         self._evictions[job] += 1
         self._lost[job] += lost * self._pods[job]
         self.runs.end(job, self.now, lost=lost)
         self.nodes.end(job, self.now)
 
     def interrupt(self, job: int, lost: float) -> None:
-        """Record that a job loses nodes. lost: the seconds of its work that this undoes."""
+        """Record that a job loses nodes. lost: how many seconds of its work are lost by that."""
         self._interruptions[job] += 1
         self._lost[job] += lost * self._pods[job]
         self._interrupted[job] += lost * self._pods[job]
@@ -260,7 +263,7 @@ class SimulationRecord:
         return tuple(self._queues)
 
     def columns(self) -> JobColumns:
-        """Return what the timeline needs of all jobs."""
+        """Return the fields of all jobs that the timeline needs, as arrays."""
         return JobColumns(self._queue, self._pods, self._submitted, self._run_time, self._ended)
 
     def jobs(self) -> Iterator[JobOutcome]:

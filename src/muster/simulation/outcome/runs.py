@@ -8,12 +8,12 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 class Runs:
-    """The runs of all jobs. A job that is evicted has several.
+    """The runs of all jobs. A job that was evicted has several.
 
     jobs, starts, ends: by run; the end is not a number while the job runs. lost: the seconds that an eviction undid;
     not a number without an eviction.
     pods: how many pods it has. continued: whether the job ran right before with another number of pods.
-    demands: the number of what the job asks of the cluster while it runs, see `amounts`.
+    demands: the number of what the job needs of the cluster while it runs, see `amounts`.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Runs:
         self.demands.append(self._amounts.setdefault(demand, len(self._amounts)))
 
     def end(self, job: int, at: float, *, lost: float = nan) -> None:
-        """End the run of a job, if the job runs. lost: the seconds of it that an eviction undoes."""
+        """End the run of a job, if the job runs. lost: how many seconds of it are lost by an eviction."""
         if (run := self._open.pop(job, None)) is not None:
             self.ends[run] = at
             self.lost[run] = lost

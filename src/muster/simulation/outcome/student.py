@@ -13,9 +13,9 @@ _HALVINGS = 100
 
 
 class MeanEstimate(Struct, frozen=True):
-    """The mean of some values, one of each seed.
+    """The mean of some values, one for each seed, with its confidence interval.
 
-    low, high: the ends of its confidence interval; None for one value, of which nothing can be said.
+    low, high: the ends of the interval; None with one value, which gives no interval.
     """
 
     mean: float

@@ -28,7 +28,7 @@ class Spread(Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread | None":
-        """Return the spread of some values; None if there are none."""
+        """Return the median and other percentiles of some values; None if there are no values."""
         ordered = sorted(values)
         if not ordered:
             return None
@@ -137,9 +137,9 @@ def _summarize_group(jobs: Sequence[JobOutcome]) -> GroupSummary:
 
 
 def compute_forecast_error(job: JobOutcome) -> float | None:
-    """Return the error of a job's forecast by its wait, which counts as a minute at the least.
+    """Return the error of a job's forecast, divided by its wait or, if that is longer, by a minute.
 
-    Return None if it has no forecast, did not wait, or waits still.
+    Return None if the job has no forecast, did not wait, or still waits.
     """
     if job.forecast is None or job.started is None or not job.wait:
         return None
@@ -147,7 +147,7 @@ def compute_forecast_error(job: JobOutcome) -> float | None:
 
 
 def compute_slowdown(job: JobOutcome) -> float | None:
-    """Return the bounded slowdown of a job that has ended: its time in the system by its run time."""
+    """Return the bounded slowdown of a job that has ended: its time in the system divided by its run time."""
     if job.ended is None:
         return None
     return max(1.0, (job.ended - job.submitted) / max(job.run_time, SLOWDOWN_SECONDS))

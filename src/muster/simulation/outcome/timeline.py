@@ -219,7 +219,7 @@ def list_rows(timeline: Timeline) -> Iterator[TimelineRow]:
 
 
 def scale_amount(resource: str, amount: float) -> float:
-    """Return an amount in the unit in which people count: whole CPUs, bytes, pieces."""
+    """Return an amount in the unit that users know: whole CPUs, bytes, pieces."""
     return round(amount / 1000, 6) if resource == "cpu" else amount
 
 

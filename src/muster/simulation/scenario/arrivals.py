@@ -112,12 +112,12 @@ def _draw_jobs(
 
 
 def _round_draw(value: float, least: int) -> int:
-    """Return a drawn number as the API can hold it."""
+    """Return a drawn number rounded to a whole number of at least `least`, as the API requires."""
     return round(max(least, min(value, MOST)))
 
 
 def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterator[Submission]:
-    """Yield the jobs of a log in order of submission, from the first one on."""
+    """Yield the jobs of a log in order of submission. The simulation starts with the first one."""
     for job in islice(jobs, work.count):
         bare = len(job.roles) == 1 and job.roles[0].requests is None and not job.roles[0].labels
         yield Submission(
@@ -137,5 +137,5 @@ def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterato
 
 
 def translate_queue(work: Work, trace: Trace, queue: str) -> str:
-    """Return the LocalQueue of the jobs of a queue of a log, or "" for that of the work."""
+    """Return the LocalQueue for the jobs of a queue of a log; "" for the LocalQueue of the source of work."""
     return trace.queues.get(queue, queue if trace.format == HISTORY and not work.queue else "")

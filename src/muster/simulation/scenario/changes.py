@@ -25,10 +25,11 @@ _OUTAGES = ("lose", "cordon", "drain")
 
 
 class Moment(Struct, frozen=True, gc=False):
-    """A moment at which something changes.
+    """A time at which something changes.
 
-    at: seconds from the start. number: that of the change in the scenario. lasts: for how many seconds; None: for ever.
-    node: the node of `fail`. returns: whether that node is back.
+    at: seconds from the start. number: the number of the change in the scenario. lasts: for how many seconds; None: for
+    ever.
+    node: the node of `fail`. returns: whether that node works again.
     """
 
     at: float
@@ -54,7 +55,7 @@ def find_action(change: ClusterChange) -> tuple[str, Any]:
 
 
 def choose_nodes(choice: NodeChoice, nodes: Mapping[str, Node], pools: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the names of the nodes that all set fields of a choice name, in order.
+    """Return the names of the nodes that match all set fields of a choice, in order.
 
     nodes: the nodes by name. pools: the names of the nodes of each pool, which may not exist yet.
     """
@@ -98,9 +99,9 @@ def list_moments(reading: Reading, failing: Mapping[int, Sequence[str]]) -> Iter
 def draw_failures(
     nodes: Sequence[str], number: int, uptime: float, downtime: float, random: Random
 ) -> Iterator[Moment]:
-    """Yield when each of some nodes breaks and is back, endlessly; both times are exponentially distributed.
+    """Yield when each of some nodes breaks and works again, endlessly; both times are exponentially distributed.
 
-    uptime, downtime: their means, in seconds.
+    uptime, downtime: the means, in seconds.
     """
     heap = [(random.expovariate(1 / uptime), index, False) for index in range(len(nodes))]
     heapq.heapify(heap)
@@ -129,7 +130,7 @@ def _make_span(reading: Reading, value: Any) -> Draw | None:
 
 
 def require_changes(reading: Reading) -> None:
-    """Refuse changes of which the scenario does not say what they change, or when.
+    """Raise an error for changes of which the scenario does not say what they change, or when.
 
     Raises:
         ScenarioError: a change is wrong.
@@ -222,9 +223,9 @@ def _try_span(reading: Reading, path: str, value: Any) -> None:
 
 
 def require_nodes(reading: Reading, nodes: Mapping[str, Node], pools: Mapping[str, Sequence[str]]) -> None:
-    """Refuse changes of nodes that there never are.
+    """Raise an error for changes of nodes that never exist.
 
-    nodes: all nodes that there ever are, by name. pools: the names of the nodes of each pool.
+    nodes: all nodes that ever exist, by name. pools: the names of the nodes of each pool.
     """
     for number, change in enumerate(reading.scenario.spec.changes):
         name, action = find_action(change)

@@ -21,7 +21,10 @@ Samples = Mapping[str, Sequence[float]]
 
 
 class DrawError(ValueError):
-    """A value that cannot be drawn. path: the field, below the value. why: what is wrong, for people."""
+    """The error of a value that cannot be drawn.
+
+    path: the field, below the value. why: what is wrong, for people.
+    """
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}" if path else why)
@@ -54,7 +57,7 @@ def _parse_span(text: str) -> float:
 
 
 def parse_number(text: str | float) -> float:
-    """Return a number, which is rounded once it is drawn.
+    """Return a number, which is rounded when it is drawn.
 
     Raises:
         DrawError: the text is no number.
@@ -65,7 +68,7 @@ def parse_number(text: str | float) -> float:
 
 
 def parse_size(text: str | float) -> float:
-    """Return a number of pods, which is rounded once it is drawn.
+    """Return a number of pods of at least 1, which is rounded when it is drawn.
 
     Raises:
         DrawError: the text is no number, or less than 1.
@@ -87,7 +90,7 @@ PARSERS: Mapping[str, Parse] = {
 
 
 def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
-    """Return the function that draws a value.
+    """Return a function that draws a random value.
 
     Raises:
         DrawError: the value does not say what to draw.

@@ -21,7 +21,7 @@ _FIXED = ("seed", "variants")
 
 
 class OverlayError(ValueError):
-    """An overlay that does not fit the scenario; the text says why, and begins with the context of the overlay."""
+    """The error of an overlay that does not fit the scenario; the text begins with where the user wrote the overlay."""
 
 
 class Overlay(Struct, frozen=True):
@@ -140,7 +140,7 @@ def _require_identity(patch: Mapping[str, Any], where: str) -> None:
 
 
 def _identify(document: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Return the group, kind, namespace and name of a manifest."""
+    """Return the group, kind, namespace and name of a manifest, which identify its object."""
     group = document["apiVersion"].rpartition("/")[0]
     metadata = document["metadata"]
     return group, document["kind"], metadata.get("namespace") or "default", metadata.get("name") or ""

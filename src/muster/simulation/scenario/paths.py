@@ -21,7 +21,7 @@ _LISTED = 12
 
 
 class PathError(ValueError):
-    """A path that leads nowhere; the text says which step is unknown, and what is known."""
+    """The error of a path that leads to no field; the text says which step is unknown, and what is known."""
 
 
 def set_value(
@@ -62,7 +62,7 @@ def _get_name(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> Any:
-    """Set a field of a manifest. The fields of its spec may be named without `spec`."""
+    """Set a field of a manifest, and return the changed manifest. Fields of its spec may be named without `spec`."""
     spec = document.get("spec")
     if not isinstance(spec, dict) or rest.partition(".")[0] in document:
         return _set(document, rest, value, path)
@@ -73,7 +73,7 @@ def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> An
 
 
 def _find_quota(spec: Mapping[str, Any], field: str, wanted: str, path: str) -> str:
-    """Return the path, from the spec of a queue or cohort, of what it says of a resource."""
+    """Return the path, from the spec of a queue or Cohort, of the field that holds a resource's quota or limit."""
     places = {
         (str(flavor.get("name")), str(resource.get("name"))): f"resourceGroups.{group}.flavors.{at}.resources.{number}"
         for group, one in enumerate(_list_maps(spec.get("resourceGroups")))
@@ -117,7 +117,7 @@ def _set(node: Any, rest: str, value: Any, path: str) -> Any:
 
 
 def _convert_like(before: Any, value: Any) -> Any:
-    """Return a value in the form of the one before it: quantities are often texts."""
+    """Return a value as the same type as the one before it, because quantities are often texts."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if isinstance(before, str) and is_number else value
 
@@ -130,7 +130,10 @@ def _find_step(rest: str, known: Iterable[str]) -> str | None:
 def _take_step(
     rest: str, known: Iterable[str], path: str, what: str, *, shown: Iterable[str] | None = None
 ) -> tuple[str, str]:
-    """Return the first step of a path and what follows it. what: what a step is that is unknown."""
+    """Return the first step of a path, and the rest of the path.
+
+    what: what kind of step it is, for the error if it is unknown.
+    """
     names = list(known)
     step = _find_step(rest, names)
     if step is None:

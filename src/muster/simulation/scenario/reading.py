@@ -224,7 +224,7 @@ def _require_time(scenario: Scenario, source: Source) -> None:
 
 
 def _require_sources(scenario: Scenario, source: Source) -> None:
-    """Raise an error for work with missing, useless or contradicting fields, and for two sources of one name.
+    """Raise an error for work with missing, useless or contradicting fields, and for two sources with one name.
 
     Each source needs a name, one way to say when its jobs come, what they request, and how long they run.
     """
@@ -254,7 +254,7 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
 
 
 def _require_pools(scenario: Scenario, source: Source) -> None:
-    """Refuse a pool that cannot have so many nodes, and two pools of one name."""
+    """Raise an error for a pool that cannot have that many nodes, and for two pools with one name."""
     pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
         if pool.file:
@@ -286,7 +286,7 @@ def _require_format(format: str, known: Sequence[str], source: Source, path: str
 
 
 def _require_variants(scenario: Scenario, source: Source) -> None:
-    """Refuse two variants of one name, and names that an assertion cannot spell."""
+    """Raise an error for two variants with one name, and for names that an assertion cannot spell."""
     names = {scenario.metadata.name}
     for number, variant in enumerate(scenario.spec.variants):
         path = f"spec.variants[{number}].name"

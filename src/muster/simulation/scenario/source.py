@@ -12,7 +12,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 class ScenarioError(Exception):
-    """A scenario that cannot be simulated; the message names the file, the line and the field."""
+    """The error of a scenario that cannot be simulated; the message names the file, the line and the field."""
 
 
 class Source(Struct, frozen=True):

@@ -25,7 +25,7 @@ ObjectName = tuple[str, str, str]
 
 
 class StateError(ValueError):
-    """A snapshot that cannot be read."""
+    """The error of a snapshot that cannot be read."""
 
 
 class _Meta(Struct):
@@ -136,6 +136,6 @@ def select_objects(state: ClusterState, others: Collection[ObjectName]) -> list[
 
 
 def name_object(document: Mapping[str, Any]) -> ObjectName:
-    """Return by what an object is known."""
+    """Return the key that identifies an object of a snapshot."""
     meta = document.get("metadata") or {}
     return str(document.get("kind")), meta.get("namespace") or "default", str(meta.get("name"))

@@ -21,11 +21,11 @@ _WORDS: dict[str, Scalar] = {"true": True, "false": False}
 
 
 class SweepError(ValueError):
-    """A text that is no sweep; it names the sweep, and says why."""
+    """The error of a text that is no valid sweep; it names the sweep, and says why."""
 
 
 class Sweep(Struct, frozen=True):
-    """The values that one path takes in turn."""
+    """The values that a simulation sets one path of a scenario to, one after the other."""
 
     path: str
     values: Sequence[Scalar]

@@ -51,7 +51,7 @@ def read_workers(reading: Reading) -> list[WorkerReading]:
 
 
 def list_names(cluster: WorkerCluster) -> list[str]:
-    """Return the names of a cluster, or of several that are alike."""
+    """Return the names of a worker cluster, or of several equal ones."""
     return [cluster.name] if cluster.count is None else [f"{cluster.name}-{index}" for index in range(cluster.count)]
 
 

@@ -25,7 +25,7 @@ NODE_LOST = "NodeLost"
 
 
 class ChangeableEngine(Engine):
-    """A cluster whose nodes, queues and engine change while it is played."""
+    """A simulated cluster whose nodes, queues and engine change while the simulation runs."""
 
     def __init__(self, *shared: Any) -> None:
         """Start empty. shared: as of `Engine`."""
@@ -34,13 +34,16 @@ class ChangeableEngine(Engine):
         self._fails_fast = self._configuration.features.is_enabled("TASFailedNodeReplacementFailFast")
 
     def interrupt_on(self, node: str) -> None:
-        """Take a node of all gangs that have pods there."""
+        """Take a node away from all gangs that have pods there."""
         assert self._machines is not None, "a scenario without nodes has no changes of nodes"
         for key in self._machines.list_gangs_on(node):
             self._interrupt(key, node)
 
     def _interrupt(self, key: str, node: str) -> None:
-        """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
+        """Take a node away from a gang, which keeps its quota.
+
+        A gang that restarts as a whole loses its other nodes, too.
+        """
         job = self._jobs[key]
         if self._decisions is not None:
             self._record(self._decisions, job, "Interrupted", NODE_LOST, f"it lost its pods on node {node}")
@@ -68,9 +71,9 @@ class ChangeableEngine(Engine):
             super()._resume(job)
 
     def _replace_hosts(self, job: SimulatedJob, hosts: Sequence[str]) -> bool:
-        """Give a job with places another node for a lost one; return whether it keeps its quota.
+        """Give a job with assigned topology domains another node for a lost one; return whether it keeps its quota.
 
-        Without such a node, the job goes back to its queue, at once or when there is still none later.
+        Without such a node, the job goes back to its queue: at once, or later if there is still no node then.
         """
         key, places = job.workload.key, None
         if job.assignment is not None and len(hosts) == 1:
@@ -105,14 +108,14 @@ class ChangeableEngine(Engine):
         self._note_loss(job.workload, lost)
 
     def _expect_give_back(self, job: SimulatedJob) -> None:
-        """Plan when a gang that is still broken gives its other nodes back, counted from now."""
+        """Plan when a gang that is still broken then gives its other nodes back, counted from now."""
         now, timeout = self.record.now, self._configuration.muster.scheduling.recovery_timeout / durations.SECOND
         job.broken_since = now
         if (at := gives_back_at(now, timeout)) is not None:
             self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, now))
 
     def _give_back(self, key: str, since: float) -> None:
-        """Take the nodes of a gang that is still broken, and let it ask for all of them."""
+        """Take the nodes of a gang that is still broken, so that it requests nodes for all its pods."""
         job = self._jobs.get(key)
         if job is not None and job.lacking and job.broken_since == since and self._deciding:
             if self._decisions is not None:
@@ -123,7 +126,7 @@ class ChangeableEngine(Engine):
             self._unplaced[key] = job
 
     def redefine(self, definition: Definition) -> None:
-        """Change a queue or a Cohort, and evict what a stopped queue drains."""
+        """Change a queue or a Cohort, and evict the jobs that a stopped queue drains."""
         self._definitions.change(definition, self._queues)
         if isinstance(definition, ClusterQueue):
             self._time_outs.set_queue(definition)
@@ -135,11 +138,11 @@ class ChangeableEngine(Engine):
             self._evict(self._jobs[key])
 
     def stop(self) -> None:
-        """Decide nothing until `restart`; what runs goes on."""
+        """Stop all decisions until `restart`. Running jobs continue."""
         self._deciding = False
 
     def restart(self) -> None:
-        """Decide again: all that waits is tried again, as if it had just come."""
+        """Start to decide again. All waiting jobs are tried again, as if they had just come."""
         before, self._queues = self._queues, self._queues.copy(self._tree.queues)
         self._settings = replace(self._settings, past=self._queues.usage)
         self._past.follow(self._queues)

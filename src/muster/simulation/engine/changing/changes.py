@@ -24,7 +24,7 @@ _Event: TypeAlias = Moment | Redefinition
 
 
 class ChangedNodes(Protocol):
-    """The nodes, as far as changes need them."""
+    """The nodes of a simulation, as changes need them."""
 
     def set_node(self, node: Node, usual: Node) -> None:
         """Add or change a node. usual: the node while nothing is wrong."""
@@ -36,11 +36,11 @@ class ChangedNodes(Protocol):
 
 
 class Changed(Protocol):
-    """The engine, as far as changes need it."""
+    """The engine of a simulation, as changes need it."""
 
     @property
     def record(self) -> SimulationRecord:
-        """The record of the jobs so far, which has the time."""
+        """The record of the jobs so far, which has the current time."""
         ...
 
     @property
@@ -49,11 +49,11 @@ class Changed(Protocol):
         ...
 
     def interrupt_on(self, node: str) -> None:
-        """Take a node of all gangs that have pods there."""
+        """Take a node away from all gangs that have pods there."""
         ...
 
     def note_capacity(self) -> None:
-        """Record what the nodes have now."""
+        """Record how much the nodes have from now on."""
         ...
 
     def redefine(self, definition: Definition) -> None:
@@ -61,16 +61,16 @@ class Changed(Protocol):
         ...
 
     def stop(self) -> None:
-        """Decide nothing until `restart`."""
+        """Stop all decisions until `restart`."""
         ...
 
     def restart(self) -> None:
-        """Decide again, without what a restart loses."""
+        """Start to decide again, without what a real engine forgets when it restarts."""
         ...
 
 
 class Changes:
-    """The changes of a scenario, which it plans one after the other."""
+    """The changes of a scenario. Each change plans the next one."""
 
     def __init__(self, reading: Reading, site: Site, agenda: EventAgenda, engine: Changed) -> None:
         self._spec = reading.scenario.spec
@@ -93,7 +93,7 @@ class Changes:
 
     @property
     def redefines_later(self) -> bool:
-        """Whether a queue or a Cohort is still to be changed."""
+        """Whether a change of a queue or a Cohort is still to come."""
         return self._engine.record.now < self._last_redefinition
 
     @property
@@ -102,7 +102,7 @@ class Changes:
         return self._coming or self._ends > 0
 
     def plan_next(self) -> None:
-        """Plan the next change, which plans the one after it: failures never end."""
+        """Plan the next change, which plans the one after it, because random failures never end."""
         event = next(self._events, None)
         self._coming = event is not None
         if event is not None:
@@ -159,7 +159,10 @@ class Changes:
         self._show(list(self._states.scale(pool, count)), empty=True)
 
     def _show(self, nodes: Iterable[str], *, empty: bool = False) -> None:
-        """Show the scheduler what has become of some nodes. empty: what ran there is interrupted."""
+        """Report the new state of some nodes to the scheduler.
+
+        empty: whether the pods on these nodes are interrupted.
+        """
         machines = self._engine.machines
         assert machines is not None, "a scenario without nodes has no changes of nodes"
         if empty:

@@ -21,7 +21,10 @@ from muster.simulation.engine.site import Site
 
 
 class Definitions:
-    """The present definitions. tree: the quotas, which a change updates. flavors: by name."""
+    """The queues, Cohorts, flavors and other definitions as they are now.
+
+    tree: the quotas, which a change updates. flavors: by name.
+    """
 
     def __init__(self, site: Site, tree: Tree, flavors: Mapping[str, FlavorSpec]) -> None:
         self._tree = tree
@@ -33,7 +36,10 @@ class Definitions:
         self._unusable: set[str] = set()  # the ClusterQueues whose admission check is inactive
 
     def find_fairness(self, configuration: Configuration) -> FairSharing | None:
-        """Return the settings of fair sharing, which a weight turns on where the Configuration says so."""
+        """Return the settings of fair sharing; None if it is off.
+
+        If the Configuration says so, the first weight of a queue turns fair sharing on.
+        """
         fair = configuration.fair_sharing
         shares = [one.spec.fair_sharing for one in self._queues.values()]
         shares += [one.spec.fair_sharing for one in self._cohorts.values()]
@@ -54,13 +60,13 @@ class Definitions:
         return queues
 
     def _set_queue(self, queues: Queues, node: Node) -> None:
-        """Define a ClusterQueue as it is now."""
+        """Add or change a ClusterQueue in the pending queues, as it is defined now."""
         spec = replace(node.policy, checks={})
         now = judge_activity(spec, self._flavors, {}, in_circle=self._tree.in_circle(node))
         queues.set_queue(node.policy, active=now.active and node.name not in self._unusable)
 
     def set_check(self, queue: str, queues: Queues, *, active: bool) -> None:
-        """Note whether the admission check of a ClusterQueue is active, and wake the workloads that this could help."""
+        """Record whether the admission check of a ClusterQueue is active, and wake workloads that this could help."""
         self._unusable.discard(queue) if active else self._unusable.add(queue)
         node = self._tree.queues[queue]
         self._set_queue(queues, node)
@@ -88,7 +94,7 @@ class Definitions:
             queues.flush(root)
 
     def list_drained(self, definition: Definition) -> Iterator[tuple[str, PendingReason]]:
-        """Yield the keys of the workloads with quota that a changed queue evicts, and why."""
+        """Yield the key of each workload with quota that a changed queue evicts, and the reason."""
         name = definition.spec.cluster_queue if isinstance(definition, LocalQueue) else definition.metadata.name
         node = self._tree.queues.get(name)
         if node is None or isinstance(definition, Cohort) or definition.spec.stop_policy == STOP_NONE:

@@ -31,7 +31,10 @@ Definition: TypeAlias = ClusterQueue | Cohort | LocalQueue
 
 
 class Redefinition(Struct, frozen=True):
-    """A queue or Cohort as a change leaves it. at: seconds from the start. number: that of the change."""
+    """A queue or Cohort as it is after a change.
+
+    at: the time of the change, in seconds from the start. number: the number of the change.
+    """
 
     at: float
     number: int
@@ -39,7 +42,10 @@ class Redefinition(Struct, frozen=True):
 
 
 class _Step(Struct, frozen=True):
-    """One write. path: the field of the scenario. patch: a merge patch; None for a change of quotas."""
+    """One write of a change.
+
+    path: the field of the scenario. patch: a merge patch; None for a change of quotas.
+    """
 
     at: float
     number: int
@@ -51,7 +57,7 @@ class _Step(Struct, frozen=True):
 
 
 async def write_redefinitions(client: Client, reading: Reading) -> list[Redefinition]:
-    """Store all changes of queues and Cohorts in the order in which they happen, and return what they make.
+    """Store all changes of queues and Cohorts in the order in which they happen, and return the results.
 
     Raises:
         ScenarioError: a change is wrong, or the server refuses it.
@@ -140,7 +146,7 @@ async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition:
 
 
 def _change_quota(spec: Any, change: PlannedQuotaChange) -> Any:
-    """Return the spec of a ClusterQueue or Cohort with other quotas."""
+    """Return the spec of a ClusterQueue or Cohort with its quotas changed."""
     for field in _AMOUNTS:
         for resource, amount in getattr(change, field).items():
             shown = msgspec.structs.fields(PlannedQuotaChange)[

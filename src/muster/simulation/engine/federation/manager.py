@@ -41,17 +41,20 @@ from muster.simulation.scenario.reading import Reading
 
 
 class Route(Struct, frozen=True):
-    """Where the workloads of a ClusterQueue go. check: its AdmissionCheck. clusters: in order of preference."""
+    """Where the workloads of a ClusterQueue are sent.
+
+    check: its AdmissionCheck. clusters: worker clusters in order of preference.
+    """
 
     check: str
     clusters: Sequence[str]
 
 
 class _Dispatch(Struct):
-    """A workload that has quota here and goes to another cluster.
+    """A workload that has quota in the manager and is sent to worker clusters.
 
-    workload: without its status. status: as the manager stores it. home: the one cluster where its job may be.
-    wake_at: when to look again, in seconds from the start; None if only a change can matter.
+    workload: without its status. status: as the manager stores it. home: the worker cluster that runs its job, or will.
+    wake_at: when to examine it again, in seconds from the start; None if only a change can matter.
     """
 
     job: SimulatedJob
@@ -63,8 +66,9 @@ class _Dispatch(Struct):
 
 
 class ManagerEngine(Engine):
-    """The cluster that sends workloads to worker clusters; jobs of queues without the check run in the cluster itself.
+    """The simulated manager, which sends workloads to worker clusters.
 
+    It runs the jobs of queues without the admission check itself.
     routes: by ClusterQueue.
     """
 
@@ -92,7 +96,10 @@ class ManagerEngine(Engine):
         self._prospects = prospects if by_start else None
 
     def add_worker(self, worker: WorkerEngine, losses: Sequence[tuple[float, float]]) -> None:
-        """Add a worker cluster. losses: when it is lost and when it is back, in seconds from the start."""
+        """Add a worker cluster.
+
+        losses: when the manager loses it and reaches it again, in seconds from the start.
+        """
         self._workers[worker.name] = worker
         for at, until in list_outages(losses):
             self._agenda.plan(at, Rank.END, partial(self._lose, worker.name))
@@ -105,7 +112,7 @@ class ManagerEngine(Engine):
         return tuple(self._workers.values())
 
     def require_queues(self, reading: Reading, site: Site) -> None:
-        """Refuse work whose LocalQueue no worker cluster has: its jobs could run nowhere."""
+        """Raise an error if no worker cluster has the LocalQueue of some work, because its jobs could run nowhere."""
         for number, work in enumerate(reading.scenario.spec.work):
             queue = site.templates[work.name].local_queue
             route = self._routes.get(self._local.get(queue, ""))
@@ -115,7 +122,7 @@ class ManagerEngine(Engine):
                 raise reading.source.error(f"spec.work[{number}].{field}", why)
 
     def on_clone(self, worker: WorkerEngine, key: str) -> None:
-        """Note that something of a workload changed in a worker."""
+        """Record that the clone of a workload changed in a worker cluster."""
         self._busy[worker.name] = worker
         if worker.name not in self._lost_since:
             self._unseen[key] = None
@@ -140,10 +147,11 @@ class ManagerEngine(Engine):
             worker.record_uses()
 
     def _look_at_news(self) -> None:
-        """Look at the workloads of which something changed. Those that only need a home come last.
+        """Examine the workloads whose clones changed; those that only need a home come last.
 
-        Meanwhile such a clone may lose its quota, to the clone of a workload that got quota here as another one ended.
-        A cluster is as slow: it hears of a clone's quota from the worker, and of its own decisions at once.
+        Meanwhile such a clone may lose its quota to the clone of a workload that got quota in the manager when another
+        one ended. A real cluster has the same delay: it learns of a clone's quota from the worker, and of its own
+        decisions at once.
         """
         news = {key: one for key in self._unseen if (one := self._dispatches.get(key)) is not None}
         urgent = {key: None for key, one in news.items() if not self._needs_home(one)}
@@ -153,7 +161,7 @@ class ManagerEngine(Engine):
                 self._look(key, one)
 
     def _needs_home(self, one: _Dispatch) -> bool:
-        """Return whether a workload goes on as a cluster has given its clone quota."""
+        """Return whether a workload can be given a home, because a worker cluster has given its clone quota."""
         if one.home or is_true(one.status.conditions, EVICTED):
             return False
         names = [name for name in one.route.clusters if name not in self._lost_since]
@@ -180,7 +188,10 @@ class ManagerEngine(Engine):
                 self._unseen[key] = None
 
     def _find(self, name: str) -> None:
-        """Look again at all workloads that the cluster has or could have; remove what is left of others."""
+        """Record that a worker cluster is reached again, and examine all workloads that it has or could have.
+
+        Clones of workloads that no longer exist are removed.
+        """
         del self._lost_since[name]
         worker = self._workers[name]
         worker.is_lost = False
@@ -196,7 +207,7 @@ class ManagerEngine(Engine):
                 self._unseen[key] = None
 
     def _check_queues(self, cluster: str) -> None:
-        """Let the queues be active that send workloads to a cluster, if they have a cluster that is not lost."""
+        """Update which queues are active: those that can send workloads to a worker cluster that is not lost."""
         usable = {name: name not in self._lost_since for name in self._workers}
         for queue, route in self._routes.items():
             if cluster in route.clusters:
@@ -241,7 +252,7 @@ class ManagerEngine(Engine):
             self._begin_eviction(one, reason, "Preempted")
 
     def _begin_eviction(self, one: _Dispatch, reason: str, message: str) -> None:
-        """Let a workload give its quota back, once nothing of it is left in any cluster that can be reached."""
+        """Evict a workload: it gives its quota back once no reachable worker cluster has anything of it."""
         one.status = evict(one.status, reason, message, self._moment)
         one.job.workload = replace(one.job.workload, evicted=True)
         self._tree.hold(one.job.workload)
@@ -287,7 +298,7 @@ class ManagerEngine(Engine):
         return (Sent(one.job, one.home, one.status.nominated_cluster_names) for one in self._dispatches.values())
 
     def _list_clusters(self, one: _Dispatch) -> list[str]:
-        """Return the clusters where a workload may be."""
+        """Return the worker clusters that may run a workload."""
         clusters = list(one.route.clusters)
         return clusters if not one.home or one.home in clusters else [*clusters, one.home]
 
@@ -307,7 +318,7 @@ class ManagerEngine(Engine):
             self._workers[plan.mirror].start_job(key)
 
     def _note_progress(self, key: str, one: _Dispatch, plan: DispatchPlan) -> None:
-        """Follow what the look found: the job at home has started or ended, or the workload goes back to its queue."""
+        """Apply the result of an examination: the job has started or ended, or the workload goes back to its queue."""
         if is_true(one.status.conditions, FINISHED):
             self._finish(key, one)
             return
@@ -323,7 +334,7 @@ class ManagerEngine(Engine):
             super()._evict(one.job, evicted.reason)
 
     def _finish(self, key: str, one: _Dispatch) -> None:
-        """End a workload. What of it is in clusters that are lost goes once they are back."""
+        """End a workload. Its copies in lost worker clusters are removed once these are reached again."""
         clone = self._workers[one.home].get(key)
         assert clone is not None, "it has ended at home"
         assert clone.ended_at is not None, "it has ended at home"

@@ -23,7 +23,10 @@ _EMPTY = Load()
 
 
 class Sent(Struct, frozen=True):
-    """A job in worker clusters. home: the cluster where it runs, or is to run; else it waits in all of `clusters`."""
+    """A job that was sent to worker clusters.
+
+    home: the cluster that runs it or will run it; without a home, it waits in all of `clusters`.
+    """
 
     job: SimulatedJob
     home: str
@@ -31,7 +34,7 @@ class Sent(Struct, frozen=True):
 
 
 class Prospects:
-    """The estimates for the jobs of a manager."""
+    """The estimates of when a manager's jobs would start in each worker cluster."""
 
     def __init__(
         self,
@@ -39,10 +42,11 @@ class Prospects:
         list_sent: Callable[[], Iterable[Sent]],
         find_run_time: Callable[[SimulatedJob], RunTime],
     ) -> None:
-        """Know nothing yet.
+        """Start without knowledge.
 
-        find_queue: returns the ClusterQueue behind a LocalQueue in a cluster, as its status is now. list_sent: returns
-        the manager's jobs in worker clusters. find_run_time: returns what is known of how long a job runs.
+        find_queue: returns the ClusterQueue behind a LocalQueue in a worker cluster, with its present status.
+        list_sent: returns the manager's jobs in worker clusters. find_run_time: returns what is known of how long a job
+        runs.
         """
         self._find_queue = find_queue
         self._list_sent = list_sent
@@ -61,7 +65,7 @@ class Prospects:
         return seconds_until_start(_measure(job), queue, load, self._find_remaining_seconds(job, timedelta()))
 
     def add(self, sent: Sent, now: datetime) -> None:
-        """Count a job as waiting in clusters from now on."""
+        """From now on, count a job as waiting in these worker clusters."""
         for cluster in (sent.home,) if sent.home else sent.clusters:
             key = sent.job.workload.key, cluster
             if key in self._counted:
@@ -89,7 +93,7 @@ class Prospects:
 
 
 def _measure(job: SimulatedJob) -> Mapping[str, int]:
-    """Return what a job asks for, by resource: what it got of its manager."""
+    """Return the amounts that a job requests, by resource, from its quota in the manager."""
     total = Counter[str]()
     for (_, resource), amount in (job.workload.usage or {}).items():
         total[resource] += amount

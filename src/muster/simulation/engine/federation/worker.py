@@ -33,12 +33,13 @@ Notice = Callable[["WorkerEngine", str], None]
 
 
 class Clone(Struct):
-    """A workload of the manager in a worker cluster.
+    """A workload of the manager in a simulated worker cluster.
 
-    job: its job here. workload: as the manager has it. assignment: what its queue gave it; None while it waits.
-    admitted_at: since when. is_home: whether its job was created here. was_evicted: whether that lost its quota, which
-    the manager has yet to see. ended_at: when it ended, in seconds from the start. remote: what the manager sees, until
-    something changes.
+    job: its job in the worker. workload: as the manager has it. assignment: what its queue gave it; None while it
+    waits.
+    admitted_at: when it got quota. is_home: whether its job was created here. was_evicted: whether it lost its quota,
+    which the manager has not seen yet. ended_at: when it ended, in seconds from the start. remote: what the manager
+    sees, until something changes.
     """
 
     job: SimulatedJob
@@ -52,7 +53,7 @@ class Clone(Struct):
 
 
 class WorkerEngine(Engine):
-    """A worker cluster. Its record has the starts of jobs; all else of them is recorded by the manager.
+    """A simulated worker cluster. It records the starts of jobs; the manager records everything else about them.
 
     name: its name. is_lost: whether the manager cannot reach it.
     """
@@ -81,7 +82,7 @@ class WorkerEngine(Engine):
         return list(self._clones)
 
     def has_queue(self, local_queue: str) -> bool:
-        """Return whether there is a LocalQueue of that key here."""
+        """Return whether this worker cluster has a LocalQueue with this key."""
         return local_queue in self._local
 
     def describe_queue(self, local_queue: str) -> ClusterQueue | None:
@@ -94,7 +95,7 @@ class WorkerEngine(Engine):
         return replace(queue, status=status)
 
     def has(self, key: str) -> bool:
-        """Return whether a clone of a workload is here."""
+        """Return whether this worker cluster has a clone of the workload with this key."""
         return key in self._clones
 
     def get(self, key: str) -> Clone | None:
@@ -126,7 +127,7 @@ class WorkerEngine(Engine):
         self._note_change(info.key)
 
     def start_job(self, key: str) -> None:
-        """Create the job of a clone that has quota: it asks for nodes."""
+        """Create the job of a clone that has quota, so that it requests nodes."""
         clone = self._clones[key]
         if not clone.is_home and clone.assignment is not None:
             clone.is_home = True
@@ -135,7 +136,7 @@ class WorkerEngine(Engine):
             self._note_change(key)
 
     def remove_clone(self, key: str) -> None:
-        """Remove a clone and its job, with all that they hold."""
+        """Remove a clone and its job, with their quota and nodes."""
         clone = self._clones.pop(key)
         self._jobs.pop(key, None)
         self._readiness.forget(key)
@@ -149,7 +150,7 @@ class WorkerEngine(Engine):
         self._notice(self, key)
 
     def describe(self, key: str) -> Remote:
-        """Return what the manager sees of a workload here."""
+        """Return what the manager sees of a workload in this worker cluster."""
         clone = self._clones.get(key)
         if clone is None:
             return self._nothing
@@ -164,7 +165,7 @@ class WorkerEngine(Engine):
         return clone.remote
 
     def explain(self, key: str) -> Waiting:
-        """Return why the job of a clone has not started here."""
+        """Return why the job of a clone has not started in this worker cluster."""
         job = self._clones[key].job
         if not job.workload.queue:
             return Waiting(job.submission.name, f"there is no LocalQueue {job.workload.local_queue}", never=True)

@@ -19,7 +19,10 @@ _MOST_SHAPES = 50_000
 
 
 class AskMaker:
-    """Makes the asks of gangs. flavors: by name. least: the protection of every gang, in seconds from its start."""
+    """The maker of gangs' requests for nodes.
+
+    flavors: by name. least: how many seconds from its start every gang is protected from preemption.
+    """
 
     def __init__(self, nodes: Iterable[Node], flavors: Mapping[str, FlavorSpec], least: float) -> None:
         self._hosts = index_hosts((one.metadata.name, one.metadata.labels) for one in nodes)
@@ -31,13 +34,16 @@ class AskMaker:
         self._shapes: dict[tuple[Hashable, int, tuple[str, ...], tuple[tuple[str, str], ...]], Shape] = {}
 
     def list_shapes_of_works(self) -> Iterable[tuple[int, Shape]]:
-        """Yield the shape of the first pods of each work's template; single jobs of a log have others."""
+        """Yield the shape of the first pods of each source of work. Single jobs of a log may have other shapes."""
         for (work, podset, _, _), shape in self._shapes.items():
             if podset == 0 and isinstance(work, int):
                 yield work, shape
 
     def count_shapes(self, job: SimulatedJob, assignment: Assignment | None) -> Mapping[Shape, int]:
-        """Count the pods of a job by shape; those of each domain of a topology select its labels."""
+        """Return how many pods of each shape a job has.
+
+        Pods assigned to a topology domain select the domain's labels.
+        """
         shapes: Counter[Shape] = Counter()
         for number, podset in enumerate(job.workload.podsets):
             given = assignment.podsets[number] if assignment is not None else None
@@ -55,7 +61,10 @@ class AskMaker:
         return pin(shapes, [one.places for one in assignment.podsets], self._hosts)
 
     def ask_for_all(self, job: SimulatedJob, assignment: Assignment | None, epoch: float) -> GangAsk:
-        """Return the ask of a gang for all its pods, on the nodes or in the domains that its admission chose."""
+        """Return the request of a gang for nodes for all its pods.
+
+        The nodes are those that admission chose, or are in the topology domains that it chose.
+        """
         has_places = assignment is not None and any(one.places is not None for one in assignment.podsets)
         pins = self._pin(job, assignment) if assignment is not None and has_places else None
         if pins is None:
@@ -66,7 +75,10 @@ class AskMaker:
     def ask_for_rest(
         self, job: SimulatedJob, lacking: Mapping[Shape, int], guests: Mapping[tuple[Shape, str], int], epoch: float
     ) -> GangAsk:
-        """Return the ask of a broken gang for the pods that it lacks. guests: how many pods it has on which node."""
+        """Return the request of a broken gang for nodes for its missing pods.
+
+        guests: how many pods it has on each node.
+        """
         given = job.assignment
         has_places = given is not None and any(one.places is not None for one in given.podsets)
         pins = self._pin(job, given) if given is not None and has_places else None
@@ -82,12 +94,12 @@ class AskMaker:
         return self.make_ask(job, lacking, epoch, broken=True, pins=pins, has_places=has_places, running=running)
 
     def ask_for_more(self, job: SimulatedJob, pods: int, epoch: float) -> GangAsk:
-        """Return the ask of a running elastic gang for more pods."""
+        """Return the request of a running elastic gang for nodes for more pods."""
         (shape,) = self.count_shapes(job, job.assignment)
         return self.make_ask(job, {shape: pods}, epoch)
 
     def find_host(self, node: str) -> str:
-        """Return the host name of a node, which topologies go by."""
+        """Return the host name of a node, by which topologies know the node."""
         return self._names.get(node, node)
 
     def make_ask(
@@ -101,8 +113,9 @@ class AskMaker:
         has_places: bool = False,
         running: tuple[str, ...] = (),
     ) -> GangAsk:
-        """Return the ask of a gang for some pods. epoch: now, in seconds since the epoch. broken: others have nodes.
+        """Return the request of a gang for nodes for some pods.
 
+        epoch: now, in seconds since the epoch. broken: whether other pods of the gang have nodes.
         running: the node of each of its pods that runs.
         """
         tenant = job.workload.queue or job.workload.namespace

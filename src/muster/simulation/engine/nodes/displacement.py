@@ -11,11 +11,11 @@ from muster.gang.order.preemption import Candidate, compute_resistance, compute_
 
 
 class Precedence(Struct, frozen=True):
-    """The standing of a gang between those that it may displace and those that may displace it.
+    """Which gangs a gang may preempt, and which gangs may preempt it.
 
-    strength: the gang displaces gangs of less resistance; None if it displaces none.
-    resistance: the strength that displaces the gang; None if nothing does.
-    protection: for how many seconds from its start it is not displaced.
+    strength: the gang preempts gangs of less resistance; None if it preempts none.
+    resistance: a gang needs more strength than this to preempt the gang; None if none may.
+    protection: for how many seconds from its start it is not preempted.
     """
 
     strength: int | None = None
@@ -24,13 +24,13 @@ class Precedence(Struct, frozen=True):
 
     @classmethod
     def of(cls, pods: Sequence[Pod], least: float) -> Self:
-        """Return the precedence of a gang with a pod of each of its kinds. least: the protection of every gang."""
+        """Return the precedence of a gang that has these kinds of pods. least: the protection of every gang."""
         return cls(
             compute_strength(pods), compute_resistance(pods), max(protected_until(pod, 0.0, least) for pod in pods)
         )
 
     def with_priority(self, priority: int) -> Self:
-        """Return the precedence if all pods had this priority."""
+        """Return the precedence that the gang would have if all its pods had this priority."""
         return replace(
             self,
             strength=None if self.strength is None else priority,
@@ -38,7 +38,7 @@ class Precedence(Struct, frozen=True):
         )
 
     def candidate(self, key: str, guests: Sequence[str], started: float) -> Candidate | None:
-        """Return the gang as a victim that loses all its pods; None if nothing displaces it."""
+        """Return the gang as a preemption victim that loses all its pods; None if no gang may preempt it."""
         if self.resistance is None:
             return None
         return Candidate(key, guests, self.resistance, started, protected=started + self.protection)

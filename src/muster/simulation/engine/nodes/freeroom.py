@@ -14,7 +14,10 @@ _PODS = "pods"
 
 
 def measure_rooms(rooms: FreeRooms, capacity: Capacity, shapes: Iterable[tuple[str, Shape]], now: float) -> None:
-    """Add what is free now, if it is time to. shapes: works and shapes of their pods; the first of a work counts."""
+    """Add a sample of the free room to `rooms`, if one is due.
+
+    shapes: sources of work and the shapes of their pods; the first shape of a source counts.
+    """
     if not rooms.is_due(now):
         return
     first: dict[str, Shape] = {}

@@ -20,13 +20,13 @@ from muster.simulation.engine.nodes.pinning import Pins, place_pinned
 
 
 class GangAsk(Struct, frozen=True, eq=False):
-    """A gang that asks for nodes.
+    """A gang's request for nodes.
 
-    alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
-    shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: whom it displaces.
+    alike: a key that gangs with the same pods share: one refusal answers for all of them, whenever they end.
+    shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: which gangs it preempts.
     pins: the nodes that its admission chose, if it did. has_places: whether its admission chose nodes or domains.
     subject: its job, for records.
-    uniform: its pods, if all are of one shape that meets no other pods and admission chose no nodes.
+    uniform: its pods, if all have one shape without rules about other pods and admission chose no nodes.
     near: how close to each other, and to the gang's running pods, its pods must be; None if they may be anywhere.
     running: the node of each running pod, if it matters. is_elastic: whether single pods may leave later.
     """
@@ -61,7 +61,7 @@ class GangAsk(Struct, frozen=True, eq=False):
         running: tuple[str, ...] = (),
         is_elastic: bool = False,
     ) -> "GangAsk":
-        """Return the ask of a gang."""
+        """Make the request of a gang."""
         alike: Hashable = frozenset(shapes.items() if pins is None else pins.items())
         uniform = next(iter(shapes.items())) if len(shapes) == 1 and pins is None and near is None else None
         if uniform is not None and uniform[0].meets_others:
@@ -73,7 +73,10 @@ class GangAsk(Struct, frozen=True, eq=False):
 
     @property
     def equivalence(self) -> Hashable:
-        """The key of its equivalence class: its end counts too, because by it a gang may pass the head."""
+        """The key of the request's equivalence class.
+
+        It includes the gang's end, which decides whether it may pass the head.
+        """
         return self.alike, self.lasts
 
     def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
@@ -90,7 +93,7 @@ class GangAsk(Struct, frozen=True, eq=False):
         return place(capacity, self.shapes, taken=taken, effort=effort)
 
     def find_refusal(self, capacity: Capacity, taken: Ints) -> Refusal | None:
-        """Return why there is no room for all pods beside what is taken; None if there is."""
+        """Return why there is no room for all pods beside what is taken; None if there is room."""
         if self.pins is None and self.near is None:
             return find_refusal(capacity, self.shapes, taken)
         outcome = self.placing(capacity, taken)
@@ -102,13 +105,13 @@ class GangAsk(Struct, frozen=True, eq=False):
 
 
 def make_criteria(priority: int, tenant: str, created: float, *, broken: bool = False) -> OrderCriteria:
-    """Return the place of a gang in the order.
+    """Return the sort criteria of a gang among waiting gangs.
 
-    created: in seconds since the epoch. broken: whether it lacks some of its pods only.
+    created: in seconds since the epoch. broken: whether the gang lacks only some of its pods.
     """
     return OrderCriteria(broken=broken, priority=priority, tenant=tenant, created=tell_moment(created))
 
 
 def tell_moment(seconds: float) -> datetime:
-    """Return the time of day. seconds: since the epoch."""
+    """Return the time of day for a number of seconds since the epoch."""
     return datetime.fromtimestamp(seconds, UTC)

@@ -41,8 +41,9 @@ from muster.simulation.engine.nodes.passing import Passing, Uniform
 
 
 class _Held(Struct, frozen=True, eq=False):
-    """A gang on nodes. ask: with which it started. started: in seconds since the epoch. guests: the pods of each.
+    """A gang on nodes.
 
+    ask: the request with which it started. started: in seconds since the epoch. guests: the pods of each entry.
     ranks: of an elastic gang, whose guests are single pods: the guest of each index.
     """
 
@@ -53,7 +54,7 @@ class _Held(Struct, frozen=True, eq=False):
 
 
 class Machines:
-    """The nodes, the gangs on them, and the gangs that wait for them. Times are seconds since the epoch."""
+    """The simulated nodes, the gangs on them, and the gangs that wait for nodes. Times are seconds since the epoch."""
 
     def __init__(
         self,
@@ -103,7 +104,10 @@ class Machines:
         return PendingGangs(self, lambda _: self._running, self._overtakings)
 
     def set_node(self, node: Node, usual: Node) -> None:
-        """Add or change a node. What ran there and must not has been freed. usual: the node while nothing is wrong."""
+        """Add or change a node. Pods that may not run there any more must have been freed before.
+
+        usual: the node while nothing is wrong with it.
+        """
         self.capacity.set_node(node)
         self._empty.set_node(usual)
         if self._places is not None:
@@ -130,7 +134,7 @@ class Machines:
         return sorted(key for key in keys if key in self._held)  # pods of no gang are there, too
 
     def break_gang(self, key: str, node: str) -> Counter[Shape]:
-        """Free what a gang uses of one node, and return the pods that it loses. It keeps its other nodes."""
+        """Free the room of a gang on one node, and return the pods that it loses. The gang keeps its other nodes."""
         held, lost = self._held[key], Counter[Shape]()
         for guest in [guest for guest in held.guests if guest.rpartition("/")[2] == node]:
             shape, number = self._drop_guest(held, guest)
@@ -145,7 +149,7 @@ class Machines:
         return lost
 
     def _drop_guest(self, held: _Held, guest: str) -> tuple[Shape, int]:
-        """Free what a guest of a gang uses, and return its pods."""
+        """Free the room of one guest of a gang, and return its pods."""
         self.capacity.release(guest)
         self._leave_places((guest,))
         for index in [index for index, its in held.ranks.items() if its == guest]:
@@ -153,7 +157,7 @@ class Machines:
         return held.guests.pop(guest)
 
     def list_asks(self) -> list[GangAsk]:
-        """Return the asks of the gangs that wait, in their order."""
+        """Return the requests of the waiting gangs, in their order."""
         return [self._asks[key] for key in self._pending.list_in_order()]
 
     def waits(self, key: str) -> bool:
@@ -166,7 +170,7 @@ class Machines:
         return {} if held is None else held.ranks
 
     def shrink(self, key: str, size: int) -> None:
-        """Free what an elastic gang uses above its new size. It asks for nothing any more."""
+        """Free the room of an elastic gang's pods above its new size. The gang then waits for no nodes any more."""
         self._asks.pop(key, None)
         self._pending.forget(key)
         if (held := self._held.get(key)) is not None:
@@ -179,7 +183,10 @@ class Machines:
         self._note_nodes()
 
     def grow(self, ask: GangAsk, now: float) -> bool:
-        """Return whether a running gang gets more pods at once; otherwise it asks for nothing any more."""
+        """Give a running gang nodes for more pods, if it gets them at once; return whether it does.
+
+        Otherwise the gang waits for no nodes any more.
+        """
         grown = self.ask(ask, now)
         if not grown:
             self._asks.pop(ask.key, None)
@@ -187,7 +194,7 @@ class Machines:
         return grown
 
     def lose_patience(self) -> bool:
-        """Let the gangs displace others for which no elastic gang shrank; return whether there are any."""
+        """Let gangs preempt others if no elastic gang has shrunk for them; return whether there are such gangs."""
         patient, self._patient = self._patient, []
         if not any(key in self._asks for key in patient):
             return False
@@ -199,7 +206,7 @@ class Machines:
         return key in self._held
 
     def forget_decisions(self) -> None:
-        """Forget what a restart of the scheduler loses: refusals, reservations and who passed."""
+        """Forget what a scheduler forgets when it restarts: refusals, reservations and which gangs passed."""
         self._pending = self._make_pending()
         self._passing = Passing(self._pending, self.capacity)
         for ask in self._asks.values():
@@ -207,12 +214,12 @@ class Machines:
         self._freed = True
 
     def ask(self, ask: GangAsk, now: float) -> bool:
-        """Return whether a gang starts at once; otherwise it waits, and `sweep` starts it."""
+        """Start a gang at once if it may, and return whether it does; otherwise it waits, and `sweep` starts it."""
         self._asks[ask.key] = ask
         return self._try(ask, now)
 
     def take_up(self, ask: GangAsk, placement: Placement, started: float) -> None:
-        """Let a gang run on nodes where it has run since then; what other nodes held is gone."""
+        """Put a gang on nodes where it has run since `started`, whatever else was recorded there."""
         known = {
             shape: tuple(one for one in nodes if self.capacity.index_of(one[0]) is not None)
             for shape, nodes in placement.nodes.items()
@@ -221,24 +228,24 @@ class Machines:
         self._start(ask, Placement(known), started)
 
     def settle_pod(self, pod: Pod) -> None:
-        """Let a pod that belongs to no gang stay on its node."""
+        """Put a pod that belongs to no gang on its node for good."""
         if self.capacity.index_of(pod.spec.node_name) is not None:
             self.capacity.assign(f"pod/{pod.metadata.uid}", pod.spec.node_name, guest_of(pod))
 
     def free(self, key: str) -> None:
-        """Free what a gang uses that runs or waits; `sweep` then starts others."""
+        """Remove a gang that runs or waits, and free its room; `sweep` then starts others."""
         self._asks.pop(key, None)
         self._pending.forget(key)
         self._vacate(key)
 
     def retry(self) -> None:
-        """Let gangs search for victims again, after the protection of a running gang ended."""
+        """Let gangs search for victims again, because the protection of a running gang has ended."""
         self.protected_until = None
         self._pending.drop_failed_searches()
         self._freed = True
 
     def take_displaced(self) -> list[str]:
-        """Return the gangs that lost their nodes to others since the last call."""
+        """Return the gangs that were preempted since the last call."""
         displaced, self._displaced = self._displaced, []
         return displaced
 
@@ -259,13 +266,13 @@ class Machines:
         return pods
 
     def takes_ever(self, shapes: Mapping[Shape, int], near: TopologyConstraint | None) -> bool:
-        """Return whether these pods would fit if nothing else ran. near: how close to each other they must be."""
+        """Return whether these pods would fit if nothing else ran. near: how close to each other the pods must be."""
         if near is not None:
             return isinstance(place_near(self._empty, shapes, near), Placement)
         return isinstance(place(self._empty, shapes), Placement)
 
     def sweep(self, now: float) -> Iterator[str]:
-        """Yield the waiting gangs that start, if room came free or shares changed."""
+        """Start waiting gangs if room came free or shares changed, and yield each one that starts."""
         while self._freed:
             self._freed = False
             yield from self._sweep_once(now)
@@ -308,7 +315,10 @@ class Machines:
         return self._asks[head.key].uniform if head is not None else None
 
     def _try(self, ask: GangAsk, now: float) -> bool:
-        """Start a gang if it may; else let it wait, and reserve room for it if it is the first."""
+        """Start a gang if it may, and return whether it does; otherwise let it wait.
+
+        If it is the first one that waits, room is reserved for it.
+        """
         outcome = decide_start(self._pending, ask, self.capacity, now)
         if isinstance(outcome, Chosen):
             if self._record is not None:
@@ -337,7 +347,7 @@ class Machines:
         return self._pending.get_failed_search(ask.alike, ask.criteria) is None
 
     def _displace_for(self, ask: GangAsk, now: float) -> None:
-        """Take the nodes of weaker gangs, if that lets a gang start. It starts by the next sweep."""
+        """Preempt weaker gangs if that lets a gang start. The gang starts by the next sweep."""
         strong = ask.precedence.strength
         if strong is None or not self._may_displace(ask):
             return
@@ -366,7 +376,7 @@ class Machines:
             self.protected_until = until
 
     def _vacate(self, key: str) -> None:
-        """Free what a gang uses of the nodes."""
+        """Free the room that a gang uses on the nodes."""
         held = self._held.pop(key, None)
         guests = tuple(held.guests) if held is not None else ()
         for guest in guests:
@@ -431,7 +441,7 @@ class Machines:
         self._freed |= self._pending.may_overtake_head(ask.criteria.tenant)
 
     def _count_use(self, held: _Held) -> None:
-        """Count what a gang uses for its tenant, for reservations and for those that may displace it."""
+        """Record the use of a gang: for its tenant, for reservations, and as a possible victim."""
         ask, guests, total = held.ask, tuple(held.guests), Counter[str]()
         for shape, number in held.guests.values():
             total.update(dict(_multiply(shape.requests, number)))
@@ -449,7 +459,7 @@ class Machines:
             self._helped()
 
     def _protect(self, key: str) -> None:
-        """Take a gang from those that others may displace."""
+        """Remove a gang from those that others may preempt."""
         if (candidate := self._candidates.pop(key, None)) is not None:
             self._resistances[candidate.resistance] -= 1
             if not self._resistances[candidate.resistance]:
@@ -458,7 +468,7 @@ class Machines:
 
 
 def _split_pods(nodes: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """Yield the nodes of single pods."""
+    """Yield the node of each single pod."""
     for node, number in nodes:
         yield from repeat((node, 1), number)
 

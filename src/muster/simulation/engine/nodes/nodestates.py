@@ -15,13 +15,16 @@ _LOST = (NodeCondition(type="Ready", status="Unknown", reason="NodeStatusUnknown
 
 
 class NodeStates:
-    """The nodes of a simulation.
+    """The states of the simulated nodes.
 
-    A node that two changes have taken is back when both have ended.
+    A node that two changes made unusable is usable again when both have ended.
     """
 
     def __init__(self, nodes: Iterable[Node], later: Iterable[Node], pools: Mapping[str, Sequence[str]]) -> None:
-        """Start with some nodes. later: those with which pools grow. pools: the names of all nodes of each pool."""
+        """Start with some nodes.
+
+        later: the nodes that are added when pools grow. pools: the names of all nodes of each pool.
+        """
         self._nodes = {node.metadata.name: node for node in nodes}
         self._present = dict.fromkeys(self._nodes)
         self._nodes |= {node.metadata.name: node for node in later}
@@ -51,7 +54,10 @@ class NodeStates:
         return self._nodes[name]
 
     def choose(self, choice: NodeChoice, count: int | None, random: Random) -> list[str]:
-        """Return the nodes of a choice that exist. count: how many are drawn of those that are not lost; None: all."""
+        """Return the existing nodes that a choice names.
+
+        count: how many to draw at random from those that are not lost; None: return all.
+        """
         names = choose_nodes(choice, {name: self._nodes[name] for name in self._present}, self._pools)
         if count is None:
             return names
@@ -61,23 +67,23 @@ class NodeStates:
         return [names[index] for index in sorted(random.sample(range(len(names)), count))]
 
     def lose(self, name: str) -> bool:
-        """Record a cause for which a node is lost; return whether it is the only one, and the node exists."""
+        """Record one reason for which a node is lost; return whether it is the first one, and the node exists."""
         return self._count(self._losses, name, 1) == 1 and name in self._present
 
     def restore(self, name: str) -> bool:
-        """Record that a cause is over for which a node was lost; return whether it was the last."""
+        """Remove one reason for which a node was lost; return whether none is left, and the node exists."""
         return self._count(self._losses, name, -1) == 0 and name in self._present
 
     def cordon(self, name: str) -> bool:
-        """Record a cause for which a node is cordoned; return whether it is the only one, and the node exists."""
+        """Record one reason for which a node is cordoned; return whether it is the first one, and the node exists."""
         return self._count(self._cordons, name, 1) == 1 and name in self._present
 
     def uncordon(self, name: str) -> bool:
-        """Record that a cause is over for which a node was cordoned; return whether it was the last."""
+        """Remove one reason for which a node was cordoned; return whether none is left, and the node exists."""
         return self._count(self._cordons, name, -1) == 0 and name in self._present
 
     def scale(self, pool: str, count: int) -> Iterator[str]:
-        """Yield the nodes that come or go with another size of a pool."""
+        """Set the size of a pool, and yield the nodes that this adds or removes."""
         for number, name in enumerate(self._pools[pool]):
             if (number < count) != (name in self._present):
                 if number < count:

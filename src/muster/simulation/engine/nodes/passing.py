@@ -15,7 +15,7 @@ Uniform = tuple[Shape, int]
 
 
 class Passing:
-    """The head of the waiting gangs, and the room beside it for pods that are like its own."""
+    """The first waiting gang (the head), and how much room is left beside it for pods that are like its own."""
 
     def __init__(self, pending: PendingGangs, capacity: Capacity) -> None:
         self._pending = pending
@@ -25,16 +25,16 @@ class Passing:
         self._spare_since: tuple[Reservation | None, int] = (None, -1)
 
     def is_behind_head(self, key: str, standing: OrderCriteria, now: float) -> bool:
-        """Return whether a gang comes after the head, whose reservation is up to date."""
+        """Return whether a gang comes after the head, and the head's reservation is up to date."""
         head = self._pending.current_head
         if head is None or head.key == key or self._pending.is_nominated(key):
             return False
         return not head.is_overdue(now) and self._pending.precedes(head, key, standing)
 
     def would_delay_head(self, of_head: Uniform | None, shape: Shape, pods: int, end: EndTime | None) -> bool:
-        """Return whether a gang behind the head takes room that the head needs; False if that is not known so easily.
+        """Return whether a gang behind the head takes room that the head needs; False if that is not known cheaply.
 
-        It is known of pods that are like those of the head: each takes the room of one of them. of_head: its pods.
+        It is known if the gang's pods are like those of the head (`of_head`): each takes the room of one of them.
         """
         head = self._pending.current_head
         if head is None or of_head is None or of_head[0] != shape:

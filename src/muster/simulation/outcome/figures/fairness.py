@@ -59,7 +59,7 @@ def draw_fairness(timeline: Timeline, palette: Palette) -> Section | None:
 
 
 def measure_shares(timeline: Timeline, resource: str) -> dict[str, list[float]]:
-    """Return the used by the nominal quota of each queue that has some."""
+    """Return the used amount divided by the nominal quota, by bin, for each queue that has quota."""
     totals: dict[str, tuple[list[float], list[float]]] = {}
     length = len(timeline.edges) - 1
     for (queue, _, of), quota in timeline.quotas.items():
@@ -74,7 +74,10 @@ def measure_shares(timeline: Timeline, resource: str) -> dict[str, list[float]]:
 
 
 def index_shares(timeline: Timeline, shares: dict[str, list[float]]) -> list[float]:
-    """Return Jain's index of each bin, over queues with work; not a number with fewer than two of them."""
+    """Return Jain's fairness index for each bin, over the queues with work.
+
+    The index is NaN in a bin with fewer than two such queues.
+    """
     indexes = []
     for number in range(len(timeline.edges) - 1):
         active = [

@@ -80,7 +80,7 @@ def _list_errors(jobs: Iterable[JobOutcome]) -> list[float]:
 
 
 def trace_errors(errors: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the curve of the shares of jobs, in percent, whose error is at most so large."""
+    """Return points of a curve: for each size of error, the percentage of jobs whose error is at most that large."""
     known, count = sorted(errors), len(errors)
     numbers = {round(step * (count - 1) / (_MOST_POINTS - 1)) for step in range(_MOST_POINTS)}
     points = [(0.0, 0.0)] + [

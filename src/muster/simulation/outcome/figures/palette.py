@@ -10,13 +10,16 @@ NO_QUEUE = "(no queue)"
 
 
 class Palette(Struct, frozen=True):
-    """The queues that have a colour, the largest first; the same in all figures."""
+    """The queues that have a colour of their own, the largest first. All figures use the same colours."""
 
     queues: Sequence[str]
 
     @classmethod
     def of(cls, weights: Mapping[str, float]) -> "Palette":
-        """Return the colours of queues by weight: one queue too many makes the least important ones `others`."""
+        """Return the palette for these queues and their weights.
+
+        If there are too many queues, the least important ones share the colour of `others`.
+        """
         ordered = sorted(weights, key=lambda name: (-weights[name], name))
         return cls(ordered if len(ordered) <= COLORS else ordered[: COLORS - 1])
 
@@ -40,5 +43,5 @@ class Palette(Struct, frozen=True):
 
 
 def name_queue(queue: str) -> str:
-    """Return the name of a queue for people."""
+    """Return the name of a queue as users read it."""
     return queue or NO_QUEUE

@@ -16,7 +16,7 @@ _UNITS = {"cpu": "CPUs", "memory": "bytes", "nvidia.com/gpu": "GPUs"}
 
 
 def draw_use(timeline: Timeline, palette: Palette) -> Section:
-    """Return the section on use: of each resource who uses it, then of each queue what of it was entitled."""
+    """Return the section on use: who uses each resource, and how much of each queue's use was within its quota."""
     resources = list_resources(timeline)
     figures = [_draw_resource(timeline, palette, one) for one in resources]
     figures += [figure for one in resources[:2] for figure in _draw_queues(timeline, palette, one)]
@@ -24,7 +24,7 @@ def draw_use(timeline: Timeline, palette: Palette) -> Section:
 
 
 def list_resources(timeline: Timeline) -> list[str]:
-    """Return the resources to draw: the scarcest first, by their share of what there is."""
+    """Return the resources to draw, the scarcest first: the one of which the largest part of the capacity is used."""
     shares: dict[str, float] = {}
     for (_, resource), series in timeline.demand.items():
         if resource not in _HIDDEN:
@@ -81,7 +81,7 @@ def _find_quotas(timeline: Timeline, queue: str, resource: str) -> list[QuotaSer
 
 
 def split_use(used: Sequence[float], borrowed: Sequence[float], lost: Sequence[float]) -> list[Series]:
-    """Return use as layers that add up to it: lost use is taken from what was borrowed first."""
+    """Return use as layers that add up to it. Use that was lost is taken from borrowed use first."""
     parts = []
     for all_of_it, above, vain in zip(used, borrowed, lost, strict=True):
         vain = min(vain, all_of_it)

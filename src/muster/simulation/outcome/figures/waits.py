@@ -91,7 +91,7 @@ def name_size(pods: int) -> str:
 
 
 def order_sizes(name: str) -> int:
-    """Return the order of a size class."""
+    """Return the sort key of a size class."""
     return int(name.partition("-")[0])
 
 
@@ -103,13 +103,13 @@ def _group_queues(jobs: Sequence[JobOutcome], palette: Palette) -> Groups:
 
 
 def keep_largest(groups: Groups) -> Groups:
-    """Return the groups with most jobs, in their order; a curve too many cannot be told from others."""
+    """Return the groups with the most jobs, in their order, because too many curves cannot be told apart."""
     largest = sorted(groups, key=lambda name: -len(groups[name]))[:COLORS]
     return {name: some for name, some in groups.items() if name in largest}
 
 
 def trace_waits(jobs: Sequence[JobOutcome], longest: float) -> list[tuple[float, float]]:
-    """Return the curve of the shares of jobs, in percent, that waited at most so long."""
+    """Return points of a curve: for each time, the percentage of jobs that waited at most that long."""
     waits = sorted(job.wait for job in jobs)
     count = len(waits)
     numbers = {round(step * (count - 1) / (_MOST_POINTS - 1)) for step in range(_MOST_POINTS)}

@@ -20,7 +20,10 @@ MOST_AMOUNT = 1 << 52
 
 
 class CellError(ValueError):
-    """A cell that cannot be read. column: its name. why: what is wrong, for people."""
+    """The error of a cell of a table that cannot be read.
+
+    column: the name of its column. why: what is wrong, for people.
+    """
 
     def __init__(self, column: str, why: str) -> None:
         super().__init__(f"{column}: {why}")
@@ -29,7 +32,7 @@ class CellError(ValueError):
 
 
 def columns_of(cell: Cell) -> list[str]:
-    """Return the names of the columns that a value needs."""
+    """Return the names of the columns that are needed to compute a value."""
     if isinstance(cell, str):
         return [cell]
     others = (cell.minus, cell.times, cell.per)
@@ -37,12 +40,12 @@ def columns_of(cell: Cell) -> list[str]:
 
 
 def is_missing(text: str) -> bool:
-    """Return whether a cell holds nothing."""
+    """Return whether a cell is empty or stands for a missing value."""
     return text.strip().lower() in _MISSING
 
 
 def compile_text(cell: Cell, places: Mapping[str, int]) -> Text:
-    """Return the function that returns the text of a cell, or "". places: the numbers of the columns."""
+    """Return a function that returns the text of a cell, or "". places: the numbers of the columns."""
     column = cell if isinstance(cell, str) else cell.column
     place = places[column]
 
@@ -54,7 +57,7 @@ def compile_text(cell: Cell, places: Mapping[str, int]) -> Text:
 
 
 def compile_number(cell: Cell, places: Mapping[str, int], parse_cell: Callable[[str], float] = float) -> Number:
-    """Return the function that computes a number, without its unit; it returns None where a cell holds nothing."""
+    """Return a function that computes a number, without its unit; the function returns None if a cell is empty."""
     if isinstance(cell, str):
         cell = ComputedColumn(column=cell)
     base = _compile_cell(cell.column, places, parse_cell, cell.values)
@@ -107,7 +110,7 @@ def _compile_factor(factor: str | float | None, places: Mapping[str, int]) -> Nu
 
 
 def compile_seconds(cell: Cell, places: Mapping[str, int]) -> Number:
-    """Return the function that computes a time in seconds, from numbers in a unit or from dates and times."""
+    """Return a function that computes a time in seconds, from numbers in a unit or from dates and times."""
     unit = _SECONDS[cell.unit if isinstance(cell, ComputedColumn) else ""]
     return compile_number(cell, places, lambda text: parse_time(text, unit))
 
@@ -126,7 +129,7 @@ def parse_time(text: str, unit: float = 1.0) -> float:
 
 
 def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Number:
-    """Return the function that computes an amount of a resource in the unit of decisions, rounded up."""
+    """Return a function that computes an amount of a resource in the unit of decisions, rounded up."""
     suffix = cell.unit if isinstance(cell, ComputedColumn) else ""
     scale = float(parse(f"1{suffix}")) * parse_amount(resource, "1")
     number = compile_number(cell, places)
@@ -145,7 +148,7 @@ def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Numb
 
 
 def find_wrong_unit(cell: Cell, *, of_time: bool) -> str:
-    """Return why the unit of a value is none, or ""."""
+    """Return why the unit of a value is invalid; "" if it is valid."""
     unit = cell.unit if isinstance(cell, ComputedColumn) else ""
     if of_time:
         return "" if unit in _SECONDS else f"{unit!r} is no unit of time, which are {', '.join(filter(None, _SECONDS))}"

@@ -11,7 +11,7 @@ GPU, GPU_SHARE, MODEL = "nvidia.com/gpu", "alibabacloud.com/gpu-milli", "nvidia.
 
 
 class JobTable(Struct, frozen=True):
-    """The form of a table of jobs. header: the names of its columns, where a file may lack the line with them."""
+    """The form of a table of jobs. header: the names of its columns, for files without a line with them."""
 
     columns: JobColumns
     header: tuple[str, ...] = ()

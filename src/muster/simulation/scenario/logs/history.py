@@ -11,7 +11,7 @@ from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, 
 
 
 class _ValueError(ValueError):
-    """A value of a run that makes no sense."""
+    """The error of a run with a value that makes no sense."""
 
 
 def read_history(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:

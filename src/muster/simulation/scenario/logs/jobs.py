@@ -22,7 +22,7 @@ Labels = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class LogError(ValueError):
-    """A line of a log that cannot be read. line: from 1. why: what is wrong, for people."""
+    """The error of a line of a log that cannot be read. line: its number, from 1. why: what is wrong, for people."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(f"line {line}: {why}")
@@ -34,7 +34,7 @@ class Role(Struct, frozen=True, array_like=True, gc=False):
     """Pods of a job that are alike.
 
     requests: the amounts that each pod requests, in the units of decisions; None for those of the template.
-    labels: the values of which the labels of its node must have one.
+    labels: by label, the values of which a node must have one.
     """
 
     pods: int
@@ -62,7 +62,7 @@ class TracedJob(Struct, frozen=True, array_like=True, gc=False):
 
 
 class LeftOut(Struct):
-    """How many jobs of a log are left out, because they never ran."""
+    """The count of a log's jobs that are left out, because they never ran."""
 
     jobs: int = 0
 
@@ -107,7 +107,7 @@ def _sort(rows: list[TracedJob]) -> list[TracedJob]:
 
 
 class _SpillFile:
-    """Runs of sorted jobs in a temporary file, which the system removes with the process."""
+    """A temporary file with parts of sorted jobs. The system removes it when the process ends."""
 
     def __init__(self) -> None:
         with tempfile.TemporaryFile() as file:
@@ -117,7 +117,7 @@ class _SpillFile:
         self._decoder = msgspec.msgpack.Decoder(list[TracedJob])
 
     def append(self, rows: list[TracedJob]) -> tuple[int, int]:
-        """Write a run, and return where it begins and ends."""
+        """Write some sorted jobs, and return where they begin and end in the file."""
         start = self._end
         for number in range(0, len(rows), _BATCH):
             block = msgspec.msgpack.encode(rows[number : number + _BATCH])

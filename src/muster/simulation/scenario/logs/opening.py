@@ -25,7 +25,7 @@ _BARE = JobTable(JobColumns())
 
 
 def says_requests(trace: Trace) -> bool:
-    """Return whether a log says what pods request, so that its jobs need no template."""
+    """Return whether a log records what pods request, so that its jobs need no template."""
     if trace.format == _SWF:
         return False
     return trace.format != _CSV or trace.columns.requests is not None

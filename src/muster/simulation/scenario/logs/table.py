@@ -31,7 +31,7 @@ _TIMES = ("submit", "run_time", "limit")
 
 
 class ColumnError(ValueError):
-    """A column of a scenario that is wrong. field: below the columns. why: what is wrong, for people."""
+    """The error of a wrong column in a scenario. field: the field, below `columns`. why: what is wrong, for people."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
@@ -49,7 +49,7 @@ class NodeRow(Struct, frozen=True):
 
 
 def check_columns(columns: JobColumns | NodeColumns, needed: Sequence[str]) -> None:
-    """Refuse columns that lack a field or have a unit that is none.
+    """Raise an error for columns that lack a field or have an invalid unit.
 
     Raises:
         ColumnError: so it is.
@@ -193,7 +193,7 @@ def _compile_text(cell: Cell | None, places: Mapping[str, int]) -> Text:
 
 
 class _Roles:
-    """Reads what the pods of a job are; jobs that are alike share the value."""
+    """A reader of the pods of jobs in a table. Jobs that are alike share the result."""
 
     def __init__(self, columns: JobColumns, places: Mapping[str, int]) -> None:
         cells = [columns.pods, *(columns.requests or {}).values(), *(columns.node_selector or {}).values()]
