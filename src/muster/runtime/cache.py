@@ -54,11 +54,11 @@ class Cache(Generic[T]):
         return iter(self._objects)
 
     def by(self, index: str, value: str) -> list[T]:
-        """Return the objects for which this index has that value."""
+        """Return the objects for which the index function gives this value."""
         return list(self._indexes[index].get(value, {}).values())
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
-        """Index all present and future objects by `function`. The same name cannot mean two functions."""
+        """Index all present and future objects by the result of `function`. A name cannot stand for two functions."""
         known = self._functions.get(name)
         if known is not None:
             if known != function:
@@ -103,7 +103,7 @@ class Cache(Generic[T]):
 
 
 class Reflector(Generic[T]):
-    """The state of one list-and-watch: the cache that it fills, and the version at which to resume."""
+    """The state of a list and watch: the cache that it fills, and the version at which it resumes."""
 
     def __init__(self, cache: Cache[T], transform: Transform) -> None:
         """Start with nothing seen; `transform` gives the form of each object that the cache stores."""
@@ -112,11 +112,11 @@ class Reflector(Generic[T]):
         self.version = ""  # everything up to here has been seen; "" requests a list
 
     def replace_all(self, items: Iterable[T], version: str) -> list[Change[T]]:
-        """Replace the content of the cache by a full list of objects.
+        """Replace the content of the cache by a full list of objects; return the changes.
 
+        The changes since the last answer are new, changed and deleted objects.
         items: the objects in the form that the cache stores.
         version: the version of the list.
-        Return the changes since the last answer: new, changed and deleted objects.
         """
         current = {key_of(item): item for item in items}
         gone = [key for key in self.cache if key not in current]
@@ -127,7 +127,7 @@ class Reflector(Generic[T]):
         return changes
 
     def apply_event(self, event: WatchEvent[T]) -> list[Change[T]]:
-        """Apply one watch event and return the differences."""
+        """Apply one watch event to the cache, and return the changes."""
         version = event.resource_version
         if NO_REVISION < parse_revision(version) < parse_revision(self.version):
             return []
@@ -175,6 +175,6 @@ def _is_busy(error: ApiError) -> bool:
 
 
 def _is_version_unknown(error: ApiError) -> bool:
-    """Return whether the server's history ends before our version: the server was restored from a backup."""
+    """Return whether the server does not know our version any more, because it was restored from a backup."""
     details = error.status.details
     return details is not None and any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes)

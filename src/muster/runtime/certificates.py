@@ -50,7 +50,7 @@ class Credential(Struct, frozen=True):
 
 
 def read_certificates(pem: bytes) -> tuple[tuple[x509.Certificate, ...], tuple[str, ...]]:
-    """Return the usable certificates in a PEM text, and a sentence for each other one that says what is wrong."""
+    """Return the usable certificates in a PEM text, and for each other certificate a sentence on what is wrong."""
     usable, problems = [], []
     for block in _BLOCK.findall(pem):
         try:
@@ -130,7 +130,7 @@ def renewal_of(certificate: x509.Certificate) -> datetime:
 
 
 def names_of(certificate: x509.Certificate) -> set[str]:
-    """Return the hosts and addresses that the certificate is valid for."""
+    """Return the host names and addresses that the certificate is valid for."""
     try:
         alternative_names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -139,7 +139,7 @@ def names_of(certificate: x509.Certificate) -> set[str]:
 
 
 def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Return whether this very authority has signed the certificate."""
+    """Return whether this authority has signed the certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):

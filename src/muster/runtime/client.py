@@ -312,7 +312,7 @@ class Client:
         await self.delete(kind, meta.name, meta.namespace, grace_period_seconds=grace_period_seconds, uid=meta.uid)
 
     async def post(self, kind: Kind[Any], name: str, namespace: str, subresource: str, body: Mapping[str, Any]) -> None:
-        """Create a subresource of an object, such as `binding` or `eviction`."""
+        """Create a subresource of an object on the server, such as `binding` or `eviction`."""
         path = _make_path(kind, name, namespace, subresource)
         await self._send("POST", path, dict(self._manager), msgspec.json.encode(body))
 
@@ -361,7 +361,7 @@ def _conflict_with_another(error: ApiError, kind: Kind[Any], name: str) -> ApiEr
 
 
 class _Line(msgspec.Struct):
-    """A watch event before its object is decoded."""
+    """A watch event whose object is not decoded yet."""
 
     type: EventType
     object: msgspec.Raw
@@ -455,7 +455,7 @@ class _Splitter:
         return list(filter(None, lines))
 
     def take_rest(self) -> bytes:
-        """Return and forget the beginning of an unfinished line. The remainder will look like a line of its own."""
+        """Return and drop the beginning of an unfinished line. The remainder will look like a line of its own."""
         rest = b"".join(self._rest)
         self._rest, self.size = [], 0
         return rest

@@ -59,7 +59,10 @@ class VirtualClock:
         return self._start + timedelta(seconds=self.monotonic())
 
     def set_ahead(self, seconds: float) -> None:
-        """Set the time of day ahead (or back, if negative), as an administrator does. `monotonic` does not change."""
+        """Set the time of day forwards (or backwards, if negative), as an administrator may.
+
+        `monotonic` does not change.
+        """
         self._start += timedelta(seconds=seconds)
 
     def monotonic(self) -> float:
@@ -80,11 +83,11 @@ class StandstillError(RuntimeError):
 
 
 class OutsideWorldError(RuntimeError):
-    """A task would wait for something outside virtual time: a thread, a socket, a pipe, a process."""
+    """A task would wait for something that virtual time does not control: a thread, socket, pipe or process."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """A selector that moves the loop's time to the next timer instead of waiting for it. Nothing else ever happens."""
+    """A selector that never waits: it moves the loop's time to the next timer."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -93,7 +96,7 @@ class _JumpingSelector(selectors.BaseSelector):
         self._keys: dict[int, selectors.SelectorKey] = {}
 
     def seal(self) -> None:
-        """Refuse to register any further file with the selector. The files that the loop itself registered stay."""
+        """Refuse to register further files. The files that the loop itself registered stay."""
         self._sealed = True
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:

@@ -23,7 +23,10 @@ _RECORD = re.compile(rb"(?m)^- (attempt|missing) F (\d+)\n")
 
 @dataclass(frozen=True, slots=True)
 class LineRun:
-    """Consecutive lines of a log that were written in one piece: same time, same stream. Or a part of one long line."""
+    """Consecutive lines of a log that were written in one piece, with the same time and stream.
+
+    A run may also be a part of one long line.
+    """
 
     stamp: bytes
     stream: bytes
@@ -32,20 +35,20 @@ class LineRun:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the line continues in the next run."""
+        """Whether the last line continues in the next run."""
         return not self.text.endswith(b"\n")
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """A record in a log: all lines from here on are of this attempt of the container, counted from 0."""
+    """A record in a log: all following lines are from this attempt of the container, counted from 0."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A record in a log: this many bytes of text were logged here and are lost."""
+    """A record in a log: this many bytes of text were logged at this place and are lost."""
 
     bytes: int
 
@@ -106,6 +109,6 @@ def read_raw(block: bytes) -> Iterator[LineRun | AttemptRecord | Missing]:
 
 
 def record(what: AttemptRecord | Missing) -> bytes:
-    """Return the line of a node's record in a raw log."""
+    """Return the line that stands for a node's record in a raw log."""
     name, number = ("attempt", what.number) if isinstance(what, AttemptRecord) else ("missing", what.bytes)
     return b"- %s F %d\n" % (name.encode(), number)

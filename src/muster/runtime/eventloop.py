@@ -58,7 +58,7 @@ def _rest_of(main: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
 
 
 async def ensure_loop() -> None:
-    """Make sure that the rest of the calling coroutine runs inside an event loop."""
+    """Make the rest of the calling coroutine run inside an event loop."""
     if not has_loop():
         await _ask_for_loop()
 

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Outage:
-    """The state of a server's outage, which the informers of that server share. reported: whether it was logged."""
+    """Whether a server is unreachable, which the informers of that server share. reported: whether it was logged."""
 
     def __init__(self) -> None:
         self.reported = False

@@ -23,11 +23,11 @@ class Limits(Struct, frozen=True):
     line_parts: int
 
     def admit(self, body: bytes) -> None:
-        """Check an answer before it is decoded. Raises `TransportError` if it has too many parts."""
+        """Raise `TransportError` if an answer, which is not decoded yet, has too many parts."""
         _admit(body, self.parts)
 
     def admit_line(self, line: bytes) -> None:
-        """Check an event before it is decoded. Raises `TransportError`."""
+        """Raise `TransportError` if an event, which is not decoded yet, exceeds a limit."""
         _admit(line, self.line_parts)
 
     def admit_list(self, plural: str, objects: int, size: int) -> None:

@@ -37,7 +37,7 @@ _RECONCILE_BUCKETS = (
 
 
 class Gauges(NamedTuple):
-    """A gauge at the time of a scrape: a value for each combination of label values."""
+    """A gauge's values at the time of a scrape, one for each combination of label values."""
 
     name: str
     text: str
@@ -76,7 +76,7 @@ class Registry:
         return self._register(self._gauges, "gauge", name, lambda: Gauge(name, text, labels, registry=self._registry))
 
     def add_computed(self, ask: Callable[[], Iterable[Gauges]]) -> None:
-        """Add gauges that `ask` computes at every scrape."""
+        """Add gauges whose values `ask` computes at every scrape."""
         self._registry.register(_Scraped(ask))
 
     def controller(self, name: str) -> "ControllerMetrics":
@@ -113,7 +113,7 @@ class Registry:
 
 
 class _Collected(Collector):
-    """A metric as it was a moment ago."""
+    """A metric with the values that it had when it was collected."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric

@@ -36,7 +36,7 @@ def key_of(obj: Any) -> str:
 
 
 def owner_key(namespace: str, uid: str) -> str:
-    """Return the key under which an index lists the objects that an owner with this UID owns.
+    """Return the key by which an index finds the objects that the owner with this UID owns.
 
     The namespace is part of the key, because any user may name a UID of another namespace as owner.
     """
@@ -44,7 +44,7 @@ def owner_key(namespace: str, uid: str) -> str:
 
 
 def own_key(meta: ObjectMeta) -> str:
-    """Return the key under which an index lists the objects that this object owns."""
+    """Return the key by which an index finds the objects that this object owns."""
     return owner_key(meta.namespace, meta.uid)
 
 
@@ -67,13 +67,13 @@ def family_of(key: str, obj: Any) -> Lane:
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """Return the namespace ("" if cluster-wide) and the name in a key."""
+    """Return the namespace ("" if cluster-wide) and the name that a key contains."""
     namespace, _, name = key.rpartition("/")
     return namespace, name
 
 
 def revision_of(obj: Any) -> Revision:
-    """Return a value that is greater in the newer of two states of an object, or of two objects of one resource."""
+    """Return a value that grows with each state of an object, and with each new object of one resource."""
     return parse_revision(meta_of(obj).resource_version)
 
 

@@ -8,14 +8,14 @@ from muster.runtime.eventloop import has_loop
 
 
 class Clock(Protocol):
-    """A source of the time, and a way to wait."""
+    """A source of the time, which can also wait."""
 
     def now(self) -> datetime:
         """Return the time of day, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds since some moment. They never go back and agree with the running loop's time."""
+        """Return the seconds since some fixed moment. They never decrease, and agree with the running loop's time."""
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -15,7 +15,7 @@ PIECE_SERIES = 200  # that are turned into text at a time: some milliseconds
 
 
 class Tally:
-    """A number that only grows."""
+    """A number that only grows: the value of a counter."""
 
     __slots__ = ("value",)
 
@@ -23,12 +23,12 @@ class Tally:
         self.value = 0
 
     def inc(self, count: int = 1) -> None:
-        """Count so many more."""
+        """Add this count."""
         self.value += count
 
 
 class Spread:
-    """A distribution of numbers over buckets.
+    """A distribution of numbers over buckets: the value of a histogram.
 
     counts: how many numbers each bucket has, and how many are above the last bound.
     """
@@ -41,7 +41,7 @@ class Spread:
         self.total = 0.0
 
     def observe(self, number: float) -> None:
-        """Count a number in the first bucket whose bound it does not exceed."""
+        """Count a number, in the first bucket whose bound is not below it."""
         self.counts[bisect_left(self._bounds, number)] += 1
         self.total += number
 

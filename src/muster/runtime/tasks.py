@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and wait until all of them have ended, however they do."""
+    """Cancel tasks, and wait until all of them have ended in whatever way."""
     for task in tasks:
         task.cancel()
     if tasks:

@@ -63,19 +63,25 @@ class RawEvent(NamedTuple):
 
 
 class TransportError(Exception):
-    """A request without an answer: the server could not be reached, or the connection broke. Says where and why."""
+    """The error of a request without an answer: the server was unreachable, or the connection broke.
+
+    Says where and why.
+    """
 
 
 class SilentError(TransportError):
-    """A request whose answer did not come in time: the server is busy or stands still, or the network is away."""
+    """The error of a request that was not answered in time: the server is busy or hangs, or the network is down."""
 
 
 class ClosedError(TransportError):
-    """A request without an answer, because this process closed the transport, as one that has lost its Lease does."""
+    """The error of a request that this process ended by closing its transport, such as after the loss of a Lease."""
 
 
 class UnreadableAnswerError(TransportError):
-    """An answer that is not what the API promises: another server, a broken proxy, a type that we got wrong."""
+    """The error of an answer that is not as the API promises.
+
+    It may come from another server or a broken proxy, or have another type than ours.
+    """
 
 
 class Conversation(Protocol):

@@ -14,7 +14,7 @@ Refusal: TypeAlias = ApiError | TransportError
 
 
 class Writes:
-    """A limit on how many writes run at the same time, shared by all writers that use this object."""
+    """A limit on how many writes run at the same time. All writers that use this object share it."""
 
     def __init__(self, at_once: int) -> None:
         self._limit = asyncio.Semaphore(at_once)
@@ -33,5 +33,8 @@ class Writes:
 
 
 def is_unsure(error: Refusal) -> bool:
-    """Return whether a failed write may have happened all the same: no answer arrived, or the server had an error."""
+    """Return whether a write that failed may have been stored all the same.
+
+    That is so if no answer arrived, or if the server had an internal error.
+    """
     return isinstance(error, TransportError) or error.code >= 500

@@ -187,7 +187,10 @@ class Controller:
         return "error"
 
     def _choose_level(self, error: Exception) -> int:
-        """Return how loud to log the error. A server that answers nothing fails every key alike: few lines say it."""
+        """Return the log level for an error.
+
+        If the server does not answer, every key fails alike, and few lines at a high level suffice.
+        """
         if not isinstance(error, TransportError):
             return logging.WARNING if isinstance(error, ApiError) else logging.ERROR
         now = self._clock.monotonic()
@@ -198,7 +201,7 @@ class Controller:
 
 
 def _is_behind(error: Exception, delay: float) -> bool:
-    """Return whether the error is expected because our cache is stale: the written object changed or was deleted."""
+    """Return whether an error is expected because the cache is stale: the written object changed or was deleted."""
     if not isinstance(error, ApiError):
         return False
     return (

@@ -14,10 +14,10 @@ _Branch: TypeAlias = "OrderedDict[Hashable, Any]"
 
 
 class Lanes(Generic[T]):
-    """A queue that serves its lanes in turn, one item at a time.
+    """A queue of items in lanes, which are served in turn, one item at a time.
 
-    A lane that comes back after it was empty gets the last turn. The lane of an item is a path; all lanes of one
-    `Lanes` have paths of equal length.
+    A lane that becomes non-empty again gets the last turn. The lane of an item is a path; all lanes of one `Lanes` have
+    paths of equal length.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Lanes(Generic[T]):
         return self._pop_from(self._lanes, is_wanted)
 
     def keep(self, is_kept: Callable[[T], bool]) -> None:
-        """Drop all items for which `is_kept` returns false. The order of the others stays."""
+        """Drop all items for which `is_kept` returns false. The order of the others does not change."""
         self._count = 0
         self._lanes = self._filter_branch(self._lanes, is_kept)
 

@@ -45,7 +45,7 @@ class LeadershipLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The length of a lease, the limit of its renewal and the interval between tries, in seconds."""
+    """The duration of a lease, the time limit of its renewal, and the interval between tries, in seconds."""
 
     lease: float = 15.0
     renew_limit: float = 10.0
@@ -57,7 +57,7 @@ class Timing:
 
 
 def make_claim(lease: Lease | None, identity: str, unchanged: float, now: datetime, timing: Timing) -> LeaseSpec | None:
-    """Return the spec with which a candidate takes or renews the Lease; None while another candidate holds it.
+    """Return the spec that a candidate writes to take or renew the Lease; None while another candidate holds it.
 
     lease: the present Lease; None if there is none.
     unchanged: for how many seconds the candidate has seen the Lease without a change.
@@ -106,7 +106,7 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """Whether this candidate leads, for long enough that a request sent now arrives before another can lead."""
+        """Whether this candidate leads for long enough that a request sent now arrives before another can lead."""
         return self._renewed_at is not None and self._clock.monotonic() < self._renewed_at + self._timing.renew_limit
 
     def fence(self, transport: Transport) -> Transport:
@@ -116,12 +116,11 @@ class Election:
     async def run(
         self, work: Callable[[], Coroutine[Any, Any, None]], hang_up: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Wait for the lease, do the work while holding it, and release it when the work is done or cancelled.
+        """Wait for the Lease, run `work` while holding it, and release the Lease when `work` is done or cancelled.
 
-        hang_up: called when the lease is lost, before the work is cancelled: requests under way are of no use any more,
-        and the work need not wait for a server that may not answer.
-
-        Raises `LeadershipLostError` when the lease is lost; the work has been cancelled and has ended by then.
+        hang_up: called when the Lease is lost, before `work` is cancelled, so that `work` need not wait for a server
+        that may not answer.
+        Raises `LeadershipLostError` when the Lease is lost; `work` was cancelled and has ended by then.
         """
         while not await self._try():
             await self._clock.sleep(self._seconds_until_next_try())
@@ -152,7 +151,7 @@ class Election:
         return min(pause, left + _AFTER) if left > 0 else pause
 
     async def _renew(self) -> None:
-        """Renew the lease until it is lost."""
+        """Renew the Lease, until it is lost."""
         assert self._renewed_at is not None
         while True:
             await self._clock.sleep(self._timing.retry)
@@ -183,7 +182,7 @@ class Election:
         return False
 
     async def _claim_lease(self) -> bool:
-        """Read the Lease and write it if this candidate may hold it; return whether it does."""
+        """Read the Lease, and write it if this candidate may hold it; return whether this candidate holds it now."""
         started = self._clock.monotonic()
         await self._read_lease()
         spec = make_claim(self._seen, self.identity, started - self._seen_at, self._clock.now(), self._timing)
@@ -217,7 +216,7 @@ class Election:
         self._seen_at = self._clock.monotonic()
 
     async def _release(self) -> None:
-        """Write that nobody holds the lease, so that another candidate can take it at once."""
+        """Write to the Lease that nobody holds it, so that another candidate can take it at once."""
         if not self.leading or self._seen is None:
             return
         spec = LeaseSpec(

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 class Runnable(Protocol):
     """A component that a `Manager` runs.
 
-    `run` works until `stop` was called, and may finish what it has begun; or it works for ever.
+    `run` works until `stop` is called, and may finish what it has begun; or it runs for ever.
     """
 
     @property
@@ -160,7 +160,7 @@ class Manager:
 
     @property
     def awaited(self) -> list[str]:
-        """The resources without a first list, for which the start waits."""
+        """The resources whose first list the start waits for."""
         unknown = (informer for informer in self._informers.values() if not informer.synced.is_set())
         return sorted({informer.kind.resource for informer in unknown})
 
@@ -214,7 +214,7 @@ class Manager:
             await self._stopped.wait()
 
     def skip_grace(self) -> None:
-        """Let the coming stop wait for nothing that the parts have begun, because no request of theirs is sent now."""
+        """Let the next `stop` not wait for what the parts have begun, because none of their requests is sent now."""
         self._has_grace = False
 
     async def _start_all(self) -> None:

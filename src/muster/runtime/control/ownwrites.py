@@ -17,10 +17,9 @@ T = TypeVar("T")
 
 
 class Expectations(Struct):
-    """The writes to one object and its dependents that a controller's caches must show before it decides again.
+    """The writes of a controller, to one object and its dependents, that its caches must show before it decides again.
 
     Kubernetes has the same since 1.36. A deletion has no revision, so the cache must observe the deletion itself.
-
     owner: the revision of the last write to the object.
     dependents: the newest revision of the writes to dependents.
     going: the UIDs of dependents whose deletion was requested.
@@ -33,11 +32,11 @@ class Expectations(Struct):
     gone: set[str] = field(default_factory=set)
 
     def wrote_owner(self, obj: Any) -> None:
-        """Record a write to the owner: the cache must show this revision of it or a newer one."""
+        """Record a write to the owner: the cache must show this revision of the owner or a newer one."""
         self.owner = max(self.owner, revision_of(obj))
 
     def wrote(self, dependent: Any) -> None:
-        """Record a write to a dependent: the cache must show this revision of it or a newer one."""
+        """Record a write to a dependent: the cache must show this revision of the dependent or a newer one."""
         self.dependents = max(self.dependents, revision_of(dependent))
 
     def saw(self, uid: str, dependent: Any | None) -> None:
@@ -72,8 +71,9 @@ class Expectations(Struct):
 
 
 class MutationCache(Generic[T]):
-    """A view of an informer's objects in which our own newer writes replace the informer's state (as client-go's).
+    """A view of an informer's objects in which this process's own newer writes replace the informer's state.
 
+    client-go has the same.
     seen: returns the informer's object with a key.
     """
 
@@ -87,12 +87,12 @@ class MutationCache(Generic[T]):
         return seen if seen is None or written is None else max(seen, written, key=revision_of)
 
     def wrote(self, obj: T) -> None:
-        """Remember a state that the server has stored after our write."""
+        """Record the state of an object that the server stored after a write of this process."""
         if self._seen(key_of(obj)) is not None:
             self._written[key_of(obj)] = obj
 
     def is_news(self, key: str, seen: T | None) -> bool:
-        """Return whether a state from the informer is newer than our last write to the object.
+        """Return whether a state from the informer is newer than this process's last write to the object.
 
         Call it for each change that the informer reports.
         """

@@ -29,14 +29,14 @@ class Bucket:
         self._tokens, self._at = float(burst), now
 
     def take(self, now: float) -> float:
-        """Take a token; return the seconds to wait until it may be used, after those of earlier requests."""
+        """Take a token; return the seconds to wait until it may be used, because earlier requests come first."""
         self._tokens = min(self._tokens + (now - self._at) * self._rate, self._burst) - 1.0
         self._at = now
         return max(0.0, -self._tokens / self._rate)
 
 
 class PacedTransport:
-    """A transport that delays requests to a rate. A stream counts when it begins."""
+    """A transport that delays requests so that they do not exceed a rate. A stream counts once, when it begins."""
 
     def __init__(self, inner: Transport, clock: Clock, rate: float, burst: int) -> None:
         self._inner, self._clock = inner, clock

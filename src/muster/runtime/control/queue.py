@@ -51,7 +51,10 @@ class QueueObserver(Protocol):
 
 
 class _Waiting(Struct):
-    """A key that waits in the queue, until `ready_at`; once `ready` is true, it has been ready since then."""
+    """A key that waits in the queue.
+
+    ready_at: when it becomes ready. ready: whether it is ready; then it has been since `ready_at`.
+    """
 
     priority: int
     ready_at: float
@@ -118,11 +121,14 @@ class WorkQueue:
         return {key: now - since for key, since in self._working.items()}
 
     def add(self, key: str, priority: int = 0) -> None:
-        """Queue the key for now."""
+        """Queue the key to be worked on now."""
         self._add(key, self._clock.monotonic(), priority)
 
     def add_after(self, key: str, seconds: float, priority: int = 0) -> None:
-        """Queue the key for this number of seconds later. If it is queued for an earlier time, that time stays."""
+        """Queue the key to be worked on after this many seconds.
+
+        If it is queued for an earlier time, that time stays.
+        """
         self._add(key, self._clock.monotonic() + max(seconds, 0.0), priority)
 
     def add_rate_limited(self, key: str, priority: int = 0, *, at_least: float = 0.0) -> float:
@@ -135,7 +141,7 @@ class WorkQueue:
         return delay
 
     def forget(self, key: str) -> None:
-        """Reset the key's failures: its reconcile succeeded."""
+        """Reset the count of a key's failures, because its reconcile succeeded."""
         self._failures.pop(key, None)
 
     def failures(self, key: str) -> int:
@@ -161,7 +167,7 @@ class WorkQueue:
         return None
 
     def done(self, key: str) -> None:
-        """Release the key: the worker has finished with it."""
+        """Release the key, because the worker has finished with it."""
         since = self._working.pop(key)
         if self._observer:
             self._observer.finished(self._clock.monotonic() - since)
@@ -175,7 +181,7 @@ class WorkQueue:
                     future.set_result(None)
 
     def shut_down(self) -> None:
-        """Hand out and accept no more keys. A worker that has a key may finish it."""
+        """Give out and accept no more keys. A worker that has a key may finish it."""
         self._shut_down = True
         self._waiting.clear()
         self._again.clear()

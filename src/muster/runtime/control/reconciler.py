@@ -10,10 +10,9 @@ from muster.runtime.control.queue import namespace_of
 
 
 class Reconciler(ABC):
-    """The base of the components that a `Manager` runs.
+    """The base class of the controllers that a `Manager` runs.
 
     Its controller takes keys from `self._controller.queue` and calls `_reconcile` for each key.
-
     lane: returns the lane of a key. Lanes take turns; by default each namespace has one.
     """
 
@@ -29,9 +28,9 @@ class Reconciler(ABC):
         await self._controller.run()
 
     async def stop(self) -> None:
-        """Finish the running reconciles."""
+        """Finish the running reconciles, and start no more."""
         await self._controller.stop()
 
     @abstractmethod
     async def _reconcile(self, key: str, /) -> Result:
-        """Reconcile one key; idempotent, as it may be cut between any two writes."""
+        """Reconcile one key. The method must be idempotent, because it may be interrupted between any two writes."""

@@ -37,10 +37,10 @@ _SERVERS = frozenset(
 
 
 class FieldChange(Struct, frozen=True):
-    """A field that our write sets from `theirs` to `ours`; None stands for an absent field.
+    """A field that a write of this process sets from `theirs` to `ours`; None stands for an absent field.
 
-    rival: the writer that set the old value; "" if we did.
-    If we create or delete an object, the path is empty, and `theirs` identifies the owner of the object.
+    rival: the writer that set the old value; "" if this process did.
+    If this process creates or deletes an object, the path is empty, and `theirs` identifies the owner of the object.
     """
 
     path: Path
@@ -63,11 +63,11 @@ class FieldChange(Struct, frozen=True):
 
 
 class Quarrel(Struct, frozen=True):
-    """A field that we and another writer keep setting to different values.
+    """A field that this process and another writer keep setting to different values.
 
-    about: our last change of the field.
-    times: how many times we have set it.
-    at: the time of our last write, in seconds.
+    about: the last change of the field by this process.
+    times: how many times this process has set it.
+    at: the time of the last write by this process, in seconds.
     """
 
     about: FieldChange
@@ -76,12 +76,12 @@ class Quarrel(Struct, frozen=True):
 
     @property
     def is_noticed(self) -> bool:
-        """Whether the field was set so often that it is no chance."""
+        """Whether the field was set so often that it is no coincidence."""
         return self.times >= NOTICED
 
     @property
     def free_at(self) -> float:
-        """The time from which we may set the field again. The wait grows with each repetition."""
+        """The time from which this process may set the field again. The wait grows with each repetition."""
         # 2**10 s already exceeds the limit; without the bound, a quarrel of days would overflow.
         return self.at + (min(2.0 ** min(self.times - NOTICED, 10), LONGEST_SECONDS) if self.is_noticed else 0.0)
 
@@ -91,7 +91,7 @@ class Quarrel(Struct, frozen=True):
 
 
 class Dealings(Struct, frozen=True):
-    """The record of our writes to one object, or to successive objects of the same name.
+    """The record of this process's writes to one object, or to successive objects of the same name.
 
     writes: how many writes there were.
     look_at: the number of writes from which the object is read before a write.
@@ -114,7 +114,7 @@ class Dealings(Struct, frozen=True):
         return self.writes >= (self.look_at if of_fields else FIRST_LOOK)
 
     def waits(self, now: float) -> bool:
-        """Return whether some disputed field may not be set again yet."""
+        """Return whether this process may not set some disputed field again yet."""
         return any(now < quarrel.free_at for quarrel in self.quarrels.values())
 
     def held_by(self, changes: Sequence[FieldChange], now: float) -> Quarrel | None:
@@ -147,7 +147,7 @@ def meet_object(dealings: Dealings, uid: str) -> Dealings:
 def judge_write(dealings: Dealings, changes: Sequence[FieldChange], now: float) -> Dealings:
     """Return the record after a successful write with these changes.
 
-    A field that we ourselves had set before is no longer disputed, and neither is a field below it.
+    A field that this process had set before is no longer disputed, and neither is a field below it.
     """
     ours = [change.path for change in changes if not change.rival]
     quarrels = {
@@ -165,7 +165,10 @@ def judge_write(dealings: Dealings, changes: Sequence[FieldChange], now: float) 
 
 
 def find_changes(before: Document | None, after: Document | None, us: str) -> list[FieldChange]:
-    """Return what a write of ours changes; None: there is no such object."""
+    """Return which fields a write of this process changes.
+
+    before, after: None if there is no such object. us: the field manager of this process.
+    """
     if before is None or after is None:
         return [*_list_creation(after), *_list_deletion(before)]
     managers = _list_managers(before)
@@ -195,7 +198,7 @@ def _list_owners(document: Document) -> list[str]:
 
 
 def _is_object(document: Document) -> bool:
-    """Return whether the document is an object: without a uid it is a list, or the answer to a question."""
+    """Return whether the document is an object. A document without a UID is a list, or the answer to a question."""
     return bool((document.get("metadata") or {}).get("uid"))
 
 
@@ -235,9 +238,9 @@ def _identity_of(item: Any, key: str) -> str:
 
 
 def _find_rival(managers: Sequence[Document], path: Path, us: str) -> str:
-    """Return who set a field last.
+    """Return which field manager set a field last.
 
-    "" if that was us. Removing a field leaves no trace: the latest writer counts as its remover.
+    Return "" if this process did. Removing a field leaves no trace, so the latest writer counts as its remover.
     """
     holders = [entry for entry in managers if _holds(entry.get("fieldsV1"), path)]
     if any(entry.get("manager") == us for entry in holders):

@@ -30,7 +30,7 @@ CACHE_SIZE = 4096
 
 
 class Occurrence(NamedTuple):
-    """A thing that happened to an object, to be reported as an Event."""
+    """Something that happened to an object, to be reported as an Event."""
 
     source: EventSource
     regarding: ObjectReference
@@ -44,7 +44,7 @@ class Sighting(Struct):
     """The write that an occurrence requires: create the Event, or raise the count of an existing one.
 
     name: the name of the Event; "" until the Event has been written.
-    count: how often it happened so far.
+    count: how often the event has occurred so far.
     known: whether the Event exists already.
     """
 
@@ -68,7 +68,7 @@ class _Bucket(Struct):
 
 
 class _Recent(Generic[V]):
-    """A map of limited size, which forgets the entry that was not used for the longest time."""
+    """A map of limited size, which drops the entry that was not used for the longest time."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, V] = OrderedDict()

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Recorder(Protocol):
-    """A recorder of occurrences for one component, which become Events of objects."""
+    """The part of a component that records what happens to objects, to be written as Events."""
 
     def event(
         self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
@@ -74,7 +74,7 @@ class EventSink:
         return _ComponentRecorder(self, EventSource(component=component, host=host))
 
     def record(self, occurrence: Occurrence) -> None:
-        """Queue an occurrence, or drop it if the buffer is full."""
+        """Queue an occurrence to be written as an Event, or drop it if the buffer is full."""
         if self._stopping or len(self._buffer) >= BUFFER_SIZE:
             self.dropped += 1
             return
@@ -124,7 +124,7 @@ class EventSink:
         self.dropped += 1
 
     async def _send(self, occurrence: Occurrence, sighting: Sighting) -> None:
-        """Raise the count of the event, or create it if it does not exist (any more)."""
+        """Raise the count of the Event, or create the Event if it does not exist (any more)."""
         namespace = occurrence.regarding.namespace or "default"
         if sighting.known:
             patch: dict[str, Any] = {
@@ -182,7 +182,7 @@ def _make_event(occurrence: Occurrence, sighting: Sighting, namespace: str) -> E
 
 
 def _is_final(error: ApiError | TransportError) -> bool:
-    """Return whether a retry would end in the same way: the server refuses it, or this process sends no more."""
+    """Return whether a retry would fail again: the server refuses the Event, or this process sends no more."""
     if isinstance(error, ApiError):
         return error.code != 429 and error.code < 500
     return isinstance(error, ClosedError)

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class CredentialError(TransportError):
-    """A login gave no credential. The message says where it was sought, and why that failed."""
+    """A login gave no credential. The message says where the credential was looked for, and why that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class CredentialSource(Protocol):
 
     @property
     def renewable(self) -> bool:
-        """Whether a second login may give another credential than the first."""
+        """Whether another login may give a newer credential."""
         ...
 
     @property
     def max_age_seconds(self) -> float | None:
-        """How long a credential is used before the source is asked again."""
+        """For how many seconds a credential is used before the next login; None for no limit."""
         ...
 
     async def login(self) -> Credential:

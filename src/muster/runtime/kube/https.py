@@ -145,7 +145,7 @@ class HttpsTransport:
     async def _refusal(self, request: Request, status: int) -> ApiError:
         """Return why the server refused a WebSocket.
 
-        The handshake loses the server's message. So this method sends the request again as a plain one, and reads the
+        The handshake loses the server's message, so this method sends the request again as a plain one and reads the
         message.
         """
         answer = await self.request(request)
@@ -319,7 +319,7 @@ class HttpsTransport:
 
 
 class _ClosedHereError(aiohttp.ClientConnectionError):
-    """The error of a reader whose transport was closed."""
+    """The error of reading a stream after this process has closed the transport."""
 
 
 def _broken_connection(where: str, error: Exception) -> TransportError:

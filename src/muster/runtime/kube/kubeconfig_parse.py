@@ -125,7 +125,7 @@ class _File(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The place of an entry in a file, for messages and to resolve its paths."""
+    """Where an entry of a kubeconfig is, for messages and to resolve relative paths."""
 
     source: str
     path: str  # users[0].user

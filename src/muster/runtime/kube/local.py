@@ -226,7 +226,7 @@ class _Answer:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the connection can serve another request after this one."""
+        """Whether the connection can be used for another request after this one."""
         return self._reader.is_whole and self._reader.may_go_on
 
     async def begin(self, text: bytes) -> bool:

@@ -93,7 +93,7 @@ def pause_of(status: int, retry_after: str, attempt: int) -> float | None:
 
 
 def may_send_twice(method: str) -> bool:
-    """Return whether it is harmless to send a request of this method twice."""
+    """Return whether it is harmless to send a request with this method twice."""
     return method in _IDEMPOTENT
 
 

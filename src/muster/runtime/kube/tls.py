@@ -78,7 +78,7 @@ def no_bundle() -> Iterator[None]:
 
 
 def explain(error: BaseException) -> str:
-    """Return why no answer came, in one line that names what to check."""
+    """Return in one line why no answer came, and what to check."""
     import aiohttp  # a context alone should not cost this import
 
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error

@@ -9,7 +9,7 @@ _PF_EXITING = 0x4
 def is_ending(pid: int) -> bool:
     """Return whether a process was killed or has ended.
 
-    Its files stay locked until its last thread has ended.
+    The files that it locked stay locked until its last thread has ended.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -13,7 +13,7 @@ _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 def take(descriptor: int) -> None:
-    """Lock the file for the holders of this descriptor. Raises `BlockingIOError` if it is locked, `OSError`."""
+    """Lock the file, for all who hold this descriptor. Raises `BlockingIOError` if it is locked, `OSError`."""
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
 
 

@@ -11,7 +11,7 @@ _THRESHOLDS = (10_000, 5, 2_000)
 
 
 def settle() -> None:
-    """Exclude all objects that exist now from garbage collection."""
+    """Exclude all objects that exist now from garbage collection, because they live as long as the process."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
 

@@ -30,13 +30,13 @@ _KINDS = {"soft": ("soft",), "hard": ("hard",), "-": ("soft", "hard")}
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A user as the entries of the files name one."""
+    """A user as the entries of the limits files name users."""
 
     name: str
     groups: Collection[str]
 
     def rank(self, domain: str) -> int:
-        """Return how closely a domain fits the user; 0 if it does not."""
+        """Return how closely a domain of an entry matches the user; 0 if it does not match."""
         if domain == self.name:
             return 3
         if domain.startswith("@"):

@@ -17,7 +17,7 @@ _MOST_LINKS = 40  # the kernel's limit
 
 
 class NotOursError(Exception):
-    """Other users can read or change a path, or have made it; the message says what, and what to do."""
+    """Other users can read or change a path, or have made it. The message says what is wrong, and what to do."""
 
 
 def require_directory(path: Path) -> None:
@@ -40,7 +40,7 @@ def require_file(path: Path) -> None:
 
 
 def require_way(path: Path) -> os.stat_result:
-    """Return the status of the file that a path leads to, if only we and the superuser decide where the path leads.
+    """Return the status of the file at a path, if only this user and the superuser decide where the path leads.
 
     Raises `NotOursError` if another user could redirect the path, `OSError`.
     """
@@ -48,7 +48,7 @@ def require_way(path: Path) -> os.stat_result:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory that only we may access, or restrict an existing empty one to us.
+    """Make a directory that only this user may access, or restrict an existing empty one to this user.
 
     Raises `NotOursError`, `OSError`.
     """
@@ -120,7 +120,7 @@ def _require_way(path: Path, directory: Path, info: os.stat_result) -> None:
 
 
 def _is_trusted(uid: int) -> bool:
-    """Return whether the user is the superuser, who can do everything anyway, or ourselves."""
+    """Return whether the user is the superuser, who can do everything anyway, or the user of this process."""
     return uid in (0, os.geteuid()) or (uid == _overflow_uid() and _in_user_namespace())
 
 
@@ -136,7 +136,7 @@ def _is_private_group(info: os.stat_result) -> bool:
 
 
 def _in_user_namespace() -> bool:
-    """Return whether we run in a user namespace, where all users without a name look the same, the superuser too."""
+    """Return whether this process is in a user namespace, where all users without a name look like the same user."""
     return _read("/proc/self/uid_map").split() != ["0", "0", "4294967295"]
 
 
