@@ -108,7 +108,7 @@ async def _run_there(work: Coroutine[Any, Any, T]) -> T:
 
 async def _iterate_feed(feed: Feed[T], work: Coroutine[Any, Any, Any]) -> AsyncIterator[T]:
     """Yield the items that the work puts into the feed in muster's thread, until the work ends."""
-    working = get_background().start(feed.filled_by(work))
+    working = get_background().start(feed.fill_from(work))
     try:
         while (several := await _run_there(feed.take())) is not None:
             for one in several:

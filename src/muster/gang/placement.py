@@ -84,7 +84,7 @@ def place(
         ((shape, count),) = gang.items()
         if within is not None or taken is not None or shape.meets_others:
             return _place_in_order(around, gang, list(gang), within, taken)
-        if (room := capacity.known_room(shape)) is not None and room < count:
+        if (room := capacity.find_known_room(shape)) is not None and room < count:
             return Refusal(shape, count, room, proven=True)
         outcome = _place_in_order(around, gang, list(gang))
         if isinstance(outcome, Refusal) and outcome.proven:

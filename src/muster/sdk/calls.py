@@ -19,7 +19,7 @@ _HEADER = "Traceback (most recent call last):\n"
 _SPAWNED_MAIN = "__mp_main__"
 
 
-def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+def pack_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
     """Return the pickled call. Raises `Error` if the call cannot be pickled, or the working directory is gone."""
     try:
         body = _pickle((function, tuple(args), dict(kwargs)))

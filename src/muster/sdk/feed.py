@@ -17,7 +17,7 @@ class Feed(Generic[T]):
         self._untaken: asyncio.Queue[Sequence[T] | None] = asyncio.Queue()
         self._taken = asyncio.Event()
 
-    async def filled_by(self, work: Coroutine[Any, Any, Any]) -> None:
+    async def fill_from(self, work: Coroutine[Any, Any, Any]) -> None:
         """Await the coroutine that adds the items, and mark the end of the feed when it ends."""
         try:
             await work

@@ -60,7 +60,7 @@ class Job:
     def follow(self, rank: int | None = None) -> Iterator[str]:
         """Yield the lines of the job as they are printed, until it ends."""
         thread, feed = get_background(), Feed[str]()
-        following = thread.start(feed.filled_by(core.follow(self._reference, rank, feed.tell)))
+        following = thread.start(feed.fill_from(core.follow(self._reference, rank, feed.tell)))
         try:
             while (lines := thread.call(feed.take())) is not None:
                 yield from lines

@@ -28,7 +28,7 @@ from muster.runtime.tasks import finish_thread, wait_through_cancellation
 from muster.runtime.transport import TransportError
 from muster.sdk import worker
 from muster.sdk.background import Background
-from muster.sdk.calls import name_function, packed_call
+from muster.sdk.calls import name_function, pack_call
 from muster.sdk.connections import Connections
 from muster.sdk.core import Ended, JobReference, cancel, open_session, record, wait_for_end
 from muster.sdk.directories import call_directory, new_directory, remove_directory
@@ -78,7 +78,7 @@ def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -
     if callable(what):
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
             raise TypeError(f"args is the list of the arguments; for the one argument {args!r} say args=({args!r},)")
-        return Work([name_function(what)], packed_call(what, args, kwargs or {}))
+        return Work([name_function(what)], pack_call(what, args, kwargs or {}))
     if args or kwargs:
         raise Error("args= and kwargs= belong to a function; put all words of a command into its list")
     if not isinstance(what, str | Sequence):

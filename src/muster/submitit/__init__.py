@@ -23,7 +23,7 @@ from muster.actions.parsing.limits import time_limit
 from muster.runtime.containerlogs import STDERR, STDOUT
 from muster.sdk import core
 from muster.sdk.background import get_background
-from muster.sdk.calls import name_function, packed_call
+from muster.sdk.calls import name_function, pack_call
 from muster.sdk.core import Ended, JobReference
 from muster.sdk.jobs import Job as MusterJob
 from muster.sdk.jobs import job as found
@@ -330,7 +330,7 @@ def _is_resumable(fn: Any) -> bool:
 
 def _pack_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
     """Return the pickled call; one with `checkpoint` continues after an interruption."""
-    return packed_call(Resumable(fn) if _is_resumable(fn) else fn, args, kwargs)
+    return pack_call(Resumable(fn) if _is_resumable(fn) else fn, args, kwargs)
 
 
 class _CommandFunction:

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from muster.sdk.calls import Outcome, list_returned_ranks, outcome_of, packed_call, read_outcomes
+from muster.sdk.calls import Outcome, list_returned_ranks, outcome_of, pack_call, read_outcomes
 from muster.sdk.errors import Error
 from muster.sdk.worker import OUTCOME, perform
 
@@ -14,7 +14,7 @@ from muster.sdk.worker import OUTCOME, perform
 def directory(tmp_path):
     found = tmp_path / "call"
     found.mkdir(mode=0o700)
-    (found / OUTCOME.format(rank=1)).write_bytes(perform(packed_call(abs, (-5,), {}), lambda: 1.0))
+    (found / OUTCOME.format(rank=1)).write_bytes(perform(pack_call(abs, (-5,), {}), lambda: 1.0))
     return found
 
 
@@ -27,8 +27,8 @@ def test_each_rank_has_left_one_or_none(directory):
 
 
 def test_a_call_that_raised_may_be_made_again(directory):
-    (directory / OUTCOME.format(rank=0)).write_bytes(perform(packed_call(abs, ("x",), {}), lambda: 1.0))
-    (directory / OUTCOME.format(rank=12)).write_bytes(perform(packed_call(abs, (-1,), {}), lambda: 1.0))
+    (directory / OUTCOME.format(rank=0)).write_bytes(perform(pack_call(abs, ("x",), {}), lambda: 1.0))
+    (directory / OUTCOME.format(rank=12)).write_bytes(perform(pack_call(abs, (-1,), {}), lambda: 1.0))
     (directory / "outcome-2.part").write_bytes(b"")  # it is being written
     assert list_returned_ranks(directory, ()) == {1, 12}
     assert list_returned_ranks(directory, {12}) == {1}
@@ -40,7 +40,7 @@ def test_a_caller_whose_working_directory_is_gone_is_told(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     with pytest.raises(Error, match="the working directory is no longer there"):
-        packed_call(abs, (1,), {})
+        pack_call(abs, (1,), {})
 
 
 def test_a_function_of_the_main_program_of_a_spawned_process_is_sent_with_its_code(monkeypatch):
@@ -49,7 +49,7 @@ def test_a_function_of_the_main_program_of_a_spawned_process_is_sent_with_its_co
     exec("def double(x): return 2 * x\ndef run(x): return double(x)", main.__dict__)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "__mp_main__", main)
-        call = packed_call(main.run, (4,), {})
+        call = pack_call(main.run, (4,), {})
     assert Outcome.of(perform(call, lambda: 1.0)).value("train", 0) == 8
 
 

@@ -19,7 +19,7 @@ def test_who_tells_waits_for_a_slow_reader_and_nothing_is_lost():
     async def go():
         nonlocal most
         feed: Feed[int] = Feed()
-        telling = asyncio.create_task(feed.filled_by(tell(feed)))
+        telling = asyncio.create_task(feed.fill_from(tell(feed)))
         taken: list[int] = []
         while (some := await feed.take()) is not None:
             taken += some
@@ -40,7 +40,7 @@ def test_the_reader_learns_that_it_has_failed():
     async def go():
         feed: Feed[int] = Feed()
         feed.mention(1)
-        telling = asyncio.create_task(feed.filled_by(fail()))
+        telling = asyncio.create_task(feed.fill_from(fail()))
         assert [await feed.take(), await feed.take()] == [[1], None]
         with pytest.raises(ValueError, match="lost"):
             await telling

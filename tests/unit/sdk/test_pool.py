@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from muster.sdk import worker
-from muster.sdk.calls import packed_call
+from muster.sdk.calls import pack_call
 from muster.sdk.errors import JobFailedError
 from muster.sdk.pool import Pool
 
@@ -38,7 +38,7 @@ def pool_of(directory, workers, *, impatient=False):
 
 
 def made(pool, function, *args):
-    outcome, rank = pool.call("train", packed_call(function, args, {}))
+    outcome, rank = pool.call("train", pack_call(function, args, {}))
     return outcome.value("train", rank)
 
 

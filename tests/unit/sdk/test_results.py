@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from muster.insight.jobs.state import Ending
-from muster.sdk.calls import Outcome, packed_call
+from muster.sdk.calls import Outcome, pack_call
 from muster.sdk.core import Ended
 from muster.sdk.errors import JobFailedError
 from muster.sdk.results import collect_result
@@ -18,7 +18,7 @@ TIMES = count()
 
 
 def of(function, *args):
-    return Outcome.of(perform(packed_call(function, args, {}), lambda: float(next(TIMES))))
+    return Outcome.of(perform(pack_call(function, args, {}), lambda: float(next(TIMES))))
 
 
 def fails(text):

@@ -12,7 +12,7 @@ import traceback
 import pytest
 
 from muster.sdk import worker
-from muster.sdk.calls import Outcome, name_function, packed_call
+from muster.sdk.calls import Outcome, name_function, pack_call
 from muster.sdk.errors import Error, JobFailedError
 from muster.sdk.worker import pack_message, perform, unpack_message
 
@@ -26,7 +26,7 @@ class PeculiarError(Exception):
 
 
 def made(function, *args, **kwargs):
-    return Outcome.of(perform(packed_call(function, args, kwargs), lambda: 1.0))
+    return Outcome.of(perform(pack_call(function, args, kwargs), lambda: 1.0))
 
 
 def test_what_a_function_returns_comes_back():
@@ -94,12 +94,12 @@ def test_a_result_that_cannot_be_pickled_is_named(function, said):
 )
 def test_a_call_that_cannot_be_pickled_is_refused_with_the_part_that_cannot(call, said):
     with pytest.raises(Error) as caught:
-        packed_call(*call)
+        pack_call(*call)
     assert str(caught.value).startswith(said)
 
 
 def test_another_python_on_the_worker_is_said():
-    told, body = unpack_message(packed_call(print, (), {}))
+    told, body = unpack_message(pack_call(print, (), {}))
     with pytest.raises(JobFailedError) as caught:
         Outcome.of(perform(pack_message(told | {"python": "3.2"}, bytes(body)), lambda: 1.0)).value("train", 0)
     said = f"the function was pickled by Python 3.2, and the worker has {worker.PYTHON}: give both the same version"
@@ -128,13 +128,13 @@ def test_a_worker_finds_modules_where_its_caller_does(tmp_path, monkeypatch):
     (tmp_path / "beside.py").write_text("def double(x): return 2 * x\n")
     monkeypatch.syspath_prepend(tmp_path)
     beside = importlib.import_module("beside")
-    (tmp_path / worker.CALL).write_bytes(packed_call(beside.double, (21,), {}))
+    (tmp_path / worker.CALL).write_bytes(pack_call(beside.double, (21,), {}))
     assert run_worker(tmp_path, "7").returncode == 0
     assert Outcome.of((tmp_path / "outcome-7").read_bytes()).value("job", 7) == 42
 
 
 def test_an_earlier_outcome_of_a_rank_is_not_taken_for_the_one_of_now(tmp_path):
-    (tmp_path / worker.CALL).write_bytes(packed_call(os._exit, (9,), {}))
+    (tmp_path / worker.CALL).write_bytes(pack_call(os._exit, (9,), {}))
     (tmp_path / "outcome-0").write_bytes(b"of an earlier attempt")
     assert run_worker(tmp_path).returncode == 9
     assert not (tmp_path / "outcome-0").exists()

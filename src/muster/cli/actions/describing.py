@@ -23,7 +23,7 @@ async def describe_groups(
     return [make_details(view, await events_of(client, view), now) for view in mine], [view.name for view in groups]
 
 
-def described_lines(documents: Sequence[dict[str, Any]]) -> str:
+def render_details(documents: Sequence[dict[str, Any]]) -> str:
     """Return the details of a PodGroup as text."""
     return "\n\n".join("\n".join(_render_group(document)) for document in documents)
 

@@ -94,7 +94,7 @@ def describe(name: str, output: str | None, **options: Any) -> None:
 
 
 async def _describe(target: Target, name: str, output: str) -> None:
-    from muster.cli.actions.describing import describe_groups, described_lines
+    from muster.cli.actions.describing import describe_groups, render_details
     from muster.cli.terminal.output import dump
     from muster.runtime.realclock import RealClock
 
@@ -102,7 +102,7 @@ async def _describe(target: Target, name: str, output: str) -> None:
         documents, names = await describe_groups(session.client, session.namespace, name, RealClock().now())
         if not documents:
             raise click.ClickException(_explain_missing(name, session.namespace, names))
-    click.echo(dump(documents, output) if output else described_lines(documents))
+    click.echo(dump(documents, output) if output else render_details(documents))
 
 
 def _explain_missing(name: str, namespace: str, there: list[str]) -> str:

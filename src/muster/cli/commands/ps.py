@@ -197,7 +197,7 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
 
     async def picture(session: Session, tell: Callable[[str], None]) -> str:
         now = RealClock().now()
-        shown_rows = unfinished_first(arrange(await rows(session, tell), find_earliest_end(only, "", now)))
+        shown_rows = sort_unfinished_first(arrange(await rows(session, tell), find_earliest_end(only, "", now)))
         return _render_table(shown_rows, everywhere=everywhere, wide=wide) if shown_rows else "no jobs"
 
     if can_show():
@@ -255,7 +255,7 @@ def _split_by_end(rows: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]],
     return parts
 
 
-def unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def sort_unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of unfinished jobs, then the rows of finished jobs, from the newest end to the oldest.
 
     A screen that is too small thus cuts off the jobs that ended first.

@@ -60,11 +60,11 @@ async def _why(target: Target, name: str, output: str) -> None:
         now = RealClock().now()
         answer = await explain(session.client, session.namespace, name, now)
         if answer is None:
-            from muster.cli.actions.describing import describe_groups, described_lines
+            from muster.cli.actions.describing import describe_groups, render_details
 
             groups, _ = await describe_groups(session.client, session.namespace, name, now)
             if groups:
-                click.echo(dump(groups, output) if output else described_lines(groups))
+                click.echo(dump(groups, output) if output else render_details(groups))
                 return
             if not await _show_cron_job(session, name, now, output):
                 raise click.ClickException(await no_job(session.client, name, session.namespace))

@@ -65,7 +65,7 @@ class Exchange:
             error = internal_error(f"{type(error).__name__} (see the server's log)")
         return self.record_answer(make_refusal(error, self.warnings))
 
-    def given_up(self) -> None:
+    def log_abandoned(self) -> None:
         """Log that the client did not wait for the answer; the request may have taken effect."""
         if self.record is not None:
-            self.record.given_up()
+            self.record.log_abandoned()

@@ -127,7 +127,7 @@ class ApiServer:
         """End all watches. Other requests finish; once the store is closed, it refuses them."""
         self._watcher.stop()
 
-    def not_known(self, request: Request) -> None:
+    def record_unauthenticated(self, request: Request) -> None:
         """Record an unauthenticated request in the audit log; nothing else happens to it."""
         if self.audit is None:
             return
@@ -136,7 +136,7 @@ class ApiServer:
             access = access_of(request, NOBODY, target, verb_of(request, target))
         except ApiError:
             return  # an invalid request, which the log cannot name
-        self.audit.turned_away(request, access, target.version if target else "")
+        self.audit.log_unauthenticated(request, access, target.version if target else "")
 
     async def handle(self, request: Request, user: User) -> Answer:
         """Answer a request that a component of the cluster itself sends. Raises nothing but cancellation."""
@@ -158,7 +158,7 @@ class ApiServer:
             if request.headers:
                 access = replace(access, user=find_impersonated_user(request.headers, user, self._authorize))
                 if exchange.record is not None:
-                    exchange.record.acts_as(access.user)
+                    exchange.record.record_impersonation(access.user)
             self._authorize(access)
             exchange.access = access
         except Exception as error:  # noqa: BLE001  (`failed` logs the error)
@@ -175,7 +175,7 @@ class ApiServer:
                 await self._fair_queue.take(Flow(exchange.user, part=part))
                 return exchange.record_answer(await self._answer(exchange))
         except asyncio.CancelledError:
-            exchange.given_up()
+            exchange.log_abandoned()
             raise
         except Exception as error:  # noqa: BLE001  (`failed` logs the error)
             return exchange.make_error_answer(error)

@@ -71,7 +71,7 @@ class Recorder:
         """Write until `stop`."""
         async with self._writing:  # recorded runs are not written again
             gone: list[Source] = [*self._list_deleted(JOB_SET), *self._list_deleted(JOB), *self._list_deleted(WORKLOAD)]
-            self._runs.was_there(gone, self._list_deleted(POD))
+            self._runs.add_deleted(gone, self._list_deleted(POD))
             self._runs.follow()
             try:
                 self._runs.mark_known(await self._history.find_known(self._runs.due))

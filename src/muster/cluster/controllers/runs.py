@@ -72,7 +72,7 @@ class Runs:
         self._workloads.on_change(self._on_source_changed)
         self._pods.on_change(self._on_pod_changed)
 
-    def was_there(self, sources: Sequence[Source], pods: Sequence[Pod]) -> None:
+    def add_deleted(self, sources: Sequence[Source], pods: Sequence[Pod]) -> None:
         """Add objects that were deleted while nothing followed them."""
         jobs = [one for one in sources if isinstance(one, Job)]
         for source in sources:

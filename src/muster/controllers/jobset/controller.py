@@ -190,7 +190,7 @@ class JobSetController(Reconciler):
         if jobset is None or jobset.metadata.deletion_timestamp is not None or managed_by(jobset) != self._manages:
             if (old_memory := self._memories.pop(key, None)) is not None:
                 self._starting.forget(old_memory.uid)
-            return await self._ended_elsewhere(jobset) if jobset is not None else None
+            return await self._expire_ended_elsewhere(jobset) if jobset is not None else None
         memory = self._memory_of(key, jobset.metadata.uid)
         if memory is None:
             if (another := self._memories.get(key)) is not None:
@@ -319,7 +319,7 @@ class JobSetController(Reconciler):
         for note in plan.notes:
             self._writer.tell(jobset, note)
 
-    async def _ended_elsewhere(self, jobset: JobSet) -> Result:
+    async def _expire_ended_elsewhere(self, jobset: JobSet) -> Result:
         """Delete a JobSet that ran in another cluster and has ended, if its TTL requests that."""
         at = find_expiry(jobset) if managed_by(jobset) == MULTI_KUEUE_CONTROLLER else None
         if at is None:

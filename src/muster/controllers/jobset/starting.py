@@ -159,7 +159,7 @@ class Starting:
         meta = jobset.metadata
         existing = self._config_maps.get(key_of(wanted))
         if existing is None:
-            existing = await self._created_or_found(wanted, held_up=meta.uid in self._held_up)
+            existing = await self._find_or_create(wanted, held_up=meta.uid in self._held_up)
         if existing is None:
             self._wake(key_of(jobset), 0.0)
         elif not is_of(existing, jobset):
@@ -181,7 +181,7 @@ class Starting:
             if patch := merge_patch(mended, existing):
                 self._config_maps.wrote(await self._client.patch_object(CONFIG_MAP, existing, patch))
 
-    async def _created_or_found(self, wanted: ConfigMap, *, held_up: bool) -> ConfigMap | None:
+    async def _find_or_create(self, wanted: ConfigMap, *, held_up: bool) -> ConfigMap | None:
         """Create the ConfigMap, or return the existing one of that name, which may belong to another owner.
 
         Return None if it was deleted again.

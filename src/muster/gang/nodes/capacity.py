@@ -184,7 +184,7 @@ class Capacity:
         self._fits[shape] = len(self._changed), fits
         return fits.copy()
 
-    def known_room(self, shape: Shape) -> int | None:
+    def find_known_room(self, shape: Shape) -> int | None:
         """Return how many pods of a shape fit on all nodes together, if `note_room` recorded that.
 
         Return None if it did not, or if anything has changed since.

@@ -1,7 +1,7 @@
 """Build the records of runs from the objects of an ended or deleted job, from its pods, or from Events.
 
-`run_of` takes a job and its pods, `run_of_workload` a Workload and its pods, and `told_by_events` the Events of a
-cluster. Each returns `Run`s. The server stores the records, and `insight.reader` reads them.
+`run_of` takes a job and its pods, `run_of_workload` a Workload and its pods, and `read_runs_from_events` the Events of
+a cluster. Each returns `Run`s. The server stores the records, and `insight.reader` reads them.
 """
 
 import shlex
@@ -290,7 +290,7 @@ def _shorten_text(text: str) -> str:
     return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
 
 
-def told_by_events(events: Iterable[Event]) -> list[Run]:
+def read_runs_from_events(events: Iterable[Event]) -> list[Run]:
     """Return the runs of ended jobs that Events report.
 
     Such a run has little more than the time and the kind of its end.

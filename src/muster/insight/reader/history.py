@@ -35,9 +35,9 @@ async def read_history(
     except ApiError as error:
         if error.code not in (403, 404):
             raise
-    from muster.insight.reader.pastruns import still_there  # it takes a while to load
+    from muster.insight.reader.pastruns import list_existing_runs  # it takes a while to load
 
-    runs = await still_there(client, wanted, say)
+    runs = await list_existing_runs(client, wanted, say)
     say(NO_HISTORY)
     return (runs[:limit], len(runs) > limit) if limit else (runs, False)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from muster.api.core import EVENT
 from muster.api.jobset import JOB_SET
-from muster.insight.history.build import run_of, run_of_workload, told_by_events
+from muster.insight.history.build import read_runs_from_events, run_of, run_of_workload
 from muster.insight.history.runs import Run, RunQuery
 from muster.insight.quota.state import owner_uids
 from muster.insight.reader.jobs import pods_by_job
@@ -14,7 +14,7 @@ from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
 
-async def still_there(client: Client, wanted: RunQuery, say: Callable[[str], None]) -> list[Run]:
+async def list_existing_runs(client: Client, wanted: RunQuery, say: Callable[[str], None]) -> list[Run]:
     """Return the matching runs that the server's objects and Events still show, the newest first.
 
     Raises:
@@ -28,7 +28,7 @@ async def still_there(client: Client, wanted: RunQuery, say: Callable[[str], Non
     others = [one for one in await workloads_of(client, namespace, say) if not owner_uids(one) & existing_uids]
     runs += [run_of_workload(one, [pod for uid in owner_uids(one) for pod in pods[uid]]) for one in others]
     events = await list_or_none(client, EVENT, namespace) or []
-    from_events = [run for run in told_by_events(events) if run.uid not in existing_uids]
+    from_events = [run for run in read_runs_from_events(events) if run.uid not in existing_uids]
     matching = [run for run in (*runs, *_drop_parts(from_events, jobs)) if run is not None and wanted.matches(run)]
     return sorted(matching, key=lambda run: (run.ended, run.uid), reverse=True)
 

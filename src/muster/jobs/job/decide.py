@@ -285,7 +285,7 @@ def _find_verdict(
     needs_more = terms.restarts_whole and not satisfied and not _has_succeeded(terms, count)
     if needs_more and (message := describe_interruption(pods, terms.pod_failure_policy)):
         return conditions.interrupted_verdict(message)
-    if count.failed > terms.backoff_limit or _restarted_too_often(terms, census):
+    if count.failed > terms.backoff_limit or _has_restarted_too_often(terms, census):
         return conditions.backoff_limit_verdict(last_words(pods, count.new_failed))
     deadline = _compute_deadline(status, terms)
     if deadline is not None and now >= deadline:
@@ -312,7 +312,7 @@ def _list_failed(pods: Sequence[Pod], terms: JobTerms) -> list[Pod]:
     return [pod for pod in pods if Member.of(pod).counts_failed(terms.replace_only_failed)]
 
 
-def _restarted_too_often(terms: JobTerms, census: Census) -> bool:
+def _has_restarted_too_often(terms: JobTerms, census: Census) -> bool:
     """Return whether restarts in place exceed the limit.
 
     They are compared with `>=` instead of `>`: any restart exceeds a limit of 0.

@@ -204,11 +204,11 @@ class PendingQueue:
             self.everyone.add(waiter.place)
         self.local.setdefault(waiter.workload.local_queue, SortedList()).add(waiter.place)
         self.asked.setdefault(waiter.workload.local_queue, Counter()).update(_sum_requests(waiter.workload))
-        self.file(waiter)
+        self.put_into_class(waiter)
 
     def take(self, waiter: Waiter) -> None:
         """Remove a workload."""
-        self.unfile(waiter)
+        self.take_out_of_class(waiter)
         del self.waiters[waiter.workload.key]
         if waiter.workload.local_queue not in self._stopped:
             self.everyone.remove(waiter.place)
@@ -227,7 +227,7 @@ class PendingQueue:
         """Put the workloads of a LocalQueue that was resumed back into the order."""
         self.everyone.update(self.local[local_queue])
 
-    def file(self, waiter: Waiter) -> None:
+    def put_into_class(self, waiter: Waiter) -> None:
         """Put a workload into its equivalence class, so that it will be tried.
 
         A workload with an obstacle stays out.
@@ -250,7 +250,7 @@ class PendingQueue:
         else:
             self._refile(equivalence)
 
-    def unfile(self, waiter: Waiter) -> None:
+    def take_out_of_class(self, waiter: Waiter) -> None:
         """Take a workload out of its equivalence class, so that it will not be tried."""
         if (equivalence := waiter.equivalence) is not None:
             equivalence.places.remove(waiter.place)
@@ -319,7 +319,7 @@ class PendingQueue:
         self.parked = None
         for waiter in self.waiters.values():
             waiter.equivalence = None
-            self.file(waiter)
+            self.put_into_class(waiter)
 
     def weigh(self, local_queue: str) -> None:
         """Sort the classes of a LocalQueue again, because its past usage changed."""

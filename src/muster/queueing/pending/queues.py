@@ -257,7 +257,7 @@ class Queues:
             waiter = self._waiters[heappop(self._wakes)[1]]
             waiter.until = None
             pending = self._pending[waiter.workload.queue]
-            pending.file(waiter)
+            pending.put_into_class(waiter)
             self._update_head(pending)
 
     @property
@@ -532,8 +532,8 @@ class Queues:
         for waiter in waiters:
             selected = self._is_selected(pending, waiter.workload.namespace)
             waiter.obstacle = self._find_obstacle(waiter.workload, selected=selected)
-            pending.unfile(waiter)
-            pending.file(waiter)
+            pending.take_out_of_class(waiter)
+            pending.put_into_class(waiter)
         self._update_head(pending)
 
     def _is_same(self, old: Waiter, workload: WorkloadInfo, until: datetime | None) -> bool:

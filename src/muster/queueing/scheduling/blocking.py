@@ -31,7 +31,7 @@ class Blocking(Struct, frozen=True):
     queues: Mapping[str, bool] = field(default_factory=dict)
     flavors: Mapping[str, bool] = field(default_factory=dict)
 
-    def closed_by(self, workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
+    def list_blocked_by(self, workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
         """Return the scopes that this workload blocks while its pods are not ready.
 
         usage: the quota that the workload has or would get.
@@ -71,7 +71,7 @@ class BlockedScopes:
         """Block the scopes of a workload whose pods are not ready."""
         if self._blocking is None:
             return
-        for scope in self._blocking.closed_by(workload, workload.usage or {}):
+        for scope in self._blocking.list_blocked_by(workload, workload.usage or {}):
             self._closers.setdefault(scope, workload.key)
 
     def blocker(self, workload: WorkloadInfo, usage: Usage) -> str:

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from muster.cli.commands.ps import STATES, arrange, find_changed, find_earliest_end, select_rows, unfinished_first
+from muster.cli.commands.ps import STATES, arrange, find_changed, find_earliest_end, select_rows, sort_unfinished_first
 from muster.insight.jobs.state import Word
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -71,7 +71,7 @@ def test_only_tables_leave_out_jobs_by_the_clock(output: str, only: dict[str, An
 
 def test_what_is_over_comes_last_the_newest_of_it_first() -> None:
     rows = [row("a", "Failed"), row("b", "Running"), row("c", "Completed"), row("d", "Queued")]
-    assert [one["name"] for one in unfinished_first(rows)] == ["b", "d", "c", "a"]
+    assert [one["name"] for one in sort_unfinished_first(rows)] == ["b", "d", "c", "a"]
 
 
 def test_what_changed_is_what_is_not_only_older() -> None:

@@ -58,10 +58,10 @@ def test_what_fits_is_what_a_capacity_made_anew_says(steps):
             case "look":
                 fits = by_name(anew(nodes, pods), about[0])
                 assert by_name(capacity, about[0]) == fits
-                assert capacity.known_room(about[0]) in (None, sum(fits.values()))
+                assert capacity.find_known_room(about[0]) in (None, sum(fits.values()))
                 refusal = place(capacity, {about[0]: 1000})
                 assert refusal == place(anew(nodes, pods), {about[0]: 1000})
-                assert capacity.known_room(about[0]) == sum(fits.values()) == refusal.fits
+                assert capacity.find_known_room(about[0]) == sum(fits.values()) == refusal.fits
 
 
 def anew(nodes, pods):

@@ -23,11 +23,11 @@ from muster.insight.history.build import (
     command_of,
     lacks_pods,
     nodes_of,
+    read_runs_from_events,
     read_times,
     run_of,
     run_of_workload,
     sum_traces,
-    told_by_events,
     with_past,
 )
 from muster.insight.history.runs import PodRequests, Run, RunQuery
@@ -292,7 +292,7 @@ def event(reason: str, seconds: int, uid: str = "u", kind: str = "Job", message:
 
 
 def test_events_tell_little_more_than_ends() -> None:
-    found = told_by_events([
+    found = read_runs_from_events([
         event("SuccessfulCreate", 1),
         event("Completed", 60),
         event("BackoffLimitExceeded", 30, uid="v", message="Job has reached the specified backoff limit"),

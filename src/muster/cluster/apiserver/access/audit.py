@@ -107,11 +107,11 @@ class Audit:
         record.log_stage("RequestReceived", self._clock.now())
         return record
 
-    def turned_away(self, request: Request, access: Access, version: str) -> None:
+    def log_unauthenticated(self, request: Request, access: Access, version: str) -> None:
         """Log a request without a known credential, as one event, as kube-apiserver does."""
         policy_scope = find_scope(self._policy, access)
         if policy_scope.level != "None":
-            self._begin_record(request, access, version, policy_scope).turned_away()
+            self._begin_record(request, access, version, policy_scope).log_unauthenticated()
 
     def _begin_record(self, request: Request, access: Access, version: str, policy_scope: Scope) -> "AuditRecord":
         event = _make_head(request, access, version) | {
@@ -145,7 +145,7 @@ class AuditRecord:
         self._access = access
         self._audit = audit
 
-    def acts_as(self, user: User) -> None:
+    def record_impersonation(self, user: User) -> None:
         """Record that the request runs as another user (impersonation)."""
         self._event["impersonatedUser"] = user_info(user)
         self._access = replace(self._access, user=user)
@@ -171,12 +171,12 @@ class AuditRecord:
             self.log_stage("ResponseComplete", self._audit.moment())
         return answer
 
-    def turned_away(self) -> None:
+    def log_unauthenticated(self) -> None:
         """Log that the request was refused with 401."""
         self._end(401, "Unauthorized", "Authentication failed")
         self.log_stage("ResponseStarted", self._audit.moment())
 
-    def given_up(self) -> None:
+    def log_abandoned(self) -> None:
         """Log that the client did not wait for the answer; the request may have taken effect."""
         self._event["annotations"] = self._audit.annotations(self._access)
         self._end(504, "Timeout", "the answer was not waited for")

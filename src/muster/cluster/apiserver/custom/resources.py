@@ -147,7 +147,7 @@ class _Version:
             fields=self._fields(),
             subresources=self._subresources(has_status=has_status),
             deprecation=self._deprecation(),
-            schema=served_schema(self.schema),
+            schema=make_served_schema(self.schema),
             storage=CustomVersion(stored, self.kind.api_version),
             singular_name=accepted.singular,
             list_kind=accepted.list_kind,
@@ -241,7 +241,7 @@ class _Version:
         return [_NOT_CHECKED] if any(_is_blocking(error) for error in errors) else list(self._rules(document, old))
 
 
-def served_schema(schema: Schema) -> Schema:
+def make_served_schema(schema: Schema) -> Schema:
     """Return the schema of a version with the metadata that every object has."""
     whole = whole_object(schema)
     return {**whole, "properties": {**whole["properties"], "metadata": _METADATA}}

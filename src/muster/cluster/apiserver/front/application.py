@@ -97,7 +97,7 @@ class Application:
                 return slot.user
             return self._authenticator.user(caller.user, get_text(headers, b"authorization"))
         except ApiError:
-            self._server.not_known(request)
+            self._server.record_unauthenticated(request)
             raise
 
     async def _answer(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> Answer:
@@ -108,7 +108,7 @@ class Application:
         except ApiError as error:
             return exchange.make_error_answer(error)
         except asyncio.CancelledError:
-            exchange.given_up()
+            exchange.log_abandoned()
             raise
         if seconds is None:
             return await self._server.answer(exchange)

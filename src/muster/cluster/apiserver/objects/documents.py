@@ -133,7 +133,7 @@ def decode_entry(entry: Entry) -> Document:
     return document
 
 
-def typed_document(kind: Kind[Any], document: Document) -> Typed | None:
+def make_typed_document(kind: Kind[Any], document: Document) -> Typed | None:
     """Return a document with its kind, and as an instance of the kind's type.
 
     Converting the document costs less than decoding its text later. Returns None for a kind without a type, and if a

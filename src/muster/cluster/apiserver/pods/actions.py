@@ -12,7 +12,7 @@ from muster.api.validation.pods.pod import validate_binding
 from muster.cluster.apiserver.admission.chain import Webhooks
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects.conditions import set_condition
-from muster.cluster.apiserver.objects.documents import Documents, decode_entry, make_put, typed_document
+from muster.cluster.apiserver.objects.documents import Documents, decode_entry, make_put, make_typed_document
 from muster.cluster.apiserver.objects.metadata import format_timestamp, meta_of, set_namespace
 from muster.cluster.apiserver.pods.budgets import charge_eviction, document_of
 from muster.cluster.apiserver.pods.selection import Budgets
@@ -56,7 +56,7 @@ class PodActions:
         pod = decode_entry(entry)
         _check_bindable(pod, meta)
         _assign(pod, binding, format_timestamp(self._clock.now()))
-        await self._documents.put(call.key, pod, dry_run=options.dry_run, typed=typed_document(POD, pod))
+        await self._documents.put(call.key, pod, dry_run=options.dry_run, typed=make_typed_document(POD, pod))
 
     async def evict(self, call: Call) -> None:
         """Delete a pod gracefully, and mark it as evicted. Raises `ApiError`: 429 if a disruption budget refuses.

@@ -105,9 +105,9 @@ class Snapshots:
         pinned = self._pinned.get((resource, namespace, revision))
         if pinned is not None and pinned[1] >= now:
             return pinned[0]
-        return self._rolled_back(resource, namespace, revision)
+        return self._undo_changes_since(resource, namespace, revision)
 
-    def _rolled_back(self, resource: str, namespace: str, revision: int) -> Snapshot | None:
+    def _undo_changes_since(self, resource: str, namespace: str, revision: int) -> Snapshot | None:
         """Return the newest state with all changes since a revision undone, or None if some are not retained."""
         try:
             watch = self._store.watch(resource, revision, namespace)

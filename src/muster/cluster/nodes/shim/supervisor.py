@@ -20,8 +20,8 @@ from .system import (
     describe,
     exit_code,
     list_descendants,
+    measure_children,
     try_to,
-    used_by_children,
     write_file,
 )
 
@@ -400,7 +400,7 @@ def _measure_usage(cgroups: list[int]) -> tuple[int, int]:
 
     Without a cgroup, the memory is that of the largest process, not of all processes together.
     """
-    cpu, memory = used_by_children()
+    cpu, memory = measure_children()
     for cgroup in cgroups:
         for line in _read_file_in(cgroup, "cpu.stat").splitlines():
             if line.startswith(b"usage_usec "):

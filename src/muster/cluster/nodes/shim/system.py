@@ -67,7 +67,7 @@ def set_timer(descriptor: int, nanoseconds: int) -> None:
     call_libc("timerfd_settime", descriptor, _TFD_TIMER_ABSTIME, when, None)
 
 
-def used_by_children() -> tuple[int, int]:
+def measure_children() -> tuple[int, int]:
     """Return the CPU microseconds of all reaped descendants, and the peak memory in bytes of any one of them.
 
     The module `resource` cannot be used here, because nothing can be imported once the mounts are made.

@@ -180,7 +180,7 @@ class PodReconciler(Reconciler):
         group = membership.group
         if plan.stop is not None:
             ending = [pod for pod in group.members if is_active(pod) and not is_held(pod)]
-            await self._pod_writer.stop_pods(ending, plan.stop, _evicted_for(plan.workload, plan.stop))
+            await self._pod_writer.stop_pods(ending, plan.stop, _find_eviction_reason(plan.workload, plan.stop))
         for unfit in plan.delete:
             await self._writer.delete(group.first, unfit)
         if plan.lacks_priority:
@@ -323,7 +323,7 @@ def _info_of_placed(info: PodSetInfo, selector: Mapping[str, str]) -> PodSetInfo
     return replace(info, node_selector={**info.node_selector, **selector}, gates=())
 
 
-def _evicted_for(workload: Workload | None, why: str) -> str:
+def _find_eviction_reason(workload: Workload | None, why: str) -> str:
     """Return the reason of the Workload's eviction if its message is `why`; otherwise ""."""
     evicted = find_true(workload.status.conditions, EVICTED) if workload is not None else None
     return evicted.reason if evicted is not None and evicted.message == why else ""

@@ -102,9 +102,9 @@ class ManagerEngine(Engine):
         """
         self._workers[worker.name] = worker
         for at, until in list_outages(losses):
-            self._agenda.plan(at, Rank.END, partial(self._lose, worker.name))
+            self._agenda.plan(at, Rank.END, partial(self._mark_lost, worker.name))
             if isfinite(until):
-                self._agenda.plan(until, Rank.END, partial(self._find, worker.name))
+                self._agenda.plan(until, Rank.END, partial(self._mark_reached, worker.name))
 
     @property
     def workers(self) -> Sequence[WorkerEngine]:
@@ -180,14 +180,14 @@ class ManagerEngine(Engine):
 
     # Clusters that come and go.
 
-    def _lose(self, name: str) -> None:
+    def _mark_lost(self, name: str) -> None:
         self._lost_since[name], self._workers[name].is_lost = self._moment, True
         self._check_queues(name)
         for key, one in self._dispatches.items():
             if one.home == name or (not one.home and name in one.route.clusters):
                 self._unseen[key] = None
 
-    def _find(self, name: str) -> None:
+    def _mark_reached(self, name: str) -> None:
         """Record that a worker cluster is reached again, and examine all workloads that it has or could have.
 
         Clones of workloads that no longer exist are removed.

@@ -303,7 +303,7 @@ class Machines:
             return False
         if self._record is None and ask.uniform is not None:  # a record has each refusal, so that it needs each try
             shape, wanted = ask.uniform
-            room = self.capacity.known_room(shape)
+            room = self.capacity.find_known_room(shape)
             if room is not None and room < wanted:
                 return True
             if self._passing.would_delay_head(self._find_pods_of_head(), shape, wanted, ask.end(now)):

@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._shared.unsent.forget(self.transport)
         for stream in list(self._streams.values()):
             self._shared.unsent.forget(stream)
-            stream.go()
+            stream.end_request()
         self._streams.clear()
         # The transport's TLS buffers are big, and the garbage collector would free this connection much later.
         self.transport = GONE
@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
     def _end_stream(self, stream: Stream) -> None:
         if not stream.is_gone:
             self.session.reset_running += not stream.is_done
-            stream.go()
+            stream.end_request()
         self._update_unsent((stream.number,))
 
     def done(self, stream: Stream) -> None:

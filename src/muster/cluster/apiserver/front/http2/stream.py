@@ -187,7 +187,7 @@ class Stream:
         if unsent <= HELD_BYTES:
             self._tell()
 
-    def go(self) -> None:
+    def end_request(self) -> None:
         """End the request, because the client has reset the stream or disconnected."""
         self.is_gone = True
         self._drop_body()
