@@ -42,13 +42,13 @@ class _Job(Struct, frozen=True):
 
 
 class _Sink:
-    """Where one stream of one task goes. label: what each of its lines begins with."""
+    """The output for one stream of one task. label: the text before each of its lines."""
 
     def __init__(self, stream: int, label: bytes) -> None:
         self._stream, self._label, self._rest = stream, label, b""
 
     def write(self, data: bytes) -> None:
-        """Write data; with a label only whole lines."""
+        """Write data. If there is a label, keep an incomplete last line until its rest comes."""
         if self._label:
             *lines, self._rest = (self._rest + data).split(b"\n")
             data = b"".join(self._label + line + b"\n" for line in lines)
@@ -60,7 +60,7 @@ class _Sink:
             os.kill(os.getpid(), signal.SIGPIPE)
 
     def close(self) -> None:
-        """Write what is left of a line."""
+        """Write the incomplete last line, if there is one."""
         if self._rest:
             self.write(b"\n")
 

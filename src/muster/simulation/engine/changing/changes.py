@@ -36,7 +36,7 @@ class ChangedNodes(Protocol):
 
 
 class Changed(Protocol):
-    """The engine of a simulation, as changes need it."""
+    """The part of a simulation's engine that changes of nodes and queues call."""
 
     @property
     def record(self) -> SimulationRecord:

@@ -16,7 +16,10 @@ log = logging.getLogger(__name__)
 
 
 async def hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: Caller) -> None:
-    """Hold a conversation to its end, and close the connection. Raises `ApiError` (400, 403) before it begins."""
+    """Upgrade the connection, relay the conversation until it ends, and close the connection.
+
+    Raises `ApiError` (400, 403) if the connection cannot be upgraded.
+    """
     try:
         await _hold(tunnel, headers, caller)
     finally:

@@ -21,7 +21,7 @@ class WireConnection(Protocol):
         ...
 
     async def drained(self) -> None:
-        """Wait until little is buffered."""
+        """Wait until the connection has sent enough of its buffer to accept more data."""
         ...
 
     def pause(self) -> None:
