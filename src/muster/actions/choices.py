@@ -18,7 +18,6 @@ from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from muster.api.kueue.names import DEFAULT_QUEUE, POD_GROUP_NAME_LABEL
-from muster.api.managed.pods import group_size
 from muster.api.managed.teams import refuse_foreigner
 from muster.api.meta import Object
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
@@ -80,6 +79,8 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
 
 async def _describe_unqueued_group(client: Client, name: str, namespace: str) -> str:
     """Say why the pods of a group with this name do not queue; "" if the user sees no such pods."""
+    from muster.api.managed.pods import group_size  # importing it takes long
+
     try:
         pods = (await client.list(POD, namespace, labels=f"{POD_GROUP_NAME_LABEL}={name}")).items
     except ApiError:  # also if the name is no value of a label

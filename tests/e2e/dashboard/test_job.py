@@ -137,7 +137,7 @@ def test_a_tab_in_the_background_has_no_stream_open(cluster: Muster, visit: Visi
 
 def test_a_job_that_waits_has_written_nothing_yet(cluster: Muster, visit: Visit) -> None:
     page = visit(cluster).open("/ui/jobs/default/waits/output")
-    page.get_by_text("No line is here yet").wait_for()
+    page.get_by_text("There is no output so far.").wait_for()
     page.get_by_text("Queued").wait_for()
 
 

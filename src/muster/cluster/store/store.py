@@ -117,8 +117,9 @@ class Store:
 
     @property
     def trouble(self) -> str:
-        """Why the store refused the last writes; "" if it made them."""
-        return self._last_refusal.status.message if self._last_refusal is not None else ""
+        """Why the store refused the last writes, or refuses new objects; "" if it refuses nothing."""
+        refusal = self._last_refusal or self._journal.find_fullness()
+        return refusal.status.message if refusal is not None else ""
 
     @property
     def is_full(self) -> bool:
