@@ -79,8 +79,6 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
 
 async def _describe_unqueued_group(client: Client, name: str, namespace: str) -> str:
     """Say why the pods of a group with this name do not queue; "" if the user sees no such pods."""
-    from muster.api.managed.pods import group_size  # importing it takes long
-
     try:
         pods = (await client.list(POD, namespace, labels=f"{POD_GROUP_NAME_LABEL}={name}")).items
     except ApiError:  # also if the name is no value of a label
@@ -88,6 +86,8 @@ async def _describe_unqueued_group(client: Client, name: str, namespace: str) ->
     living = [pod for pod in pods if not is_finished(pod)]
     if not living:
         return ""
+    from muster.api.managed.pods import group_size  # importing it takes long
+
     first = living[0].metadata
     selector = f"-n {first.namespace} -l {POD_GROUP_NAME_LABEL}={name}"
     size = group_size(first)
