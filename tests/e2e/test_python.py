@@ -348,15 +348,24 @@ def test_a_cancelled_job_may_write_while_its_directory_is_removed(up, program):
     require_gone(up)
 
 
-def test_a_cancelled_submission_whose_answer_is_lost_says_which_job_may_be_left(up, program):
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        ('TransportError("the connection broke")', "the connection broke"),
+        ('ApiError(Status(code=500, message="it broke"))', "it broke"),
+    ],
+)
+def test_a_cancelled_submission_whose_answer_is_lost_says_which_job_may_be_left(up, program, error, text):
     said = program(
         up,
         CANCELLED
-        + """
+        + f"""
+    from muster.api.status import ApiError, Status
+
     async def submitted(job):
         while not gone.is_set():
             await asyncio.sleep(0)
-        raise TransportError("the connection broke")
+        raise {error}
 
     asyncio.run(cell(abs, (-1,)))
         """,
@@ -364,9 +373,7 @@ def test_a_cancelled_submission_whose_answer_is_lost_says_which_job_may_be_left(
     [cancelled, warning] = said.splitlines()
     removal = "muster cancel --delete lost -n default"
     assert cancelled == "cancelled"
-    assert warning == (
-        f"the job lost was cancelled, and may still be there: the connection broke. Remove it with: {removal}"
-    )
+    assert warning == (f"the job lost was cancelled, and may still be there: {text}. Remove it with: {removal}")
     up(*removal.split()[1:])
     require_gone(up)
 

@@ -27,7 +27,7 @@ FOR_OWNER = 0o600
 
 
 def bind_local(path: Path, mode: int = FOR_ALL) -> socket.socket:
-    """Return a socket bound to a path. A socket that nobody listens on is replaced. Raises `AddressUnusable`."""
+    """Return a socket bound to a path. A socket on which no process listens is replaced. Raises `AddressUnusable`."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     new = path.with_name(f".{path.name}.new")
     try:
@@ -77,7 +77,7 @@ def identify_file(path: Path) -> tuple[int, int]:
 def remove_local(path: Path, file: tuple[int, int]) -> None:
     """Remove the socket of a server that ends, unless another server's socket has the path now.
 
-    A client would wait for a socket that nobody serves.
+    A client would wait for a socket that no process serves.
     file: the result of `identify_file` when the socket was bound.
     """
     try:

@@ -85,7 +85,7 @@ class Program(Protocol):
     async def write(self, data: bytes) -> None:
         """Write to the program's standard input, and wait while it does not read.
 
-        Data that nobody will read is dropped.
+        Data that the other end will not read is dropped.
         """
         ...
 
@@ -110,7 +110,7 @@ Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
 
 
 class GpuUse(Struct, frozen=True):
-    """How much GPUs are used: in thousandths of GPUs that work, and bytes of their memory."""
+    """The use of GPUs: thousandths of GPUs that work, and bytes of their memory."""
 
     milli_gpus: int = 0
     memory_bytes: int = 0

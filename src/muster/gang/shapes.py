@@ -21,7 +21,7 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 class DeviceAsk(Struct, frozen=True):
-    """What a pod's resource claims need on a node: amounts by resource, or why no node fits ("" if some may)."""
+    """The needs of a pod's resource claims on a node: amounts by resource, or why no node fits ("" if some may)."""
 
     requests: Amounts = ()
     unable: str = ""

@@ -37,9 +37,9 @@ _ADVICE = {
 
 
 class Trouble(Struct, frozen=True):
-    """A problem that somebody should look at.
+    """A problem that a user or an administrator should look at.
 
-    grave: whether the problem keeps jobs from starting, and nobody caused it on purpose.
+    grave: whether the problem keeps jobs from starting, and no user caused it on purpose.
     namespace, name: the object with the problem; "" if the problem is about several objects.
     sentence: what the problem is. advice: what the reader can do.
     """

@@ -99,7 +99,7 @@ class CountingCondition(ConditionLike, Protocol):
 
 
 class Interruption(Struct, frozen=True):
-    """How the platform ended a pod.
+    """The way in which the platform ended a pod.
 
     reason: the reason of the pod's condition `DisruptionTarget`.
     message: a phrase that follows the pod's name: `was evicted from node-0`.

@@ -4,7 +4,7 @@ Directories of jobs of the embedded cluster are beside its data, and stay while 
 """
 
 import asyncio
-import contextlib
+import logging
 import shutil
 import stat
 from collections.abc import Container
@@ -23,6 +23,8 @@ from muster.runtime.ids import Ids
 from muster.runtime.process.ownership import NotOursError, make_directory
 from muster.sdk import worker
 from muster.sdk.connections import Connections
+
+log = logging.getLogger("muster")
 
 # A directory that was not written for this long is deleted, unless its job still exists.
 _KEPT_SECONDS = WEEK_SECONDS
@@ -79,10 +81,15 @@ def _remove(paths: list[Path], needed: Container[Path | None]) -> None:
 def remove_directory(path: Path) -> None:
     """Remove the directory of a job's calls, in which workers of the job may still write.
 
-    The directory moves away first, so that no worker finds it while it is emptied.
+    The directory moves away first, so that no worker finds it while it is emptied. One that cannot be removed is
+    logged, because its caller has a job to end, or an error to raise.
     """
-    with contextlib.suppress(FileNotFoundError):
+    try:
         shutil.rmtree(path.rename(path.with_name(f"{path.name}.removed")))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        log.warning("the directory of a job's calls, %s, cannot be removed: %s", path, error.strerror)
 
 
 def call_directory(job: JobRecord) -> Path | None:

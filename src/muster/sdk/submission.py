@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +215,10 @@ async def _undo(gang: Gang, submitting: "asyncio.Task[JobReference]") -> None:
     error = submitting.exception()
     if error is None:
         await _end_unawaited(submitting.result(), remove(submitting.result()))
-    elif isinstance(error, TransportError):  # the server may have created the job before the connection broke
+    elif isinstance(error, TransportError) or (
+        isinstance(error, ApiError) and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+    ):
+        # The server may have created the job before the connection broke or the server failed.
         _report_left(gang.name, gang.namespace, error)
 
 

@@ -203,6 +203,32 @@ def test_who_loses_a_right_loses_the_open_page_that_others_keep():
     asyncio.run(told())
 
 
+def test_rights_that_cannot_be_asked_for_stop_no_page_of_others(monkeypatch):
+    """An error that no code foresees ends neither the page nor the rendering of all pages."""
+
+    async def fail() -> None:
+        raise LookupError("unforeseen")
+
+    async def told() -> None:
+        async with serving() as site, AsyncExitStack() as stack:
+            pages = {}
+            for name in ("ada", "eve"):
+                await let_look(site, name)
+                browser = await stack.enter_async_context(site.browser(f"{name}-token"))
+                pages[name] = await stack.enter_async_context(following(browser, "/ui/jobs"))
+                await pages[name].next("whole")
+            _, board = site.dashboard._boards._boards.values()
+            monkeypatch.setattr(board.copy, "check_rights", fail)
+            await make_job(site, "unseen")
+            assert "cannot be shown" in (await pages["eve"].next("trouble"))["text"]
+            assert "unseen" in (await pages["ada"].next("whole"))["html"]
+            monkeypatch.undo()
+            await make_job(site, "later")
+            assert "later" in (await pages["eve"].next("whole"))["html"]
+
+    asyncio.run(told())
+
+
 def test_a_right_that_is_lost_ends_what_is_shown():
     async def told() -> None:
         async with serving() as site:

@@ -12,7 +12,7 @@ SILENT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How long a server has not answered.
+    """The time for which a server has not answered.
 
     answered: when it answered last.
     met: when a request last reached a server, whether or not the server answered.

@@ -134,6 +134,6 @@ def make_last_status(pod: Pod, end: Departure, now: datetime) -> dict[str, Any]:
 
 
 def not_ready(now: datetime) -> dict[str, Any]:
-    """Return the condition to write for a pod on a lost node: not ready, because nobody reports its state any more."""
+    """Return the condition to write for a pod on a lost node: not ready, because its node is silent."""
     condition = {"type": "Ready", "status": "False", "reason": NODE_NOT_READY, "message": "Node is not ready"}
     return condition | {"lastTransitionTime": now.replace(microsecond=0)}

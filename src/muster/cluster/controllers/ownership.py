@@ -16,7 +16,7 @@ DELETED_REMEMBERED = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What the garbage collector knows about one object."""
+    """The knowledge of the garbage collector about one object."""
 
     resource: str
     namespace: str

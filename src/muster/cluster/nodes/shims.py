@@ -60,7 +60,7 @@ Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class ShimRecord(msgspec.Struct, frozen=True):
-    """What a shim has recorded about its attempt.
+    """The record of a shim about its attempt.
 
     Times are nanoseconds since 1970; 0 for events that did not happen.
     """

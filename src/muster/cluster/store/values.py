@@ -62,7 +62,7 @@ class Entry(msgspec.Struct, gc=False, eq=False):
 
     @property
     def size(self) -> int:
-        """How many bytes the body has."""
+        """The number of bytes of the body."""
         body = self._body
         return len(body) if isinstance(body, bytes) else body.size
 

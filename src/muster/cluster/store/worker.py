@@ -25,7 +25,7 @@ class Worker:
     def do(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Run a function in the thread; return a future of its result.
 
-        The function runs even if nobody awaits the future.
+        The function runs even if no task awaits the future.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()

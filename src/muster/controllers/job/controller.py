@@ -56,7 +56,7 @@ STALE_SECONDS = 5.0
 
 
 class _Memory(Struct):
-    """What the controller remembers of a Job between two reconciles. All of it may be lost."""
+    """The memory of the controller about a Job between two reconciles. All of it may be lost."""
 
     uid: str
     since: float  # when it was first reconciled

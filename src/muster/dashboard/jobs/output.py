@@ -39,7 +39,7 @@ async def follow_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> Asyn
     async def show(worker: str, stream: bytes, text: bytes) -> None:
         tray.add(worker, stream, text)
         changed.set()
-        await asyncio.sleep(0)  # a program that prints without end keeps nobody else waiting
+        await asyncio.sleep(0)  # a program that prints without end does not keep other tasks waiting
 
     def warn(sentence: str) -> None:
         tray.add("muster", b"stderr", f"{sentence}\n".encode())

@@ -209,7 +209,7 @@ class Copy(Client):
     async def _ask_right(self, key: ListKey) -> None:
         """Ask the server whether the viewer may have a list. Raises `ApiError`, `TransportError`."""
         await super().page(key.kind, key.namespace, labels=key.labels, limit=1)
-        if self._is_shared:  # nobody else asks for the right to the watch
+        if self._is_shared:  # the watch is the server's, so this asks for the viewer's right to it
             async with super().watch(key.kind, key.namespace, labels=key.labels):
                 pass
 

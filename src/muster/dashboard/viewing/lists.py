@@ -25,7 +25,7 @@ _REST_SECONDS = 0.1
 
 
 class ListKey(NamedTuple):
-    """What a list is of. namespace: "" for all. labels: a selector; "" for none."""
+    """The kind, namespace and labels of a list. namespace: "" for all. labels: a selector; "" for none."""
 
     kind: Any
     namespace: str
@@ -38,7 +38,7 @@ class ListKey(NamedTuple):
 
 
 class ListReader(NamedTuple):
-    """Who has a list. hear: called when its watch begins (None) or ends. change: called with every change."""
+    """A reader of a list. hear: called when its watch begins (None) or ends. change: called with every change."""
 
     hear: Callable[[ApiError | TransportError | None], None]
     change: Callable[[], None]
@@ -92,7 +92,7 @@ class Lists:
 
     @property
     def keys(self) -> list[ListKey]:
-        """What is followed."""
+        """The lists that are followed."""
         return [*self._followed]
 
     @asynccontextmanager

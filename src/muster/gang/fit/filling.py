@@ -24,7 +24,7 @@ _HUGE, _SHORT = 2**63 - 1, 2**15 - 1  # limits of array element types
 
 
 class Filled(Struct, frozen=True):
-    """How many pods each node gets, by node index.
+    """The number of pods that each node gets, by node index.
 
     exact: whether it is proven that no more pods fit, if fewer than wanted are placed.
     one: the node that gets all pods, if a single node does.

@@ -252,7 +252,7 @@ def _sum_freed(capacity: Capacity, bundles: Iterable[_Bundle]) -> Ints:
 
 
 class _Room:
-    """How many pods of each shape fit on each node, updated while victims are put back.
+    """The number of pods of each shape that fit on each node, updated while victims are put back.
 
     Each shape is counted as if it were the only one. So "does not fit" is certain; "fits" is certain only for a single
     shape.

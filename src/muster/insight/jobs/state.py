@@ -387,7 +387,7 @@ _OUT_OF_TIME = 124
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a finished job ended, for the command line: its exit code and a text."""
+    """The end of a finished job, for the command line: its exit code and a text."""
 
     code: int
     text: str = ""

@@ -64,7 +64,7 @@ class Role(Struct, frozen=True):
 
 
 class JobEnd(Struct, frozen=True):
-    """How a job ended.
+    """The end of a job.
 
     reason, message: the words of its condition; if a JobSet failed because Jobs failed, of the Job that failed first.
     deadline: that Job's time limit in seconds.

@@ -21,7 +21,7 @@ _ACTIONS = (IGNORE, FAIL_JOB, FAIL_INDEX, COUNT)
 
 
 class Judgement(Struct, frozen=True):
-    """What the podFailurePolicy says about a failed pod.
+    """The verdict of the podFailurePolicy on a failed pod.
 
     action: the matching rule's action; "" if none matches, so that the failure counts unless it is excused.
     message: for FailJob, the message of the Job's condition.

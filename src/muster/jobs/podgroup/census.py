@@ -9,7 +9,7 @@ from muster.api.pods import why_unplaced
 
 
 class Census(Struct, frozen=True):
-    """How many of a group's pods are in each state. Pods that are being deleted do not count.
+    """The number of a group's pods in each state. Pods that are being deleted do not count.
 
     pending: pods without a node.
     gated: pending pods with scheduling gates.

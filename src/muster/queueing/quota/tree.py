@@ -233,7 +233,7 @@ def _mark(node: Node) -> None:
 
 
 class _Share(NamedTuple):
-    """What a node contributes to its parent: the quota that it lends, and its usage beyond its own quota."""
+    """The contribution of a node to its parent: the quota that it lends, and its usage beyond its own quota."""
 
     lent: Mapping[FlavorResource, int]
     borrowed: Mapping[FlavorResource, int]

@@ -216,7 +216,7 @@ class Election:
         self._seen_at = self._clock.monotonic()
 
     async def _release(self) -> None:
-        """Write to the Lease that nobody holds it, so that another candidate can take it at once."""
+        """Write to the Lease that no candidate holds it, so that another candidate can take it at once."""
         if not self.leading or self._seen is None:
             return
         spec = LeaseSpec(

@@ -16,7 +16,7 @@ _LEAST_SECONDS = 1.0
 
 
 class Checkpoints(Struct, frozen=True):
-    """How a job writes checkpoints.
+    """The way in which a job writes checkpoints.
 
     every: the seconds of work between two. cost: how many seconds one takes.
     """
@@ -38,7 +38,7 @@ class Checkpoints(Struct, frozen=True):
 
 
 class RemainingWork(Struct, frozen=True):
-    """What is left of an interrupted run.
+    """The work that is left of an interrupted run.
 
     work: the seconds that need not be repeated. lost: the seconds that were lost.
     """

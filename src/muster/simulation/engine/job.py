@@ -72,7 +72,7 @@ class SimulatedJob(Struct):
 
     @property
     def speed(self) -> float:
-        """How many seconds of work the job does in a second: an elastic job is faster the more pods it has."""
+        """The seconds of work that the job does in a second: an elastic job is faster the more pods it has."""
         return self.size / self.base
 
     def measure_work(self, now: float) -> float:

@@ -8,7 +8,7 @@ _FIRST_SECONDS = 1.0
 
 
 class FreeRoom:
-    """How much was free for the pods of one source of work, over time.
+    """The room for the pods of one source of work, over time.
 
     resource: the resource that limits its pods most. amount: how much of it a pod requests.
     times, free, fitting: when, how much was free on nodes that take such pods, and how many more pods fitted there.

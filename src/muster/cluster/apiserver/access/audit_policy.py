@@ -66,7 +66,7 @@ class Policy(_Data, frozen=True, kw_only=True):
 
 
 class Scope(Struct, frozen=True):
-    """How much of one request the log contains."""
+    """The amount of detail about one request in the log."""
 
     level: Level = "None"
     omit_stages: frozenset[Stage] = frozenset()

@@ -71,7 +71,7 @@ class _InForce(Struct, frozen=True):
 
 
 class _Case(NamedTuple):
-    """What a policy judges: the new and the old object as the writer sees them, and their namespace."""
+    """The input of a policy: the new and the old object as the writer sees them, and their namespace."""
 
     new: Document | None
     old: Document | None

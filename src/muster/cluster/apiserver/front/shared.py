@@ -16,7 +16,7 @@ HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
 
 
 class Served(Protocol):
-    """What the listener needs of a connection, whatever its version of HTTP."""
+    """A connection of any version of HTTP, as the listener needs it."""
 
     slot: ConnectionSlot
 

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class Root(NamedTuple):
-    """One of the node's own cgroups, which contains the cgroups of the containers in one hierarchy.
+    """A cgroup of the node itself, which contains the cgroups of the containers in one hierarchy.
 
     It has the names of its controllers, and the version of the hierarchy: 1 or 2.
     """
@@ -117,7 +117,7 @@ def list_limits(container: Container, root: Root) -> dict[str, str]:
             # The limit is of memory and swap together.
             files |= {"memory.max": str(memory), "memory.oom.group": "1", _SWAP: "0"}
         else:
-            # Of memory and swap together, never below the limit of memory.
+            # The second limit is of memory and swap together, and the kernel accepts none below the first.
             files |= {"memory.limit_in_bytes": str(memory), _OLD_SWAP: str(memory)}
     quota = _find_quota(container)
     if "cpu" in root.controllers and quota:

@@ -22,7 +22,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How an attempt of a container ended."""
+    """The end of an attempt of a container."""
 
     code: int
     reason: str  # Completed, Error, OOMKilled, StartError, ContainerStatusUnknown
@@ -70,7 +70,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
-    """What is known about a container when a decision about its pod is made."""
+    """The facts about a container from which a decision about its pod is made."""
 
     attempt: Attempt | None = None  # the newest
     previous: Exit | None = None  # how the attempt before it ended
@@ -100,7 +100,7 @@ class EndDecision:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What is known about a pod when a decision about it is made."""
+    """The facts about a pod from which a decision about it is made."""
 
     containers: Mapping[str, ContainerFacts] = field(default_factory=dict)
     prepared: bool = False  # address, hosts file and volumes exist

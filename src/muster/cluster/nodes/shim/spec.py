@@ -30,7 +30,7 @@ class ProgramSpec(TypedDict):
 
 
 class Spec(ProgramSpec):
-    """What a shim needs to know to run one attempt of one container."""
+    """The instructions of a shim that runs one attempt of one container."""
 
     directory: str  # of the attempt: has `state`, `log`, `log.1`, ...
     isolation: str  # namespaces | user-namespaces | bubblewrap | none
@@ -51,7 +51,7 @@ class Spec(ProgramSpec):
 
 
 class Reserved(TypedDict):
-    """What a shim needs to know that is started before the spec of its container is known."""
+    """The instructions of a shim that is started before the spec of its container is known."""
 
     isolation: str  # as in the spec to come
     own_pids: bool
@@ -63,7 +63,7 @@ class Reserved(TypedDict):
 
 
 class ExecSpec(ProgramSpec):
-    """What is needed to run a command inside a running container."""
+    """The instructions to run a command inside a running container."""
 
     pidfd: int  # the shim
     namespaces: int  # CLONE_* flags of the namespaces to join; 0 for none

@@ -67,7 +67,7 @@ class Delay(_Data, frozen=True, kw_only=True):
 
 
 class Next(_Data, frozen=True, kw_only=True):
-    """What happens to a pod at the end of a stage: it runs, ends, or is deleted.
+    """The effect of the end of a stage on a pod: the pod runs, ends, or is deleted.
 
     exit_code: of a pod that ends, unless an annotation sets another.
     """

@@ -20,7 +20,7 @@ _COLUMNS = 8
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a damaged store still contains.
+    """The contents that are left of a damaged store.
 
     living: the newest intact row of each existing object.
     doubtful: the objects that have a newer but damaged row: they are lost, or older than they were.

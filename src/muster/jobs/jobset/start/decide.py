@@ -44,7 +44,7 @@ _WHOLE_SECOND = 1  # times are stored without fractions
 
 
 class StartedPods(Struct, frozen=True):
-    """What the controller has observed of a group in the current epoch.
+    """The observations of the controller about a group in the current epoch.
 
     started: by the UID of each Job, the indexes of its pods that have started (`Member`).
     endpoint: the address and secret with which barriers connect to wait for the release; "" if there is none.

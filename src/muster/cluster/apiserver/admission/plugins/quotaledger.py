@@ -16,7 +16,7 @@ _SCOPES = 100
 
 
 class _Objects:
-    """What the objects of one namespace use that are counted together."""
+    """The use of those objects of one namespace that are counted together."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._measures: dict[Key, Measure] = {}

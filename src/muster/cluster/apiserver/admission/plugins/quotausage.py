@@ -50,7 +50,7 @@ class _Claim(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How much of a ResourceQuota one object uses, and the scopes that the object belongs to.
+    """The part of a ResourceQuota that one object uses, and the scopes that the object belongs to.
 
     classes: the values that scope selectors with values compare with.
     group: the PodGroup of a pod, or the name of a PodGroup itself.

@@ -21,7 +21,7 @@ _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.en
 
 
 class ExchangeConnection(Protocol):
-    """What an exchange needs of its connection."""
+    """The connection of an exchange, as the exchange needs it."""
 
     user: User | None
     slot: ConnectionSlot

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamConnection(Protocol):
-    """What a stream needs of its connection."""
+    """The connection of a stream, as the stream needs it."""
 
     user: User | None
     slot: ConnectionSlot
