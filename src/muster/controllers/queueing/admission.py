@@ -69,6 +69,10 @@ PENDING_SECONDS = 1.0
 # The delay before a workload whose write the server refused is tried again.
 REFUSED_SECONDS = 5.0
 
+# The time in which all writes that a server in trouble does not store make one line in the log.
+GATHER_SECONDS = 1.0
+WRITE_FAILED = "%s: the write failed, deciding again in %g s: %s"
+
 # The delay before a workload that another client changed is read, by the conflicts in a row: until that change is
 # stored, which takes long on a busy disk, a read does not show it.
 CHANGED = Backoff(first=0.01, limit=1.0)
@@ -119,6 +123,7 @@ class AdmissionController(Reconciler):
         self._waiting: dict[str, float] = {}  # when to write why each workload waits
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last write for each workload
         self._conflicts: dict[str, tuple[str, int]] = {}  # by workload: its UID, and the conflicts in a row
+        self._unstored: list[str] = []  # the workloads that the next line about a server in trouble counts
         self._random = manager.random
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._stopping = False
@@ -200,12 +205,11 @@ class AdmissionController(Reconciler):
         if is_refusal(error, "NotFound", "Conflict"):
             log.debug("%s changed meanwhile, deciding again: %s", key, error)
             await self._clock.sleep(CHANGED.delay(self._count_conflict(key, uid), self._random))
+        elif isinstance(error, TransportError) or (isinstance(error, ApiError) and error.code >= 500):
+            await self._pause_after_outage(key, error)
         else:
-            expected = isinstance(error, ApiError | TransportError)
-            level, trace = (logging.WARNING, None) if expected else (logging.ERROR, error)
-            log.log(
-                level, "%s: the write failed, deciding again in %g s: %s", key, REFUSED_SECONDS, error, exc_info=trace
-            )
+            level, trace = (logging.WARNING, None) if isinstance(error, ApiError) else (logging.ERROR, error)
+            log.log(level, WRITE_FAILED, key, REFUSED_SECONDS, error, exc_info=trace)
             await self._clock.sleep(REFUSED_SECONDS)
         namespace, _, name = key.partition("/")
         while not self._stopping:
@@ -215,6 +219,19 @@ class AdmissionController(Reconciler):
                 log.debug("%s: the read failed, reading again: %s", key, refusal)
             await self._clock.sleep(ASK_SECONDS)
         return None
+
+    async def _pause_after_outage(self, key: str, error: Exception) -> None:
+        """Wait until a workload that a server in trouble did not store is decided again.
+
+        Log one line for all workloads that meet the same trouble, because each pending write does.
+        """
+        self._unstored.append(key)
+        is_first = len(self._unstored) == 1
+        await self._clock.sleep(GATHER_SECONDS)
+        if is_first:
+            others, self._unstored = len(self._unstored) - 1, []
+            log.warning(WRITE_FAILED, f"{key} and {others} more" if others else key, REFUSED_SECONDS, error)
+        await self._clock.sleep(REFUSED_SECONDS - GATHER_SECONDS)
 
     def _count_conflict(self, key: str, uid: str) -> int:
         """Count one more conflict of a workload; return how many there were in a row."""
