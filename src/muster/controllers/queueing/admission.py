@@ -41,6 +41,7 @@ from muster.queueing.scheduling import cycle, explain
 from muster.queueing.scheduling.migration import GATED
 from muster.queueing.scheduling.preemption import classical
 from muster.queueing.workload.eviction import evict, release
+from muster.queueing.workload.readiness import begin_readiness
 from muster.queueing.workload.reservation import make_admission as admission_of
 from muster.queueing.workload.reservation import mark_blocked, mark_preempted, reserve_quota
 from muster.runtime.control.backoff import Backoff
@@ -92,6 +93,11 @@ Cycled = Callable[[cycle.CycleOutcome, float], None]
 log = logging.getLogger(__name__)
 
 
+def watch_none(_: Workload) -> bool:
+    """Return False: no readiness is watched."""
+    return False
+
+
 class AdmissionController(Reconciler):
     """The reconciler that runs admission cycles, and writes their decisions on the Workloads."""
 
@@ -106,12 +112,14 @@ class AdmissionController(Reconciler):
         on_cycle: Sequence[Cycled] = (),
         spare: cycle.Spare = cycle.spare_none,
         on_wait: Waits | None = None,
+        watched: Callable[[Workload], bool] = watch_none,
     ) -> None:
         """Create the controller.
 
         on_cycle: functions to call after each cycle.
         on_wait: function to call when the reason of a waiting workload is written.
         spare: returns whether elastic workloads will shrink, so that a planned preemption is unnecessary.
+        watched: returns whether the readiness of an admitted workload's pods is watched.
         """
         super().__init__(manager)
         self._cache = cache
@@ -119,6 +127,7 @@ class AdmissionController(Reconciler):
         self._cycled = on_cycle
         self._spare = spare
         self._on_wait = on_wait
+        self._watched = watched
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=2)
         self._waiting: dict[str, float] = {}  # when to write why each workload waits
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last write for each workload
@@ -257,6 +266,8 @@ class AdmissionController(Reconciler):
         if queue is None:
             return obj
         status = reserve_quota(obj.status, queue.policy, assignment, now)
+        if self._watched(replace(obj, status=status)):
+            status = replace(status, conditions=begin_readiness(status.conditions, now))
         result = await self._set_status(obj, status)
         waited = int((now - workload.queued).total_seconds())
         message = f"Quota reserved in ClusterQueue {workload.queue}, wait time since queued was {waited}s"
