@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # The only namespace of a cluster inside this process.
 OWN_NAMESPACE = "default"
+# The objects that a list of a command requests at once: a page of 100 pods has 1.5 MB, twice while it is read.
+_PAGE_SIZE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,8 @@ async def connect(
     tunnels = PlainRefusals(moving)
     transport = Warnings(Patience(tunnels, say), say)
     try:
-        client, namespace = Client(transport, field_manager="muster-cli"), target.namespace or config.namespace
+        client = Client(transport, field_manager="muster-cli", page_size=_PAGE_SIZE)
+        namespace = target.namespace or config.namespace
         home = Home.find(os.environ)
         sockets = ("", SYSTEM_SOCKET, str(home.socket))
         is_own = not names_another(target, home) and config.cluster.local_socket in sockets

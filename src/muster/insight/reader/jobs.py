@@ -25,7 +25,7 @@ from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import JobState, find_job_state, find_workload_state
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
 from muster.insight.reader.history import recall_jobs
-from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES, PodSharer
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import Visibility, list_or_none, workloads_of
 from muster.insight.reader.records import all_records
@@ -50,12 +50,13 @@ async def job_rows(
     Raises:
         ApiError: the user may not see Jobs.
     """
+    share = PodSharer() if memo is None else None  # lists that follow a watch are kept by their watch
     memo = memo if memo is not None else Memo()
     unseen: list[str] = []
     # If the server refuses several lists, the error is the one about jobs.
     jobs, pods, workloads = await await_all(
         all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES),
-        pods_by_job(client, namespace, POD_LINES),
+        pods_by_job(client, namespace, POD_LINES, transform=share),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
     )
     for text in unseen:
@@ -247,15 +248,20 @@ async def _add_verdicts(
 
 
 async def pods_by_job(
-    client: Client, namespace: str, kind: Kind[Pod] = POD, only: Collection[str] | None = None
+    client: Client,
+    namespace: str,
+    kind: Kind[Pod] = POD,
+    only: Collection[str] | None = None,
+    transform: Callable[[Pod], Pod] | None = None,
 ) -> dict[str, list[Any]]:
     """Return the pods of jobs by the UID of their Job, and also by the UID of their JobSet.
 
     kind: the view of pods that the caller reads.
     only: the UIDs of the Jobs and JobSets whose pods are wanted; None for all.
+    transform: as for `Client.list`.
     """
     pods: dict[str, list[Any]] = defaultdict(list)
-    for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL)).items:
+    for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL, transform=transform)).items:
         of_set = pod.metadata.labels.get(JOBSET_UID)
         for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
             if only is None or uid in only:
