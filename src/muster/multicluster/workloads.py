@@ -57,15 +57,15 @@ Step: TypeAlias = Callable[[Worker, Dispatched], Awaitable[Result]]
 
 
 def keep_nothing(decision: Decision) -> None:
-    """Drop a record, for a controller whose decisions are not recorded."""
+    """Ignore a decision record; the default of `DispatchController`."""
 
 
 class DispatchController(Reconciler):
-    """A controller, run by a `Manager`.
+    """The controller of workloads with a MultiKueue check, run by a `Manager`.
 
-    fleet: the workers.
+    fleet: the worker clusters.
     mirrors: the kinds of jobs that can be dispatched.
-    decided: called with each decision.
+    decided: called with each record of a decision.
     """
 
     name = "multikueue-workload"
@@ -115,7 +115,7 @@ class DispatchController(Reconciler):
             self._controller.queue.add_after(key, 0.0 if is_news else CHECK_SECONDS)
 
     def _may_be_dispatched(self, old: Workload | None, new: Workload | None) -> bool:
-        """Return whether a change may concern another cluster: most workloads have none, and no check asks for one."""
+        """Return whether a changed workload may need a decision; without workers, only one with checks or a home does."""
         return (
             new is None
             or self._fleet.has_clusters
@@ -239,7 +239,7 @@ class DispatchController(Reconciler):
         return Remote(cluster, chosen_for, there.lost_since, clone, job, is_barred=barred, is_tried=is_tried)
 
     def _is_mirrored(self, one: Dispatched, home: str) -> bool:
-        """Return whether the manager's job shows the end of the job at home, or there is nothing left to show."""
+        """Return whether the clone at home has finished and the manager's jobs show the end of their copies there."""
         there = self._fleet.get(home)
         clone = there.workload(one.key) if there is not None else None
         if there is None or clone is None or not is_true(clone.status.conditions, FINISHED):
@@ -248,9 +248,9 @@ class DispatchController(Reconciler):
         return all(self._is_shown(one, job, copies.get(meta_of(job).name)) for job in one.jobs)
 
     def _is_shown(self, one: Dispatched, job: Any, copy: Any | None) -> bool:
-        """Return whether a job here shows the end of its copy at home.
+        """Return whether a job in the manager shows the end of its copy at home.
 
-        copy: as observed. None, or a copy that runs, says nothing: its watch may be behind.
+        copy: as cached. None, or a running copy, proves nothing, because the watch may be behind.
         """
         mirror, meta = one.mirror, meta_of(job)
         if mirror is None:
@@ -282,9 +282,9 @@ class DispatchController(Reconciler):
         return None
 
     def _has_ended_for_good(self, one: Dispatched, view: DispatchView, home: RemoteCluster) -> bool:
-        """Return whether the workload has ended at home, by the cache, and no request may still create a job of it.
+        """Return whether the cache proves that the workload has ended at home, with no unanswered creation request.
 
-        The job must be seen to have ended: that a job or a pod of a group is not seen proves nothing.
+        The cache must show the ended job: a missing job, or a missing pod of a group, proves nothing.
         """
         if not home.is_certain or is_group(one.workload.metadata) or self._steps.unsettled_seconds(one) > 0:
             return False
@@ -329,7 +329,7 @@ class DispatchController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
     def _list_errands(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
-        """Return a plan's work in the workers."""
+        """Return the errands of a plan, by cluster."""
         asked: list[tuple[str, Step]] = [
             *((cluster, self._steps.create) for cluster in plan.create),
             *((cluster, self._steps.align) for cluster in plan.align),
@@ -350,7 +350,7 @@ class DispatchController(Reconciler):
         }
 
     async def _run_steps(self, cluster: str, one: Dispatched, steps: Iterable[Step]) -> Result:
-        """Take steps in a worker concurrently."""
+        """Run these steps in a worker concurrently; return the least seconds until the next decision."""
         there = self._fleet.get(cluster)
         if there is None:
             return None
@@ -377,7 +377,7 @@ def _find_subject(one: Dispatched) -> Subject:
 
 
 def has_decision_changed(old: Workload | None, new: Workload | None) -> bool:
-    """Return whether a workload was added or deleted, or a decision reads something of it that changed."""
+    """Return whether a workload was added or deleted, or a field changed that `decide` reads."""
     return old is None or new is None or _list_read_parts(old) != _list_read_parts(new)
 
 
