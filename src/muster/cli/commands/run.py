@@ -156,12 +156,8 @@ def _passes_stdin(options: dict[str, Any]) -> bool:
 
 
 async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target) -> int:
-    from muster.cli.terminal.output import say
-
     if has_cluster(target):
-        async with connect(target) as session:
-            if session.where:  # the user may have forgotten about this cluster
-                say(f"cluster: {session.where}")
+        async with connect(target, submits=True) as session:  # the user may have forgotten about this cluster
             return await _submit(session, arguments, options)
     if needy := "--detach" if options["detach"] else "--cron" if options["schedule"] else "":
         raise click.UsageError(f"{needy} needs a running cluster; start one with: muster up --detach")
