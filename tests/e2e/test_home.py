@@ -150,11 +150,11 @@ def test_a_command_says_that_a_kubeconfig_takes_precedence_over_an_explicit_home
     assert "cluster:" not in users("ps").stderr
 
     with terminal() as screen:
-        command = screen.start(users.command, "ps", env=users.env())
+        running = screen.start(users.command, "ps", env=users.env())
         assert b"cluster: https://127.0.0.1:" in screen.reads(b"unset KUBECONFIG")
         screen.reads(b"train")
-        assert command.wait(PATIENCE) == 0
+        assert running.wait(PATIENCE) == 0
     with terminal() as screen:
-        command = screen.start(users.command, "ps", "--kubeconfig", environment["KUBECONFIG"], env=users.env())
+        running = screen.start(users.command, "ps", "--kubeconfig", environment["KUBECONFIG"], env=users.env())
         assert b"cluster:" not in screen.reads(b"train")
-        assert command.wait(PATIENCE) == 0
+        assert running.wait(PATIENCE) == 0
