@@ -100,6 +100,10 @@ class JobState:
             replace(self, reason=f"its queue cannot take it in: {why}", blocked=True) if self.outside and why else self
         )
 
+    def with_silence(self, why: str) -> "JobState":
+        """Return the state with the reason why no program starts the job; the same state if `why` is ""."""
+        return replace(self, reason=why, blocked=True) if why else self
+
     def with_reason(self, reason: str) -> "JobState":
         """Return the state with its reason replaced."""
         quota_state = replace(self.quota_state, reason=reason) if self.quota_state is not None else None

@@ -9,14 +9,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.core import EVENT, POD, Pod
 from muster.api.jobset.names import JOBSET_UID
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
-from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, IS_GROUP_WORKLOAD, MANAGED_LABEL, QUEUE_NAME_LABEL
+from muster.api.kueue.names import (
+    ERR_WORKLOAD_COMPOSE,
+    IS_GROUP_WORKLOAD,
+    MANAGED_LABEL,
+    POD_GROUP_NAME_LABEL,
+    QUEUE_NAME_LABEL,
+)
 from muster.api.managed.podgroup import group_name
 from muster.insight.history.build import nodes_of, read_times, run_seconds
 from muster.insight.history.runs import Run
@@ -38,11 +44,14 @@ from muster.runtime.events.correlator import COMBINED
 # Positions of Workloads that stay the same change with the use of fair queues, and are read anew after this time.
 _POSITION_SECONDS = 10.0
 
+# The fields of a row that are known only of a job.
+_UNKNOWN: Final[dict[str, Any]] = {"nodes": (), "owner": "", "started": None, "runSeconds": None}
+
 
 async def job_rows(
     client: Client, namespace: str, now: datetime, say: Callable[[str], None], memo: Memo | None = None
 ) -> list[dict[str, Any]]:
-    """Return a row for each job, and for each Workload without a job, the oldest first.
+    """Return a row for each job, each Workload without a job, and each pod group without a Workload, the oldest first.
 
     say: receives a sentence about what the user may not see.
     memo: results of earlier calls for this namespace, for a caller whose lists follow a watch.
@@ -54,15 +63,17 @@ async def job_rows(
     memo = memo if memo is not None else Memo()
     unseen: list[str] = []
     # If the server refuses several lists, the error is the one about jobs.
-    jobs, pods, workloads = await await_all(
+    jobs, pods, workloads, grouped = await await_all(
         all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES),
         pods_by_job(client, namespace, POD_LINES, transform=share),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
+        list_or_none(client, POD_LINES, namespace, labels=POD_GROUP_NAME_LABEL),
     )
     for text in unseen:
         say(text)
     stands = await _quota_states(client, workloads, now, memo)
-    return await _make_rows(client, namespace, now, memo, jobs, pods, workloads, stands)
+    rows = await _make_rows(client, namespace, now, memo, jobs, pods, workloads, stands)
+    return _add_unqueued_groups(rows, grouped, workloads, now) if grouped and not unseen else rows
 
 
 async def job_rows_of(
@@ -109,10 +120,11 @@ async def _make_rows(
     states = {one.metadata.uid: _recall_workload_state(memo, one, stands[one.metadata.uid]) for one in alone}
     unclear = [one for one in alone if needs_replacements(one) or states[one.metadata.uid].word == "Starting"]
     plain = await plain_pods(client, namespace, unclear)
+    silence = await _explain_silent_operators(client, namespace, unclear, states, now)
     for workload in alone:
         uid, own_pods = workload.metadata.uid, pods_of(workload, plain)
         state = find_workload_state(workload, stands[uid], own_pods) if own_pods else states[uid]
-        standings.append((workload, state, stands[uid]))
+        standings.append((workload, state.with_silence(silence.get(uid, "")), stands[uid]))
     refused = (
         await explain_refused_pods(client, namespace)
         if any(state.word == "Pending" for _, state, _ in standings)
@@ -138,6 +150,34 @@ async def _make_rows(
         memo.retain(topic, states.keys())
     rows.sort(key=lambda row: (row[0], row[1]["name"]))
     return [row | {"age": format_age(created, now)} for created, row in rows]
+
+
+def _add_unqueued_groups(
+    rows: list[dict[str, Any]], pods: Iterable[Pod], workloads: Iterable[Workload], now: datetime
+) -> list[dict[str, Any]]:
+    """Return the rows, and those of the pod groups without a Workload, the oldest first."""
+    from muster.insight.jobs.unqueued import find_unqueued_groups, find_unqueued_state  # importing it takes long
+
+    queued = {(one.metadata.namespace, one.metadata.name) for one in workloads}
+    for group in find_unqueued_groups(pods, queued):
+        first = min((pod.metadata for pod in group.pods), key=lambda meta: meta.creation_timestamp or now)
+        fields = _make_row(group.namespace, group.name, find_unqueued_state(group), None)
+        fields["queue"] = first.labels.get(QUEUE_NAME_LABEL, "")
+        submitted = first.creation_timestamp or now
+        times = {"submitted": submitted, "ended": None, "uid": first.uid, "age": format_age(submitted, now)}
+        rows.append(fields | _UNKNOWN | times)
+    return sorted(rows, key=lambda row: (row["submitted"] or now, row["name"]))
+
+
+async def _explain_silent_operators(
+    client: Client, namespace: str, workloads: Sequence[Workload], states: Mapping[str, JobState], now: datetime
+) -> dict[str, str]:
+    others = [(one, states[one.metadata.uid]) for one in workloads if not _is_of_pods(one)]
+    if not others:
+        return {}
+    from muster.insight.reader.operators import explain_silent_operators  # few clusters run such jobs
+
+    return await explain_silent_operators(client, namespace, others, now)
 
 
 async def _quota_states(client: Client, workloads: list[Workload], now: datetime, memo: Memo) -> dict[str, QuotaState]:
@@ -330,9 +370,8 @@ def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
     namespace = workload.metadata.namespace
     name = display_name(workload.metadata, namespace)
     meta, since = workload.metadata, stands.since
-    unknown: dict[str, Any] = {"nodes": [], "owner": "", "started": None, "runSeconds": None}
     times = {"submitted": meta.creation_timestamp, "ended": since if state.finished else None, "uid": meta.uid}
-    return _make_row(namespace, name, state, stands) | unknown | times
+    return _make_row(namespace, name, state, stands) | _UNKNOWN | times
 
 
 def past_row(run: Run, now: datetime) -> dict[str, Any]:
