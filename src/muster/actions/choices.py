@@ -86,15 +86,10 @@ async def _describe_unqueued_group(client: Client, name: str, namespace: str) ->
     living = [pod for pod in pods if not is_finished(pod)]
     if not living:
         return ""
-    from muster.api.managed.pods import group_size  # importing it takes long
+    from muster.insight.jobs.podgroups import explain_unqueued  # importing it takes long
 
-    first = living[0].metadata
-    selector = f"-n {first.namespace} -l {POD_GROUP_NAME_LABEL}={name}"
-    size = group_size(first)
-    if len(living) < size:
-        why = f"its pod group queues once it has {size} pods, and it has {len(living)}"
-    else:
-        why = f"its pod group does not queue, and an event says why: kubectl describe pods {selector}"
+    _, why = explain_unqueued(living)
+    selector = f"-n {living[0].metadata.namespace} -l {POD_GROUP_NAME_LABEL}={name}"
     return f"{why} (to remove it: kubectl delete pods {selector})"
 
 
