@@ -26,8 +26,8 @@ from muster.api.values.durations import SECOND
 from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.install.dashboard import impersonation_documents
 from muster.install.documents import make_documents
-from muster.install.options import NAME, Json, Options
-from muster.operator.precedence import beside_others
+from muster.install.options import NAME, SELECTED, Json, Options
+from muster.operator.precedence import OURS, beside_others
 
 # These are deleted first and in this order, because they use others; the rest one by one.
 _FIRST: Final = (LOCAL_QUEUE, CLUSTER_QUEUE)
@@ -71,6 +71,7 @@ def make_removal_script(options: Options) -> str:
         "DELETE_QUEUES": _make_deletions(_FIRST),
         "DELETE_THE_REST": _make_deletions([WORKLOAD, *rest]),
         "ENGINE": NAME,
+        "ENGINE_PODS": ",".join(f"{key}={value}" for key, value in SELECTED.items()),
         "INVITATION_LABEL": INVITATION_LABEL,
         "JOBSETS_OF_OTHERS": "" if takes_jobsets else _OTHERS_JOBSETS,
         "JOBSET_LEASE": LEASE_NAME,
@@ -81,6 +82,7 @@ def make_removal_script(options: Options) -> str:
         "LEASE_SECONDS": str(_takeover_seconds(election)),
         "LOOK_SECONDS": str(_LOOK_SECONDS),
         "NAMESPACE": options.namespace,
+        "OURS": OURS,
         "POD_GROUPS": " ".join(kind.resource for kind in POD_GROUP_KINDS),
         "REMOVE_INSTALLED": _make_removals(installed, lambda kind: kind not in _APART),
         "REMOVE_KINDS": _make_removals(installed, lambda kind: kind == "CustomResourceDefinition"),

@@ -67,6 +67,18 @@ needs_the_engine() {
 # @end
 }
 
+# @if elected
+# Whether the holder $1 of the Lease is a pod of the engine that this script removes.
+is_installed() {
+  pod="${1#@OURS@}"
+  kubectl get pods -n @NAMESPACE@ -l @ENGINE_PODS@ -o name | grep -qxF "pod/${pod%_*}"
+}
+stop_for_engine_outside() {
+  printf 'an engine that this script does not remove goes on, as %s: stop it, and run this again%s\n' "$1" "$2" >&2
+  exit 1
+}
+# @end
+
 stop_if_needed() {
   left="$(needs_the_engine)"
   if [ -z "$left" ]; then return; fi
@@ -86,6 +98,18 @@ if [ -n "$elsewhere" ]; then
   printf 'say it by --namespace, or by the --config of the installation; nothing has been removed\n' >&2
   exit 1
 fi
+
+# @if elected
+# An engine outside of the cluster may lead while the installed replicas stand by.
+holder="$(lease @LEASE_NAMESPACE@ @LEASE@)"
+holder="${holder%% *}"
+if [ -n "$holder" ] && ! is_installed "$holder"; then
+  outside="$(renewer @LEASE_NAMESPACE@ @LEASE@ @LEASE_SECONDS@)"
+  if [ -n "$outside" ] && ! is_installed "$outside"; then
+    stop_for_engine_outside "$outside" "; nothing has been removed"
+  fi
+fi
+# @end
 
 others_run_jobsets=
 # @if left jobsets
@@ -114,12 +138,9 @@ stop_if_needed "they came while the queues were removed: delete them, or apply t
 # 5. The engine.
 @REMOVE_THE_ENGINE@
 # @if elected
-# One that runs outside of the cluster, too: the kinds would go under its hands.
+# One outside of the cluster may have stood by, and lead now: the kinds would go under its hands.
 outside="$(renewer @LEASE_NAMESPACE@ @LEASE@ @LEASE_SECONDS@)"
-if [ -n "$outside" ]; then
-  printf 'an engine that is no pod of this cluster goes on, as %s: stop it, and run this again\n' "$outside" >&2
-  exit 1
-fi
+if [ -n "$outside" ]; then stop_for_engine_outside "$outside" ""; fi
 # @end
 
 # 6. The kinds, with all objects of them: these have ended. JobSet and PodGroups may be other programs' too: their
