@@ -10,7 +10,7 @@ import msgspec
 
 _PIECE = re.compile(r"<!--piece ([^>\s]+)-->(.*?)<!--/piece-->", re.DOTALL)
 # The text of an age changes with time alone, and the page keeps it up to date.
-_AGE = re.compile(r'(<time class="age"[^>]*>)[^<]*')
+_AGE = re.compile(r'(<time class="(?:age|until)"[^>]*>)[^<]*')
 
 
 class Shown(msgspec.Struct, frozen=True):

@@ -37,6 +37,7 @@ class Renderer:
         self._environment.globals |= {"address": make_address, "static": url_of_static, "menu": _MENU}
         self._environment.filters |= {
             "age": render_age,
+            "until": render_until,
             "offset": render_offset,
             "duration": render_duration,
             "short_user": format_owner,
@@ -59,6 +60,11 @@ class Renderer:
 def render_age(moment: datetime | None, now: datetime) -> Markup:
     """Return how long ago something was, as an element that the page keeps up to date by itself."""
     return Markup() if moment is None else _render_time("age", moment, format_age(moment, now))
+
+
+def render_until(moment: datetime | None, now: datetime) -> Markup:
+    """Return in how long something will be, as an element that the page keeps up to date by itself."""
+    return Markup() if moment is None else _render_time("until", moment, format_age(now, moment))
 
 
 def render_offset(moment: datetime, start: datetime) -> Markup:

@@ -78,6 +78,46 @@ async def test_a_job_that_waits_shows_what_is_missing_and_what_can_be_done(world
 
 
 @virtual
+async def test_what_is_missing_has_one_figure_also_after_others_have_started(world: World) -> None:
+    await begin(world, gang("first", 1), gang("large", 4), gang("last", 3))
+    async with viewing(world) as viewer:
+        [workload] = [
+            one for one in (await world.client.list(WORKLOAD, "default")).items if "large" in one.metadata.name
+        ]
+        [told] = [one.message for one in workload.status.conditions if one.type == "QuotaReserved"]
+        assert told.endswith("1 more needed"), "the queue did not consider it again"
+        text = await viewer.text("/jobs/default/large")
+        assert "cpu muster-nodes 4 4 4 0 4" in text, "the columns of the table"
+        before_life = text.partition("Life")[0]
+        assert before_life.count("4 more needed") == 2, "in the head and on the level"
+        assert "1 more needed" not in before_life
+
+
+@virtual
+async def test_a_wait_counts_from_the_last_requeue(world: World) -> None:
+    await begin(world, gang("second", 2))
+    await run_pods(world)
+    async with viewing(world) as viewer:
+        await viewer.act("/jobs/default/second/hold")
+        await world.settle(1)
+        for pod in await world.pods("second"):
+            await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+        await submit(world.client, gang("first", 4), pytest.fail)
+        await world.settle(30)
+        await run_pods(world)
+        await world.settle(7200)
+        held = await viewer.text("/jobs/default/second")
+        assert "Waits for 120m" in held
+        await viewer.act("/jobs/default/second/release")
+        await world.settle(300)
+        text = await viewer.text("/jobs/default/second")
+        assert "Submitted 125m ago Waits for 5m " in text
+        assert "position 1 of 1, for 5m" in text, "as muster why counts it"
+        assert "second default Queued 5m" in await viewer.text("/")
+        assert re.search("1 second default 0 default \\w* ?5m ", await viewer.text("/queues/cluster/muster-default"))
+
+
+@virtual
 async def test_a_page_changes_with_the_job(world: World) -> None:
     await begin(world, gang("train", 2))
     async with viewing(world) as viewer:

@@ -28,7 +28,7 @@ def play(told: Told, user: User | None = None, **settings: Any) -> None:
     asyncio.run(run())
 
 
-PAGES = ("/ui/jobs", "/ui/history", "/ui/clusters", "/ui/simulations")
+PAGES = ("/ui/jobs", "/ui/cronjobs", "/ui/podgroups", "/ui/history", "/ui/clusters", "/ui/simulations")
 
 
 @pytest.mark.parametrize("path", PAGES)

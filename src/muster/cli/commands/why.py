@@ -80,8 +80,9 @@ async def _why(target: Target, name: str, output: str) -> None:
 async def _show_cron_job(session: "Session", name: str, now: "datetime", output: str) -> bool:
     """Print what the CronJob of this name does, if there is one; return whether there is."""
     from muster.api.batch import CRON_JOB
-    from muster.cli.actions.running.scheduling import describe_cron_job, render_cron_job
+    from muster.cli.actions.running.scheduling import render_cron_job
     from muster.cli.terminal.output import dump
+    from muster.insight.jobs.cronjobs import describe_cron_job
     from muster.insight.reader.queues import get_or_none, is_embedded
 
     cron_job = await get_or_none(session.client, CRON_JOB, name, session.namespace)

@@ -8,6 +8,7 @@ from msgspec import Struct
 from muster.actions.jobs.altering import Alteration, find_obstacle
 from muster.actions.jobs.retrying import list_unfinished_ranks
 from muster.actions.jobs.scaling import Part, part_of
+from muster.api.batch import CronJob
 from muster.api.kueue.names import JOB_MIN_PARALLELISM
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.record import JobRecord
@@ -81,3 +82,12 @@ def list_commands(readings: JobReadings) -> list[str]:
         role = next(iter(parts))
         commands.append(f"muster scale {target.replace(' ', ' N ', 1)}{f' --role {shlex.quote(role)}' if role else ''}")
     return [*commands, f"muster cancel {target}"]
+
+
+def list_other_commands(name: str, namespace: str, cron_job: CronJob | None) -> list[str]:
+    """Return the commands about a name that no job has. cron_job: of that name; None if there is none."""
+    target = f"{shlex.quote(name)} -n {shlex.quote(namespace)}"
+    if cron_job is None:
+        return [f"muster why {target} --history", f"muster history {target}"]
+    hold = f"muster release {target}" if cron_job.spec.suspend else f"muster hold {target}"
+    return [f"muster why {target}", hold, f"muster cancel {target}"]

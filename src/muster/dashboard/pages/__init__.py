@@ -1,11 +1,26 @@
 """The pages: for each, what it shows, found by the readers of `muster.insight` with the viewer's rights."""
 
-from muster.dashboard.pages import clusters, history, job, jobdeeds, jobs, nodes, output, overview, queues, simulations
+from muster.dashboard.pages import (
+    clusters,
+    cronjobs,
+    history,
+    job,
+    jobdeeds,
+    jobs,
+    nodes,
+    output,
+    overview,
+    podgroups,
+    queues,
+    simulations,
+)
 from muster.dashboard.visits import Route
 
 ROUTES: tuple[Route, ...] = (
     *overview.ROUTES,
     *jobs.ROUTES,
+    *cronjobs.ROUTES,
+    *podgroups.ROUTES,
     *job.ROUTES,
     *jobdeeds.ROUTES,
     *output.ROUTES,

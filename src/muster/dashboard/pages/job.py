@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from muster.actions.choices import no_job
 from muster.actions.jobs.explaining import explain
+from muster.api.batch import CRON_JOB
 from muster.api.core import Pod
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from muster.api.status import ApiError
@@ -21,8 +22,9 @@ from muster.api.values.yaml_encode import dump_yaml
 from muster.charts.markup import Markup
 from muster.charts.scales import list_time_ticks
 from muster.charts.timeline import Span, draw_timeline
-from muster.dashboard.jobs.choices import TRIALS, JobChoice, list_choices, list_commands
+from muster.dashboard.jobs.choices import TRIALS, JobChoice, list_choices, list_commands, list_other_commands
 from muster.dashboard.listing import cut, read_list_query
+from muster.dashboard.pages.cronjobs import describe_cron_jobs
 from muster.dashboard.rights import find_refusal, list_job_rights
 from muster.dashboard.states import color_of
 from muster.dashboard.usage import ask_usage
@@ -69,6 +71,7 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
         "namespace": namespace,
         "readings": readings,
         "past": None,
+        "cron_job": None,
         "groups": (),
         "state": readings.state,
         "color_of": color_of,
@@ -270,16 +273,22 @@ async def _render_manifest(visit: Visit, readings: JobReadings) -> str:
 
 
 async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None) -> Mapping[str, Any]:
-    """Return what is known of a name that no job has: groups of pods, or a job that is gone. Raises `PageError`."""
+    """Return what is known of a name that no job has: groups of pods, a CronJob, or a job that is gone.
+
+    Raises `PageError`.
+    """
     groups = [view for view in await pod_groups(visit.copy, namespace, lambda _: None) if view.name == name]
-    run = await _find_run(visit, namespace, name) if not groups else None
-    if not groups and run is None and (life is None or not life.moments):
+    cron_jobs = await list_or_none(visit.copy, CRON_JOB, namespace) or ()
+    cron_job = next((one for one in cron_jobs if one.metadata.name == name), None)
+    run = await _find_run(visit, namespace, name) if not groups and cron_job is None else None
+    if not groups and cron_job is None and run is None and (life is None or not life.moments):
         raise PageError("There is no such job", make_sentence(await no_job(visit.copy, name, namespace)))
     return {
         "name": name,
         "namespace": namespace,
         "readings": None,
         "past": run,
+        "cron_job": (await describe_cron_jobs(visit, [cron_job]))[0] if cron_job is not None else None,
         "groups": [make_details(view, await events_of(visit.viewer.client, view), visit.now) for view in groups],
         "state": None,
         "color_of": color_of,
@@ -288,7 +297,7 @@ async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None
         "sentences": (),
         "choices": (),
         "refusals": (),
-        "commands": (f"muster why {name} -n {namespace} --history", f"muster history {name} -n {namespace}"),
+        "commands": list_other_commands(name, namespace, cron_job),
         "has_output": False,
         "manifest": "",
         "events": (),

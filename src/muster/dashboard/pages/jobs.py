@@ -1,14 +1,14 @@
 """The list of jobs: all kinds, with filters and an order in the address."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from muster.api.ours.users import is_user, short_user
 from muster.api.status import ApiError
-from muster.api.values.selectors import SelectorError, parse_label_selector
-from muster.dashboard.jobrows import JobRows, read_job_rows
+from muster.api.values.selectors import LabelMatcher, SelectorError, parse_label_selector
+from muster.dashboard.jobrows import read_job_rows
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.states import GROUPS, STATES, color_of, is_in_state
 from muster.dashboard.usage import ask_usage
@@ -24,6 +24,7 @@ _BAD_REQUEST, _FORBIDDEN = 400, 403
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 _ORDERS: Mapping[str, tuple[Callable[[Row], Any], bool]] = {
     "newest": (lambda row: row["submitted"] or _EPOCH, True),
@@ -41,7 +42,7 @@ _ORDERS: Mapping[str, tuple[Callable[[Row], Any], bool]] = {
 async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     """Return the jobs that the filters leave, in their order. Raises `PageError`."""
     only = {name: visit.query.get(name, "") for name in _FILTERS}
-    rows, namespace, unseen = await _read_rows(visit, only["namespace"])
+    rows, namespace, unseen = await read_or_explain(read_job_rows(visit, only["namespace"]), only["namespace"])
     labelled = await _find_labelled(visit, namespace, only["labels"]) if only["labels"].strip() else None
     chosen = [row for row in rows if _is_chosen(row, only) and (labelled is None or row["uid"] in labelled)]
     is_wide = only["columns"] == _ALL_COLUMNS
@@ -64,14 +65,14 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     }
 
 
-async def _read_rows(visit: Visit, namespace: str) -> JobRows:
-    """Return the lines of jobs. Raises `PageError` for a viewer who chose no namespace and may see no jobs without."""
+async def read_or_explain(read: Awaitable[T], namespace: str) -> T:
+    """Return what is read. Raises `PageError` for a viewer who chose no namespace and may see nothing without."""
     try:
-        return await read_job_rows(visit, namespace)
+        return await read
     except ApiError as error:
         if namespace or error.code != _FORBIDDEN:
             raise
-        hint = "If you work in another namespace, name it in the address: /ui/jobs?namespace=NAME"
+        hint = "If you work in another namespace, name it in the address: ?namespace=NAME"
         raise PageError("You may not see these jobs", f"{make_sentence(str(error))} {hint}", _FORBIDDEN) from None
 
 
@@ -95,10 +96,7 @@ def _sort(rows: Iterable[Row], order: str) -> list[Row]:
 
 async def _find_labelled(visit: Visit, namespace: str, selector: str) -> Collection[str]:
     """Return the UIDs of the jobs, and of the other Workloads, with these labels. Raises `PageError`."""
-    try:
-        matcher = parse_label_selector(selector)
-    except SelectorError as error:
-        raise PageError("This is no selector of labels", f"{error}; as team=vision,size!=large", _BAD_REQUEST) from None
+    matcher = parse_labels(selector)
     lists = (
         await list_or_none(visit.copy, JOB_LINES, namespace),
         await list_or_none(visit.copy, JOB_SET_LINES, namespace),
@@ -106,6 +104,15 @@ async def _find_labelled(visit: Visit, namespace: str, selector: str) -> Collect
     )
     metas = (one.metadata for objects in lists for one in objects or ())
     return {meta.uid for meta in metas if matcher.matches(meta.labels)}
+
+
+def parse_labels(selector: str) -> LabelMatcher:
+    """Return what tells whether labels pass a selector. Raises `PageError`."""
+    try:
+        return parse_label_selector(selector)
+    except SelectorError as error:
+        text = make_sentence(f"{error}; as team=vision,size!=large")
+        raise PageError("This is no selector of labels", text, _BAD_REQUEST) from None
 
 
 def list_users(rows: Iterable[Row]) -> list[str]:

@@ -126,8 +126,9 @@ function freshen() {
     const at = new Date(time.dateTime);
     const title = at.toLocaleString(undefined, {dateStyle: "medium", timeStyle: "long"});
     if (time.title !== title) time.title = title;
-    const text = describeAge(Math.floor((now - at) / 1000));
-    if (time.className === "age" && time.textContent !== text) time.textContent = text;
+    const ways = {age: 1, until: -1};
+    const text = describeAge(Math.floor(((now - at) * ways[time.className]) / 1000));
+    if (time.className in ways && time.textContent !== text) time.textContent = text;
   }
 }
 

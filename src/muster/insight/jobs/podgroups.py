@@ -1,7 +1,7 @@
 """PodGroups as shown to users: the state of each, its number of pods, and why it waits. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +9,7 @@ from msgspec import Struct, to_builtins
 
 from muster.api.conditions import find
 from muster.api.core import Event, Pod
+from muster.api.kueue.names import POD_GROUP_NAME_LABEL
 from muster.api.podgroups.kep import PodGroupPolicy
 from muster.insight.text import format_age
 from muster.jobs.podgroup.census import Census, count
@@ -29,10 +30,11 @@ HIDDEN = "Hidden"  # another group of the same name has the pods
 
 
 class PodGroupView(Struct, frozen=True):
-    """A PodGroup with its pods, or a group name that pods use although no such group exists.
+    """A PodGroup with its pods, a pod group of Kueue that does not queue yet, or a missing group that pods name.
 
-    group: None if no such group exists.
+    group: None if no such PodGroup exists.
     state, reason: the group's state and what it waits for; reason is "" if it waits for nothing.
+    queues_with: the number of pods with which a pod group of Kueue queues; None for a PodGroup.
     """
 
     namespace: str
@@ -42,6 +44,7 @@ class PodGroupView(Struct, frozen=True):
     census: Census
     state: str
     reason: str
+    queues_with: int | None = None
 
 
 def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) -> list[PodGroupView]:
@@ -69,6 +72,28 @@ def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) 
         if _is_any_live(pods)
     ]
     return sorted(views, key=lambda view: (view.namespace, view.name))
+
+
+def view_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]]) -> list[PodGroupView]:
+    """Return a view for each pod group of Kueue that does not queue yet, by name.
+
+    queued: the namespace and name of each Workload.
+    """
+    from muster.insight.jobs.unqueued import explain_unqueued, find_unqueued_groups  # importing it takes long
+
+    return [
+        PodGroupView(
+            group.namespace,
+            group.name,
+            None,
+            group.pods,
+            count(group.pods),
+            _WORDS[Stage.WAITING],
+            explain_unqueued(group),
+            queues_with=group.size,
+        )
+        for group in sorted(find_unqueued_groups(pods, queued), key=lambda group: (group.namespace, group.name))
+    ]
 
 
 def _make_key(pod: Pod, reference: GroupReference) -> tuple[str, str, By]:
@@ -103,17 +128,32 @@ def make_row(view: PodGroupView, now: datetime) -> dict[str, Any]:
     return {
         "namespace": view.namespace,
         "name": view.name,
-        "kind": group.kind.api_version if group is not None else "",
+        "kind": _get_kind(view),
         "state": view.state,
-        "minimum": group.min_members if group is not None else None,
+        "minimum": group.min_members if group is not None else view.queues_with,
         "pods": census.members,
         "bound": census.admitted,
         "running": census.running,
         "succeeded": census.succeeded,
         "failed": census.failed,
-        "age": format_age(group.meta.creation_timestamp, now) if group is not None else "",
+        "age": format_age(created, now) if (created := find_creation(view)) is not None else "",
         "reason": view.reason,
     }
+
+
+def _get_kind(view: PodGroupView) -> str:
+    """Return the API version of a PodGroup, the label of a pod group of Kueue, or "" for a missing group."""
+    if view.group is not None:
+        return view.group.kind.api_version
+    return POD_GROUP_NAME_LABEL if view.queues_with is not None else ""
+
+
+def find_creation(view: PodGroupView) -> datetime | None:
+    """Return when a group was created: of a group without an object, when its first pod was."""
+    if view.group is not None:
+        return view.group.meta.creation_timestamp
+    times = [pod.metadata.creation_timestamp for pod in view.pods]
+    return min((at for at in times if at is not None), default=None)
 
 
 def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> dict[str, Any]:

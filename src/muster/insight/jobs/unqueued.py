@@ -1,7 +1,7 @@
 """Describes pod groups that do not queue yet, from their pods: a group without all its pods has no Workload. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
@@ -31,15 +31,15 @@ class UnqueuedGroup(Struct, frozen=True):
         return f"-n {self.namespace} -l {POD_GROUP_NAME_LABEL}={self.name}"
 
 
-def find_unqueued_groups(pods: Iterable[Pod], queued: set[tuple[str, str]]) -> list[UnqueuedGroup]:
+def find_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]]) -> list[UnqueuedGroup]:
     """Return the groups of the pods that wait for an admission, except those that queue.
 
     queued: the namespace and name of each Workload.
     """
     members = defaultdict[tuple[str, str], list[Pod]](list)
     for pod in pods:
-        if not is_finished(pod):
-            members[pod.metadata.namespace, group_name(pod.metadata)].append(pod)
+        if (name := group_name(pod.metadata)) and not is_finished(pod):
+            members[pod.metadata.namespace, name].append(pod)
     return [
         UnqueuedGroup(*key, tuple(living))
         for key, living in members.items()

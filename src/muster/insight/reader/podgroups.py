@@ -1,9 +1,11 @@
-"""Read PodGroups in all dialects that a cluster serves, with their pods and Events."""
+"""Read groups of pods, with their pods and Events: PodGroups in all dialects, and Kueue's groups that do not queue."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from muster.api.core import EVENT, POD, Event
-from muster.insight.jobs.podgroups import PodGroupView, view_groups
+from muster.api.core import EVENT, POD, Event, Pod
+from muster.api.managed.podgroup import group_name
+from muster.insight.jobs.podgroups import PodGroupView, view_groups, view_unqueued_groups
+from muster.insight.reader.listviews import WORKLOAD_LINES
 from muster.insight.reader.queues import list_or_none, list_or_say
 from muster.jobs.podgroup.record import KINDS, NATIVE
 from muster.jobs.podgroup.reference import By
@@ -12,7 +14,7 @@ from muster.runtime.eventloop import await_all
 
 
 async def pod_groups(client: Client, namespace: str, say: Callable[[str], None]) -> list[PodGroupView]:
-    """Return the PodGroups of a namespace, or of all namespaces for "".
+    """Return the PodGroups of a namespace, or of all namespaces for "", and the pod groups of Kueue that do not queue.
 
     say: receives a sentence about each dialect that the user may not list.
 
@@ -23,7 +25,17 @@ async def pod_groups(client: Client, namespace: str, say: Callable[[str], None])
     reads = (list_or_say(client, kind, namespace, say, f"PodGroups of {kind.group}") for kind in KINDS)
     lists = dict(zip(KINDS, await await_all(*reads), strict=True))
     ways = [by for by in By if by is not By.FIELD or lists[NATIVE] is not None]
-    return view_groups([group for groups in lists.values() for group in groups or ()], pods, ways)
+    views = view_groups([group for groups in lists.values() for group in groups or ()], pods, ways)
+    return views + await _list_unqueued_groups(client, namespace, pods)
+
+
+async def _list_unqueued_groups(client: Client, namespace: str, pods: Sequence[Pod]) -> list[PodGroupView]:
+    """Return the pod groups of Kueue that have no Workload yet; none if the user may not see Workloads."""
+    grouped = [pod for pod in pods if group_name(pod.metadata)]
+    workloads = await list_or_none(client, WORKLOAD_LINES, namespace) if grouped else None
+    if workloads is None:
+        return []
+    return view_unqueued_groups(grouped, {(one.metadata.namespace, one.metadata.name) for one in workloads})
 
 
 async def events_of(client: Client, view: PodGroupView) -> list[Event]:

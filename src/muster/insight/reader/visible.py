@@ -13,9 +13,11 @@ from muster.api.kinds import Kind
 from muster.api.kueue import Workload
 from muster.api.status import ApiError
 from muster.insight.history.runs import Run, RunQuery
+from muster.insight.jobs.podgroups import PodGroupView
 from muster.insight.reader.history import read_history
 from muster.insight.reader.jobs import job_rows, job_rows_of
 from muster.insight.reader.memo import Memo
+from muster.insight.reader.podgroups import pod_groups
 from muster.runtime.client import Client
 
 T = TypeVar("T")
@@ -86,6 +88,24 @@ async def visible_job_rows_of(
             if error.code != 403:
                 raise
     return []
+
+
+async def visible_pod_groups(client: Client, own: str, say: Callable[[str], None]) -> tuple[list[PodGroupView], str]:
+    """Return the groups of all namespaces and "", or the groups of the user's own namespace and its name.
+
+    own: the user's namespace. say: receives a sentence about what the user may not see.
+
+    Raises:
+        ApiError: the user may not list the pods of their own namespace either.
+    """
+    try:
+        return await pod_groups(client, "", say), ""
+    except ApiError as error:
+        if error.code != 403:
+            raise
+    groups = await pod_groups(client, own, say)
+    say(_describe_limit("groups", own))
+    return groups, own
 
 
 async def visible_history(

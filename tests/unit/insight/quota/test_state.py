@@ -1,5 +1,7 @@
 """Where a Workload stands, in a word and a sentence."""
 
+from datetime import datetime
+
 import msgspec
 import pytest
 
@@ -13,6 +15,10 @@ NO_ROOM = "insufficient unused quota for cpu in flavor f, 2 more needed"
 
 def condition(type, status="True", reason="R", message="m"):
     return {"type": type, "status": status, "reason": reason, "message": message, "lastTransitionTime": MINUTE}
+
+
+def at(type, time, status="True"):
+    return condition(type, status) | {"lastTransitionTime": f"2026-01-01T{time}:00Z"}
 
 
 def workload(*conditions, name="w", active=True, owners=(), labels=None, **status):
@@ -253,3 +259,27 @@ def test_how_often_a_job_lost_its_quota_before_and_why(reasons, message, status,
     conditions = [RESERVED, ADMITTED, condition("Evicted", status, message=message)]
     stands = find_quota_state(workload(*conditions, schedulingStats={"evictions": evictions}, **HOLDS))
     assert (stands.evictions, stands.last_eviction) == told
+
+
+@pytest.mark.parametrize(
+    ("conditions", "begin"),
+    [
+        ([pending(NO_ROOM)], "00:00"),
+        ([pending(NO_ROOM), at("Evicted", "00:05")], "00:05"),
+        ([pending(NO_ROOM), at("Evicted", "00:05"), at("Requeued", "00:09")], "00:09"),
+        ([pending(NO_ROOM), at("Evicted", "00:12"), at("Requeued", "00:09")], "00:12"),
+        ([pending(NO_ROOM), at("Evicted", "00:05"), at("Requeued", "00:06", "False")], "00:05"),
+    ],
+    ids=["submitted", "evicted", "requeued", "evicted again", "in its pause"],
+)
+def test_a_wait_begins_with_the_last_eviction_or_requeue(conditions, begin):
+    found = find_quota_state(workload(*conditions))
+    assert found.word == "Queued"
+    assert found.since == found.waits_since == datetime.fromisoformat(f"2026-01-01T{begin}:00Z")
+
+
+def test_the_wait_of_a_workload_with_quota_began_before_it():
+    found = find_quota_state(workload(at("Requeued", "00:09"), at("QuotaReserved", "00:10"), **HOLDS))
+    assert found.word == "Checking"
+    assert found.since == datetime.fromisoformat("2026-01-01T00:10:00Z")
+    assert found.waits_since == datetime.fromisoformat("2026-01-01T00:09:00Z")

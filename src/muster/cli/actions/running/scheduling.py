@@ -9,10 +9,8 @@ import click
 from muster.actions.server.session import Session
 from muster.actions.submission import submitting
 from muster.actions.submission.gang import Gang
-from muster.api.batch import CronJob
 from muster.api.values.schedules import parse
 from muster.cli.terminal.output import say
-from muster.jobs.cronjob.timing import find_timing
 from muster.runtime.realclock import RealClock
 
 
@@ -28,29 +26,6 @@ async def submit_cron_job(session: Session, gang: Gang, *, on_this_machine: bool
     say(f"{gang.name} starts at {gang.schedule}{when}")
     say(f"look at it:  muster why {gang.name}\nits jobs:    muster ps\nstop it:     muster cancel {gang.name}")
     return 0
-
-
-def describe_cron_job(cron_job: CronJob, now: datetime, *, on_this_machine: bool) -> dict[str, Any]:
-    """Return a CronJob as `muster why` shows it.
-
-    on_this_machine: whether the cluster's time zone is that of this machine; otherwise the next start is known only for
-    a CronJob that names its time zone.
-    """
-    spec, status = cron_job.spec, cron_job.status
-    timing = find_timing(cron_job, now, None)
-    is_known = (spec.time_zone is not None or on_this_machine) and not spec.suspend
-    return {
-        "name": cron_job.metadata.name,
-        "kind": "CronJob",
-        "schedule": spec.schedule,
-        "timeZone": spec.time_zone,
-        "held": bool(spec.suspend),
-        "nextStart": timing.due or timing.following if is_known else None,
-        "lastStart": status.last_schedule_time,
-        "lastSuccess": status.last_successful_time,
-        "running": [one.name for one in status.active],
-        "problem": " ".join(note.message for note in timing.notes),
-    }
 
 
 def render_cron_job(described: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from muster.api.batch import CronJob
-from muster.cli.actions.running.scheduling import describe_cron_job, render_cron_job
+from muster.cli.actions.running.scheduling import render_cron_job
+from muster.insight.jobs.cronjobs import describe_cron_job
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 CREATED = "2026-01-30T12:00:00Z"

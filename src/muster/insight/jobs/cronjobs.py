@@ -1,0 +1,31 @@
+"""CronJobs as shown to users: when each one starts jobs, and what it did. Pure."""
+
+from datetime import datetime
+from typing import Any
+
+from muster.api.batch import CronJob
+from muster.jobs.cronjob.timing import find_timing
+
+
+def describe_cron_job(cron_job: CronJob, now: datetime, *, on_this_machine: bool) -> dict[str, Any]:
+    """Return a CronJob as `muster why` and the dashboard show it.
+
+    on_this_machine: whether the cluster's time zone is that of this machine; otherwise the next start is known only for
+    a CronJob that names its time zone.
+    """
+    meta, spec, status = cron_job.metadata, cron_job.spec, cron_job.status
+    timing = find_timing(cron_job, now, None)
+    is_known = (spec.time_zone is not None or on_this_machine) and not spec.suspend
+    return {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "kind": "CronJob",
+        "schedule": spec.schedule,
+        "timeZone": spec.time_zone,
+        "held": bool(spec.suspend),
+        "nextStart": timing.due or timing.following if is_known else None,
+        "lastStart": status.last_schedule_time,
+        "lastSuccess": status.last_successful_time,
+        "running": [one.name for one in status.active],
+        "problem": " ".join(note.message for note in timing.notes),
+    }

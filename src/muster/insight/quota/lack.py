@@ -1,0 +1,31 @@
+"""Brings the numbers of missing quota in a queue's sentence up to date. Pure.
+
+A queue says what a workload lacks when it considers the workload. It does not consider the workload again while only
+other workloads take quota, so the numbers in its sentence grow old.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from muster.insight.text import format_quantity
+
+if TYPE_CHECKING:
+    from muster.insight.forecasts.forecast import Need
+
+_LACK = re.compile(r"(insufficient unused quota for (\S+) in flavor ([^ ,;]+)), [^ ,;]+ more needed")
+
+
+def update_lack(reason: str, needs: Iterable["Need"]) -> str:
+    """Return the reason of a waiting workload with the amounts that are missing now. needs: of the workload."""
+    by_flavor = {(need.resource, need.flavor): need for need in needs}
+
+    def renew(match: re.Match[str]) -> str:
+        need = by_flavor.get((match[2], match[3]))
+        if need is None:
+            return match[0]
+        if not need.missing:
+            return f"{match[1]} when it was last considered"
+        return f"{match[1]}, {format_quantity(need.resource, need.missing)} more needed"
+
+    return _LACK.sub(renew, reason)
