@@ -23,6 +23,7 @@ from muster.dashboard import guard
 from muster.dashboard.boards import Boards
 from muster.dashboard.compression import compress
 from muster.dashboard.pages import ROUTES
+from muster.dashboard.refusals import explain_error
 from muster.dashboard.rendering import Renderer
 from muster.dashboard.root import ROOT
 from muster.dashboard.statics import PREFIX, answer_static
@@ -152,6 +153,7 @@ class Dashboard:
         if path == "/live":
             return self._follow(viewer, session, request.query.get("at", ""))
         route, visit = self._visit(viewer, path, request.query)
+        await visit.copy.check_rights()
         if request.method == "POST":
             return await self._act(route, visit, await self._read_form(request, session), session)
         if request.method not in _CALM:
@@ -264,8 +266,7 @@ class Dashboard:
         return self._show_values(route, visit, session, await self._view(route, visit))
 
     async def _view(self, route: Page | Deed, visit: Visit) -> Mapping[str, Any]:
-        """Return the values of a page, with the rights that its viewer has now. Raises `ApiError`, `PageError`."""
-        await visit.copy.check_rights()
+        """Return the values of a page. Raises `ApiError`, `PageError`."""
         visit.copy.begin_round()
         return await route.view(visit)
 
@@ -323,7 +324,7 @@ class Dashboard:
             if error.code == _UNAUTHORIZED:
                 raise
             title = _DEED_TITLES.get(error.code, "The server refuses this")
-            refusal = PageError(title, str(error), error.code)
+            refusal = PageError(title, explain_error(error), error.code)
             return await self._ask_again(route, visit, session, form, refusal)
         self._sessions.say_later(session, said)
         return _redirect(route.after(visit, form))
@@ -369,9 +370,9 @@ class Dashboard:
             case PageError():
                 status, title, about = error.status, error.title, error.text
             case ApiError():
-                status, title, about = error.code, _TITLES.get(error.code, "This cannot be shown"), str(error)
+                status, title, about = error.code, _TITLES.get(error.code, "This cannot be shown"), explain_error(error)
             case _:
-                status, title, about = 503, "The API server does not answer", str(error)
+                status, title, about = 503, "The API server does not answer", explain_error(error)
         return self._html("error.html", {"back": "", **(frame or {}), "title": title, "text": about}, status)
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from muster.api.status import ApiError
 from muster.dashboard.pieces import Shown, find_changes
+from muster.dashboard.refusals import explain_error
 from muster.dashboard.visits import PageError
 from muster.runtime.transport import TransportError
 
@@ -89,7 +90,7 @@ class Screen:
         except PageError as error:
             self._say_trouble(f"{error.title}. {error.text}")
         except (ApiError, TransportError) as error:
-            self._say_trouble(str(error))
+            self._say_trouble(explain_error(error))
         except Exception:
             log.exception("a page of the dashboard cannot be rendered")
             self._say_trouble("This page cannot be shown: the server's log says why.")

@@ -1,9 +1,11 @@
 """Asks whether a viewer may make a change, so that a page can leave out buttons that the server would refuse.
 
-The server still decides about every change. While the answer is not known, the buttons are shown.
+The server still decides about every change. While the answer is not known, the buttons are shown. The page that asks
+before a change waits for the answer.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -18,7 +20,8 @@ from muster.api.server.authorization import (
     SelfSubjectAccessReview,
     SelfSubjectAccessReviewSpec,
 )
-from muster.dashboard.visits import Visit
+from muster.dashboard.refusals import ask_for_right
+from muster.dashboard.visits import PageError, Visit
 
 _SECONDS = 60.0
 
@@ -49,18 +52,29 @@ async def find_refusal(visit: Visit, rights: Sequence[Right], name: str, namespa
 
     name: of the object. namespace: "" for kinds of the whole cluster.
     """
-
-    async def review() -> bool:
-        for right in rights:
-            if await _is_allowed(visit, right, name if right.verb != "create" else "", namespace):
-                return True
-        return False
-
+    review = partial(_review, visit, rights, name, namespace)
     is_allowed: bool | None = await visit.copy.answers.ask(("rights", *rights, name, namespace), _SECONDS, review)
     if is_allowed is None or is_allowed:
         return ""
     where = f"in namespace {namespace}" if namespace else "of the cluster"
     return f"that takes the right to {rights[0].verb} {rights[0].kind.resource} {where}, which an administrator gives"
+
+
+async def require_right(visit: Visit, rights: Sequence[Right], name: str, namespace: str = "") -> None:
+    """Ask the server now whether the viewer has one of the rights to change an object.
+
+    Raises `PageError` (403) for a viewer who has none of them, and `ApiError`, `TransportError`.
+    """
+    if not await _review(visit, rights, name, namespace):
+        advice = ask_for_right(rights[0].verb, rights[0].kind.resource, namespace)
+        raise PageError("You may not do this", f"You do not have the right to change {name}. {advice}", 403)
+
+
+async def _review(visit: Visit, rights: Sequence[Right], name: str, namespace: str) -> bool:
+    for right in rights:
+        if await _is_allowed(visit, right, name if right.verb != "create" else "", namespace):
+            return True
+    return False
 
 
 async def _is_allowed(visit: Visit, right: Right, name: str, namespace: str) -> bool:

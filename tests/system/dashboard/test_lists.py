@@ -1,7 +1,7 @@
 """Lists that viewers share, each with rights of their own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from muster.dashboard.viewing.copy import Copy
 from muster.dashboard.viewing.lists import Lists
 from muster.insight.reader.listviews import JOB_LINES
 from muster.runtime.client import Client
-from muster.runtime.transport import Request, Transport
+from muster.runtime.transport import Request, Response, Transport, TransportError
 
 LOOKS = ("list", "watch")
 SPEC = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}}
@@ -39,6 +39,28 @@ class Watching:
         return getattr(self._transport, name)
 
 
+class Silent:
+    """A way to the API on which no answer comes once it is silent, or each answer is this one."""
+
+    def __init__(self) -> None:
+        self.is_silent, self.status = False, 0
+
+    def __call__(self, transport: Transport) -> "Silent":
+        self._transport = transport
+        return self
+
+    async def request(self, request: Request) -> Response:
+        """Return the answer of the server."""
+        if self.is_silent:
+            await asyncio.Event().wait()
+        if self.status:
+            return Response(self.status, b'{"kind":"Status","message":"broken","code":%d}' % self.status)
+        return await self._transport.request(request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Team:
     """Viewers of one server."""
 
@@ -47,8 +69,17 @@ class Team:
         self.transport = Watching(world.plane.client(ADMIN).transport)
         self.lists = Lists(Client(self.transport), world.clock, world.random, has_all_rights=True)
 
-    async def join(self, name: str, namespace: str = "", verbs: Sequence[str] = LOOKS) -> Copy:
-        """Return the copy of a new viewer who may look at jobs, of one namespace or of all."""
+    async def join(
+        self,
+        name: str,
+        namespace: str = "",
+        verbs: Sequence[str] = LOOKS,
+        line: Callable[[Transport], Any] = lambda transport: transport,
+    ) -> Copy:
+        """Return the copy of a new viewer who may look at jobs, of one namespace or of all.
+
+        line: makes the viewer's way to the API of the direct one.
+        """
         rule = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": verbs}
         subject = {"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
         role, binding = _find_kinds(namespace)
@@ -56,7 +87,7 @@ class Team:
         await self._create(role, {"metadata": {"name": name}, "rules": [rule]}, namespace)
         bound = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
         await self._create(binding, bound, namespace)
-        client = self._world.plane.client(User(name, frozenset({AUTHENTICATED})))
+        client = Client(line(self._world.plane.client(User(name, frozenset({AUTHENTICATED}))).transport))
         copy = Copy(client, self._world.clock, self._world.random, lists=self.lists)
         self._stack.push_async_callback(copy.close)
         return copy
@@ -167,6 +198,69 @@ async def test_a_check_of_rights_outlasts_the_request_that_began_it(world: World
         request.cancel()  # the viewer hangs up
         await eve.check_rights()
         assert await is_refused(eve)
+
+
+@pytest.mark.parametrize("way", ["silent", "500", "503"])
+def test_a_right_that_cannot_be_asked_for_counts_for_a_minute(way: str) -> None:
+    @virtual
+    async def play(world: World) -> None:
+        async with gather(world) as team:
+            line = Silent()
+            ada, eve = await team.join("ada"), await team.join("eve", line=line)
+            assert await list_names(ada) == await list_names(eve) == ["train"]
+            line.is_silent, line.status = way == "silent", int(way) if way.isdecimal() else 0
+            await team.take_right("eve")
+            began = world.clock.monotonic()
+
+            async def look_on() -> None:
+                while world.clock.monotonic() < began + 120:
+                    await world.settle(1)
+                    for copy in (ada, eve):
+                        await copy.check_rights()
+                    assert await list_names(eve) == ["train"]
+
+            with pytest.raises(TransportError, match="Whether you may still see this could not be checked for"):
+                await look_on()
+            assert 60 <= world.clock.monotonic() - began <= 80
+            assert await list_names(ada) == ["train"]
+            line.is_silent, line.status = False, 0
+            await world.settle(11)
+            assert await is_refused(eve)
+
+    play()
+
+
+@virtual
+async def test_what_is_shown_stays_while_the_right_has_been_confirmed_within_a_minute(world: World) -> None:
+    async with gather(world) as team:
+        line = Silent()
+        eve = await team.join("eve", line=line)
+        assert await list_names(eve) == ["train"]
+        for _ in range(20):
+            line.status = 503 if line.status == 0 else 0
+            await world.settle(11)
+            await eve.check_rights()
+            assert await list_names(eve) == ["train"]
+
+
+@virtual
+async def test_a_change_in_another_namespace_wakes_no_viewer_of_one(world: World) -> None:
+    async with gather(world) as team:
+        await world.client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": "lab"}})
+        ada, eve = await team.join("ada"), await team.join("eve", "lab")
+        assert await list_names(ada) == ["train"]
+        assert await list_names(eve, "lab") == []
+        assert len(team.lists.keys) == 1, "both are served by one list"
+        await world.settle(2)
+        before = ada.revision, eve.revision
+        await world.job("other", 1)
+        await world.settle(2)
+        assert ada.revision > before[0]
+        assert eve.revision == before[1]
+        await world.client.create(JOB.seen_as(dict), {"metadata": {"name": "hers"}, "spec": SPEC}, "lab")
+        await world.settle(2)
+        assert eve.revision > before[1]
+        assert await list_names(eve, "lab") == ["hers"]
 
 
 @virtual

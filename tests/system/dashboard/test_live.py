@@ -1,15 +1,18 @@
 """Open pages follow changes."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 from tests.system.dashboard.site import Browser, serving
 
 from muster.api.batch import JOB, Job
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ClusterRole
+from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.runtime.clock import RealClock
 from muster.runtime.transport import Request, Response, Transport, TransportError
@@ -243,6 +246,28 @@ def test_a_right_that_is_lost_ends_what_is_shown():
                 await make_job(site, "unseen")
                 answer = await browser.get("/ui/jobs")
                 assert "unseen" not in answer.text
+
+    asyncio.run(told())
+
+
+@pytest.mark.parametrize("way", ["download", "deed"])
+def test_downloads_and_deeds_ask_for_rights_too(way: str):
+    async def told() -> None:
+        async with serving() as site:
+            await let_look(site, "eve")
+            await make_job(site, "seen")
+            async with site.browser("eve-token") as browser:
+                page = (await browser.get("/ui/jobs/default/seen/output")).text
+                assert "seen" in (await browser.get("/ui/jobs")).text
+                [board] = site.dashboard._boards._boards.values()
+                await site.plane.client().delete(CLUSTER_ROLE_BINDING, "eve")
+                board.copy._checked -= 60
+                if way == "download":
+                    await browser.get("/ui/history.csv")
+                else:
+                    [key] = re.findall('name="form_key" value="([^"]+)"', page)[:1]
+                    await browser.post("/ui/jobs/default/seen/hold", {"form_key": key})
+                assert all(isinstance(one.error, ApiError) for one in board.copy._followed.values())
 
     asyncio.run(told())
 

@@ -32,13 +32,13 @@ async def allow(world: World, *groups: str, verbs: Sequence[str] = ("get", "list
     await world.client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": "secret-team"}})
 
 
-async def see_cluster_queues(world: World) -> None:
-    """Let Eve read the ClusterQueues."""
-    rules = [{"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues"], "verbs": ["get", "list", "watch"]}]
-    await world.client.create(CLUSTER_ROLE.seen_as(dict), {"metadata": {"name": "see"}, "rules": rules})
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "see"}
+async def see(world: World, group: str, resource: str) -> None:
+    """Let Eve read a resource of the whole cluster."""
+    rules = [{"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]}]
+    await world.client.create(CLUSTER_ROLE.seen_as(dict), {"metadata": {"name": f"see-{resource}"}, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"see-{resource}"}
     subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}]
-    binding = {"metadata": {"name": "see"}, "roleRef": reference, "subjects": subjects}
+    binding = {"metadata": {"name": f"see-{resource}"}, "roleRef": reference, "subjects": subjects}
     await world.client.create(CLUSTER_ROLE_BINDING.seen_as(dict), binding)
 
 
@@ -90,7 +90,7 @@ async def test_a_viewer_of_one_namespace_has_useful_pages(world: World) -> None:
 
 @virtual
 async def test_a_queue_says_that_the_ways_into_it_are_not_shown(world: World) -> None:
-    await see_cluster_queues(world)
+    await see(world, "kueue.x-k8s.io", "clusterqueues")
     await world.client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": "secret-team"}})
     await play(world)
     async with viewing(world, EVE) as viewer:
@@ -100,7 +100,7 @@ async def test_a_queue_says_that_the_ways_into_it_are_not_shown(world: World) ->
 @virtual
 async def test_a_queue_shows_the_ways_into_it_of_the_viewers_own_namespace(world: World) -> None:
     await allow(world, "kueue.x-k8s.io")
-    await see_cluster_queues(world)
+    await see(world, "kueue.x-k8s.io", "clusterqueues")
     await play(world)
     async with viewing(world, EVE) as viewer:
         text = await viewer.text("/queues/cluster/vision")
@@ -133,6 +133,32 @@ async def test_a_viewer_who_may_only_look_sees_no_buttons_and_the_missing_right(
             assert "You may not change" not in allowed
 
 
+DEEDS = {
+    "/jobs/default/runs/cancel": "patch jobs.batch in namespace default",
+    "/jobs/default/waits/hold": "patch jobs.batch in namespace default",
+    "/queues/default/vision/stop": "patch localqueues.kueue.x-k8s.io in namespace default",
+    "/queues/cluster/vision/stop": "patch clusterqueues.kueue.x-k8s.io in the whole cluster",
+    "/queues/cluster/vision/quota": "patch clusterqueues.kueue.x-k8s.io in the whole cluster",
+    "/nodes/n1/cordon": "patch nodes in the whole cluster",
+    "/nodes/n1/uncordon": "patch nodes in the whole cluster",
+}
+
+
+@virtual
+async def test_a_change_is_refused_before_it_is_asked_for(world: World) -> None:
+    await allow(world, "", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io", "visibility.kueue.x-k8s.io")
+    await see(world, "kueue.x-k8s.io", "clusterqueues")
+    await see(world, "", "nodes")
+    await play(world)
+    async with viewing(world, EVE) as viewer, viewing(world) as admin:
+        for path, right in DEEDS.items():
+            with pytest.raises(PageError, match="You may not do this") as refusal:
+                await viewer.page(path)
+            assert refusal.value.status == 403
+            assert refusal.value.text.endswith(f"Ask an administrator of the cluster for the right to {right}.")
+            assert "You may not" not in await admin.text(path)
+
+
 @virtual
 async def test_a_viewer_with_a_part_of_the_rights_keeps_the_buttons(world: World) -> None:
     verbs = ("get", "list", "watch", "patch")
@@ -154,7 +180,7 @@ async def test_a_viewer_with_a_part_of_the_rights_keeps_the_buttons(world: World
 @virtual
 async def test_a_viewer_who_cannot_have_forecasts_is_told_once_why(world: World) -> None:
     await allow(world, "", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io", "visibility.kueue.x-k8s.io")
-    await see_cluster_queues(world)
+    await see(world, "kueue.x-k8s.io", "clusterqueues")
     await play(world)
     await submit(world, "waits-too", 3, "vision")
     await world.settle(3)

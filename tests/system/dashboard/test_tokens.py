@@ -203,7 +203,7 @@ def test_a_cluster_that_does_not_answer_is_named() -> None:
         dashboard._host._connect = lambda _: Client(Silent())  # type: ignore[attr-defined,arg-type]
         answer = await browser.post("/ui/enter", {"token": "any"})
         assert answer.status == 503
-        assert "connection refused by 10.0.0.1" in answer.text
+        assert "Connection refused by 10.0.0.1" in answer.text
 
     play(told)
 

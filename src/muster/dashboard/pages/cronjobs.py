@@ -19,7 +19,7 @@ async def view_cron_jobs(visit: Visit) -> Mapping[str, Any]:
     only = {name: visit.query.get(name, "") for name in _FILTERS}
     unseen: list[str] = []
     reading = _list_cron_jobs(visit, only["namespace"], unseen.append)
-    cron_jobs = await read_or_explain(reading, only["namespace"])
+    cron_jobs = await read_or_explain(visit, reading, only["namespace"])
     matcher = parse_labels(only["labels"])
     chosen = [
         one

@@ -23,6 +23,7 @@ from muster.dashboard.jobs.outcomes import (
 from muster.dashboard.pages.job import read_names
 from muster.dashboard.pages.jobplan import plan_document
 from muster.dashboard.pages.jobscaling import ask_scale, change_size
+from muster.dashboard.rights import list_job_rights, require_right
 from muster.dashboard.visits import Deed, PageError, Visit, make_address
 from muster.insight.reader.job import investigate
 from muster.insight.reader.queues import is_embedded, list_or_none
@@ -59,6 +60,8 @@ def _make_deed(
         if choice not in [one.name for one in list_choices(readings, visit.now)]:
             why = f"The state of {readings.name} is {readings.state.word}."
             raise PageError("This cannot be done to the job now", why, _CONFLICT)
+        kind = readings.job.kind if readings.job is not None else None
+        await require_right(visit, list_job_rights(choice, kind), readings.name, readings.namespace)
         will, fields = await ask(visit, readings)
         about = {"title": title.format(readings.name), "will": will, "fields": fields, "button": button}
         return about | {"danger": danger, "back": _find_job_page(visit)}

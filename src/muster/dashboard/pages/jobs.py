@@ -10,6 +10,8 @@ from muster.api.status import ApiError
 from muster.api.values.selectors import LabelMatcher, SelectorError, parse_label_selector
 from muster.dashboard.jobrows import read_job_rows
 from muster.dashboard.listing import cut, read_list_query
+from muster.dashboard.refusals import explain_error
+from muster.dashboard.root import ROOT
 from muster.dashboard.states import GROUPS, STATES, color_of, is_in_state
 from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit
@@ -42,7 +44,7 @@ _ORDERS: Mapping[str, tuple[Callable[[Row], Any], bool]] = {
 async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     """Return the jobs that the filters leave, in their order. Raises `PageError`."""
     only = {name: visit.query.get(name, "") for name in _FILTERS}
-    rows, namespace, unseen = await read_or_explain(read_job_rows(visit, only["namespace"]), only["namespace"])
+    rows, namespace, unseen = await read_or_explain(visit, read_job_rows(visit, only["namespace"]), only["namespace"])
     labelled = await _find_labelled(visit, namespace, only["labels"]) if only["labels"].strip() else None
     chosen = [row for row in rows if _is_chosen(row, only) and (labelled is None or row["uid"] in labelled)]
     is_wide = only["columns"] == _ALL_COLUMNS
@@ -65,15 +67,15 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     }
 
 
-async def read_or_explain(read: Awaitable[T], namespace: str) -> T:
+async def read_or_explain(visit: Visit, read: Awaitable[T], namespace: str) -> T:
     """Return what is read. Raises `PageError` for a viewer who chose no namespace and may see nothing without."""
     try:
         return await read
     except ApiError as error:
         if namespace or error.code != _FORBIDDEN:
             raise
-        hint = "If you work in another namespace, name it in the address: ?namespace=NAME"
-        raise PageError("You may not see these jobs", f"{make_sentence(str(error))} {hint}", _FORBIDDEN) from None
+        hint = f"If you work in another namespace, name it in the address: {ROOT}{visit.path}?namespace=NAME"
+        raise PageError("You may not see these jobs", f"{explain_error(error)} {hint}", _FORBIDDEN) from None
 
 
 def _is_chosen(row: Row, only: Mapping[str, str]) -> bool:

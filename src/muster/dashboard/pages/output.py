@@ -87,7 +87,7 @@ def _choose(job: JobRecord, only: Mapping[str, str]) -> tuple[Excerpt, str]:
     try:
         matches = line_pattern(only["search"]) if only["search"] else None
     except PatternError as error:
-        raise PageError("This is no pattern to search for", f"{error}", _BAD_REQUEST) from None
+        raise PageError("This is no pattern to search for", make_sentence(f"{error}"), _BAD_REQUEST) from None
     workers = len(ranks) or job.max_ranks
     if workers > _MOST_WORKERS and job.indexed:
         ranks = frozenset(sorted(ranks or map(str, range(_MOST_WORKERS)), key=int)[:_MOST_WORKERS])

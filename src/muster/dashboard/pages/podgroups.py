@@ -18,7 +18,7 @@ async def view_pod_groups(visit: Visit) -> Mapping[str, Any]:
     only = {name: visit.query.get(name, "") for name in _FILTERS}
     unseen: list[str] = []
     reading = _list_groups(visit, only["namespace"], unseen.append)
-    groups = await read_or_explain(reading, only["namespace"])
+    groups = await read_or_explain(visit, reading, only["namespace"])
     chosen = [one for one in groups if only["text"].lower() in one.name.lower() and only["state"] in ("", one.state)]
     listing = cut(chosen, read_list_query(visit))
     return {

@@ -6,7 +6,7 @@ dropped.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Iterable
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from muster.api.status import ApiError
 from muster.dashboard.viewing.answers import Answers
 from muster.dashboard.viewing.lists import FollowedList, ListKey, ListReader, Lists
 from muster.insight.reader.memo import Memo
+from muster.insight.text import format_duration
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -31,8 +32,14 @@ IDLE_SECONDS = 60.0
 _REFUSED_SECONDS = 10.0
 _REFUSALS = (401, 403, 404, 405)
 _RIGHTS_SECONDS = 10.0
+# The server's word that a viewer may have a list counts for this time, if the server cannot be asked again meanwhile.
+_VOUCHED_SECONDS = 60.0
+# A question for a right has this time, and so have all questions of one check together.
+_CHECK_SECONDS = 8.0
+_NO_ANSWER = f"no answer within {_CHECK_SECONDS:.0f} s"
 _MOST_FOLLOWED = 100
 _MOST_MEMOS = 10
+UNCHECKED = "Whether you may still see this could not be checked for"
 AWAY = "The API server does not answer, so this page shows what was known before; it goes on by itself."
 
 
@@ -42,7 +49,7 @@ class _Followed:
     live: FollowedList  # once it is settled without an error
 
     def __init__(self, now: float) -> None:
-        self.used = now
+        self.used = self.vouched = now  # vouched: when the server last said that the viewer may have the list
         self.is_denied = False  # the viewer has lost the right, while the watch may go on for others
         self.trouble = ""  # why the watch is down, if the server is away
         self.error: ApiError | TransportError | None = None
@@ -129,8 +136,9 @@ class Copy(Client):
     async def check_rights(self) -> None:
         """Drop the lists that the viewer may no longer see, for which a watch goes on for minutes.
 
-        The server is asked at most once in ten seconds. A check goes on if its caller is cancelled, and later callers
-        wait for its end: otherwise a viewer who hangs up at once would be shown what the check was about to drop.
+        The server is asked at most once in ten seconds. A list whose right cannot be asked for is dropped after a
+        minute. A check goes on if its caller is cancelled, and later callers wait for its end: otherwise a viewer who
+        hangs up at once would be shown what the check was about to drop.
         """
         now = self._clock.monotonic()
         if now - self._checked >= _RIGHTS_SECONDS:
@@ -140,15 +148,47 @@ class Copy(Client):
             await asyncio.shield(self._checking)
 
     async def _drop_denied(self) -> None:
-        for key, followed in [*self._followed.items()]:
-            if followed.settled.is_set() and followed.error is None:
-                try:
-                    await self._ask_right(key)
-                except ApiError as error:
-                    followed.is_denied = error.code in _REFUSALS
-                    self._hear(followed, key, error)
-                except TransportError:
-                    return  # what is shown is told to be old
+        """Ask for the right to each list. A list is dropped if it is refused, or if nobody answers for too long."""
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                for key, followed in self._select_shown():
+                    try:
+                        await self._ask_right(key)
+                    except ApiError as error:
+                        self._doubt(key, followed, error)
+                    else:
+                        followed.vouched = self._clock.monotonic()
+        except TransportError as error:
+            self._doubt_unasked(error)
+        except TimeoutError:
+            self._doubt_unasked(TransportError(_NO_ANSWER))
+
+    def _select_shown(self) -> Sequence[tuple[ListKey, _Followed]]:
+        return [(key, one) for key, one in self._followed.items() if one.settled.is_set() and one.error is None]
+
+    def _doubt_unasked(self, error: TransportError) -> None:
+        """Note that the server does not answer: what is shown is said to be old, and is dropped after a while."""
+        for key, followed in self._select_shown():
+            self._doubt(key, followed, error)
+
+    def _doubt(self, key: ListKey, followed: _Followed, error: ApiError | TransportError) -> None:
+        """Drop a list that the server refuses, or whose right has not been confirmed for too long."""
+        is_refused = isinstance(error, ApiError) and error.code in _REFUSALS
+        if not is_refused:
+            seconds = self._clock.monotonic() - followed.vouched
+            if seconds < _VOUCHED_SECONDS:
+                return
+            text = f"{UNCHECKED} {format_duration(int(seconds))}, so it is not shown: {error}"
+            error = TransportError(text)
+        followed.is_denied = True
+        self._drop_later(key, followed, error)
+        self._tell()
+
+    def _drop_later(self, key: ListKey, followed: _Followed, error: ApiError | TransportError) -> None:
+        """Answer with an error instead of a list, which is asked for anew after a while."""
+        followed.error = error
+        followed.settled.set()
+        asyncio.get_running_loop().call_later(_REFUSED_SECONDS, self._forget, key, followed)
 
     async def share(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what `make` returns, which the pages of one round make once. Raises what it raises."""
@@ -208,10 +248,14 @@ class Copy(Client):
 
     async def _ask_right(self, key: ListKey) -> None:
         """Ask the server whether the viewer may have a list. Raises `ApiError`, `TransportError`."""
-        await super().page(key.kind, key.namespace, labels=key.labels, limit=1)
-        if self._is_shared:  # the watch is the server's, so this asks for the viewer's right to it
-            async with super().watch(key.kind, key.namespace, labels=key.labels):
-                pass
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                await super().page(key.kind, key.namespace, labels=key.labels, limit=1)
+                if self._is_shared:  # the watch is the server's, so this asks for the viewer's right to it
+                    async with super().watch(key.kind, key.namespace, labels=key.labels):
+                        pass
+        except TimeoutError as error:
+            raise TransportError(_NO_ANSWER) from error
 
     async def _run(self, key: ListKey, followed: _Followed) -> None:
         if self._is_shared:
@@ -220,10 +264,11 @@ class Copy(Client):
             except (ApiError, TransportError) as error:
                 self._hear(followed, key, error)
                 return
-        reader = ListReader(partial(self._hear, followed, key), self._tell)
+        reader = ListReader(partial(self._hear, followed, key), self._tell, key.namespace)
         async with self._lists.follow(key, reader) as live:
             followed.live = live
             await live.informer.synced.wait()
+            followed.vouched = self._clock.monotonic()
             followed.settled.set()
             if self._find_source(key) != key and self._followed.get(key) is followed:
                 del self._followed[key]  # a wider list came first, and serves this one from now on
@@ -237,9 +282,7 @@ class Copy(Client):
         followed.trouble = f"{AWAY} {error}" if isinstance(error, TransportError) else ""
         refused = isinstance(error, ApiError) and error.code in _REFUSALS
         if refused or (error is not None and not followed.settled.is_set()):
-            followed.error = error
-            followed.settled.set()
-            asyncio.get_running_loop().call_later(_REFUSED_SECONDS, self._forget, key, followed)
+            self._drop_later(key, followed, error)
         elif error is None and not followed.is_denied:
             followed.error = None
         self._tell()

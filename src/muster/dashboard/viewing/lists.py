@@ -38,10 +38,14 @@ class ListKey(NamedTuple):
 
 
 class ListReader(NamedTuple):
-    """A reader of a list. hear: called when its watch begins (None) or ends. change: called with every change."""
+    """A reader of a list.
+
+    hear: called when its watch begins (None) or ends. change: called with every change in a namespace; "" for all.
+    """
 
     hear: Callable[[ApiError | TransportError | None], None]
     change: Callable[[], None]
+    namespace: str = ""
 
 
 class FollowedList:
@@ -69,10 +73,13 @@ class FollowedList:
         for reader in tuple(self.readers):
             reader.hear(error)
 
-    def change(self, _old: Any, _new: Any) -> None:
+    def change(self, old: Any, new: Any) -> None:
         """Tell the readers that an object has changed."""
-        if self.informer.synced.is_set():  # the objects of the first list are no changes
-            for reader in self.readers:
+        if not self.informer.synced.is_set():  # the objects of the first list are no changes
+            return
+        namespace = meta_of(new if new is not None else old).namespace
+        for reader in self.readers:
+            if reader.namespace in ("", namespace):
                 reader.change()
 
 

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.actions.cordoning import set_cordon
+from muster.api.core import Node
 from muster.dashboard.pages.nodes.nodemap import list_pods
-from muster.dashboard.pages.nodes.one import find_node
+from muster.dashboard.pages.nodes.one import NODE_RIGHTS, find_node
+from muster.dashboard.rights import require_right
 from muster.dashboard.visits import Deed, Visit, make_address
 from muster.insight.nodes import make_node_rows
 from muster.insight.text import count_things, list_names
@@ -13,7 +15,7 @@ from muster.insight.text import count_things, list_names
 
 async def view_cordon(visit: Visit) -> Mapping[str, Any]:
     """Return the page that asks before a node is cordoned."""
-    node = await find_node(visit)
+    node = await _find_own_node(visit)
     name = node.metadata.name
     [row] = make_node_rows([node], await list_pods(visit, []))
     if row.jobs is None:
@@ -32,6 +34,13 @@ async def view_cordon(visit: Visit) -> Mapping[str, Any]:
     }
 
 
+async def _find_own_node(visit: Visit) -> Node:
+    """Return the node that the address names. Raises `PageError` also for a viewer who may not change it."""
+    node = await find_node(visit)
+    await require_right(visit, NODE_RIGHTS, node.metadata.name)
+    return node
+
+
 async def cordon(visit: Visit, _: Mapping[str, str]) -> str:
     """Cordon a node; return what was done. Raises `ApiError`."""
     return await set_cordon(visit.viewer.client, visit.names["name"], cordoned=True)
@@ -39,7 +48,7 @@ async def cordon(visit: Visit, _: Mapping[str, str]) -> str:
 
 async def view_uncordon(visit: Visit) -> Mapping[str, Any]:
     """Return the page that asks before a node is uncordoned."""
-    name = (await find_node(visit)).metadata.name
+    name = (await _find_own_node(visit)).metadata.name
     return {
         "title": f"Uncordon node {name}?",
         "will": ["New pods may start there again. A quota that follows the nodes grows."],

@@ -10,6 +10,7 @@ from muster.api.status import ApiError
 from muster.dashboard.listing import Listing, cut, read_list_query
 from muster.dashboard.meters import describe_amount, draw_amount
 from muster.dashboard.nodecells import BY_JOB, BY_USE, Coloring, choose_colors, draw_gpus, draw_group
+from muster.dashboard.refusals import explain_error
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.gpus import GpuRow, make_gpu_rows
 from muster.insight.nodes import NodeRow, group_rows, list_levels, list_node_resources, make_node_rows
@@ -67,7 +68,7 @@ async def list_nodes(visit: Visit) -> Sequence[Node]:
     except ApiError as error:
         if error.code != 403:
             raise
-        text = f"{error}. An administrator gives that right: nodes are of the whole cluster, and no namespace has any."
+        text = f"{explain_error(error)} Nodes are of the whole cluster, and no namespace has any."
         raise PageError("You may not see the nodes", text, 403) from error
 
 

@@ -25,6 +25,9 @@ from muster.insight.reader.visible import list_visible
 from muster.insight.text import format_quantity
 from muster.insight.usage import CurrentUsage, format_cpus, format_memory, usage_by_pod
 
+NODE_RIGHTS = (Right("patch", NODE),)
+"""What cordoning a node takes."""
+
 _MOST_DIGITS = 10
 _INFO = (
     ("System", "os_image"),
@@ -61,7 +64,7 @@ async def view_node(visit: Visit) -> Mapping[str, Any]:
     info = node.status.node_info
     return {
         "node": node,
-        "refusal": await find_refusal(visit, [Right("patch", NODE)], node.metadata.name),
+        "refusal": await find_refusal(visit, NODE_RIGHTS, node.metadata.name),
         "row": row,
         "pods": cut(_make_pod_rows(here, usage, await _find_owners(visit, where)), read_list_query(visit)),
         "has_usage": bool(usage),

@@ -12,6 +12,7 @@ from muster.actions.server.session import Session
 from muster.api.kueue import HOLD, HOLD_AND_DRAIN, STOP_NONE
 from muster.api.ours.teams import FOLLOWS_NODES
 from muster.dashboard.pages.queues.one import Queue, find_queue
+from muster.dashboard.rights import require_right
 from muster.dashboard.visits import Deed, PageError, Visit, make_address
 from muster.insight.quota.queues import make_quota_rows
 from muster.insight.text import count_things, format_quantity, make_sentence
@@ -24,6 +25,7 @@ _BETWEEN = "|"
 async def view_stop(visit: Visit) -> Mapping[str, Any]:
     """Return the page that asks before a queue is stopped."""
     queue = await find_queue(visit)
+    await _require_right(visit, queue)
     running = queue.own.status.admitted_workloads or 0
     return {
         "title": f"Stop {_get_name(queue)}?",
@@ -54,6 +56,7 @@ async def stop(visit: Visit, form: Mapping[str, str]) -> str:
 async def view_resume(visit: Visit) -> Mapping[str, Any]:
     """Return the page that asks before a queue is started again."""
     queue = await find_queue(visit)
+    await _require_right(visit, queue)
     waiting = queue.own.status.pending_workloads or 0
     return {
         "title": f"Start {_get_name(queue)} again?",
@@ -76,12 +79,13 @@ async def _set_policy(visit: Visit, policy: str) -> str:
     try:
         return await set_stop_policy(session, queue.name.name, policy, cluster=queue.local is None)
     except UserError as error:
-        raise PageError("The queue was not changed", str(error), 409) from error
+        raise PageError("The queue was not changed", make_sentence(str(error)), 409) from error
 
 
 async def view_quota(visit: Visit) -> Mapping[str, Any]:
     """Return the page with the quotas of a ClusterQueue to change."""
     queue = await _find_cluster_queue(visit)
+    await _require_right(visit, queue)
     assert queue.cluster is not None, "it was found"
     will = ["Jobs that run go on. If they use more than the new quota, none starts until they use less."]
     if FOLLOWS_NODES in queue.cluster.metadata.annotations:
@@ -149,6 +153,11 @@ async def _find_cluster_queue(visit: Visit) -> Queue:
     if queue.local is not None or queue.cluster is None:
         raise PageError(f"There is no ClusterQueue {queue.name.name}", "A LocalQueue has no quota of its own.")
     return queue
+
+
+async def _require_right(visit: Visit, queue: Queue) -> None:
+    """Raise `PageError` for a viewer who may not change the queue."""
+    await require_right(visit, queue.rights, queue.name.name, queue.name.namespace)
 
 
 def _get_name(queue: Queue) -> str:

@@ -71,6 +71,11 @@ class Queue(Struct, frozen=True):
         return queue
 
     @property
+    def rights(self) -> tuple[Right, ...]:
+        """What a change of the queue takes."""
+        return (Right("patch", CLUSTER_QUEUE if self.local is None else LOCAL_QUEUE),)
+
+    @property
     def is_stopped(self) -> bool:
         """Whether the queue itself is stopped; the ClusterQueue behind a LocalQueue does not count."""
         return self.own.spec.stop_policy != STOP_NONE
@@ -147,8 +152,7 @@ async def view_queue(visit: Visit) -> Mapping[str, Any]:
 
 async def _find_refusal(visit: Visit, queue: Queue) -> str:
     """Return why the viewer may not change the queue; "" for a viewer who may."""
-    kind: Kind[Any] = CLUSTER_QUEUE if queue.local is None else LOCAL_QUEUE
-    return await find_refusal(visit, [Right("patch", kind)], queue.name.name, queue.name.namespace)
+    return await find_refusal(visit, queue.rights, queue.name.name, queue.name.namespace)
 
 
 def _make_row(queue: Queue) -> dict[str, Any]:
