@@ -62,6 +62,11 @@ class Entry(msgspec.Struct, gc=False, eq=False):
         return body if isinstance(body, bytes) else b"".join(body.pieces)
 
     @property
+    def is_packed(self) -> bool:
+        """Whether the body is kept in pieces, which each read joins."""
+        return not isinstance(self._body, bytes)
+
+    @property
     def fragments(self) -> Fragments:
         """The body in pieces, for a caller that joins many bodies."""
         body = self._body
