@@ -68,8 +68,17 @@ class _Memory:
 class Steps:
     """The executor of steps, with its memory of all workloads."""
 
-    def __init__(self, here: Client, clock: Clock, origin: str, metrics: DispatchMetrics) -> None:
+    def __init__(
+        self,
+        here: Client,
+        clock: Clock,
+        origin: str,
+        metrics: DispatchMetrics,
+        note_written: Callable[[Kind[Any], Any], None],
+    ) -> None:
+        """Make the steps. note_written: called with each local job as the server stored its new status."""
         self._client, self._clock, self._origin, self._metrics = here, clock, origin, metrics
+        self._note_written = note_written
         self._began = clock.now()
         self._memories: dict[str, _Memory] = {}
 
@@ -321,7 +330,9 @@ class Steps:
     async def write_status(self, one: Dispatched, job: Any, patch: dict[str, Any]) -> None:
         """Patch the status of a local job."""
         if patch and one.mirror is not None:
-            await self._client.patch_object(one.mirror.kind, job, {"status": patch}, subresource="status")
+            kind = one.mirror.kind
+            written = await self._client.patch_object(kind, job, {"status": patch}, subresource="status")
+            self._note_written(kind, written)
 
 
 def is_for_good(error: ApiError) -> bool:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from muster.api.conditions import is_true
 from muster.api.config.types import MultiKueue
 from muster.api.core import POD
+from muster.api.kinds import Kind
 from muster.api.kueue import ADMISSION_CHECK, MULTI_KUEUE_CONFIG, WORKLOAD, AdmissionCheck, MultiKueueConfig, Workload
 from muster.api.kueue.names import ADMITTED, FINISHED, MULTI_KUEUE_CONTROLLER, PODS_READY, RESOURCE_IN_USE_FINALIZER
 from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION, home_of
@@ -89,17 +90,19 @@ class DispatchController(Reconciler):
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
         self._jobs = {key: manager.informer(mirror.kind, optional=True) for key, mirror in self._mirrors.items()}
+        self._latest_jobs = {key: MutationCache(jobs.get) for key, jobs in self._jobs.items()}
         self._unknown: dict[str, datetime] = {}  # clusters that are named but do not exist, and since when
         self._gone: set[str] = set()  # deleted workloads whose objects in workers have not been removed yet
         self._known = MutationCache(self._workloads.get)
         self._metrics = DispatchMetrics(manager.registry)
-        self._steps = Steps(manager.client, manager.clock, configuration.origin, self._metrics)
+        self._steps = Steps(manager.client, manager.clock, configuration.origin, self._metrics, self._note_written_job)
         look = self._controller.queue.add_after
         self._errands = Errands(manager.clock, manager.random, look, self._log_failure)
         self._workloads.on_change(self._on_workload)
         self._controller.watch(self._checks, self._keys_of_check, when=_has_spec_changed)
         self._controller.watch(self._configs, self._keys_of_config, when=_has_spec_changed)
-        for jobs in self._jobs.values():
+        for key, jobs in self._jobs.items():
+            jobs.on_change(partial(self._forget_shown_job, self._latest_jobs[key]))
             self._controller.watch(jobs, self._keys_of_job)
         fleet.on_change(partial(self._controller.queue.add_after, seconds=GATHER_SECONDS))
         fleet.on_standing(self._on_cluster_standing)
@@ -113,6 +116,13 @@ class DispatchController(Reconciler):
         (self._gone.add if new is None else self._gone.discard)(key)
         if self._may_be_dispatched(old, new) and has_decision_changed(old, new):
             self._controller.queue.add_after(key, 0.0 if is_news else CHECK_SECONDS)
+
+    def _note_written_job(self, kind: Kind[Any], job: Any) -> None:
+        self._latest_jobs[kind.api_version, kind.kind].wrote(job)
+
+    def _forget_shown_job(self, latest: MutationCache[Any], old: Any | None, new: Any | None) -> None:
+        """Forget a write to a job that the informer now shows."""
+        latest.is_news(key_of(old if new is None else new), new)
 
     def _may_be_dispatched(self, old: Workload | None, new: Workload | None) -> bool:
         """Return whether a changed workload may need a decision: without workers, one with checks or a home."""
@@ -194,7 +204,7 @@ class DispatchController(Reconciler):
         if not owners and is_group(workload.metadata):
             kind = (POD.api_version, POD.kind)
         owners = tuple(owner for owner in owners if (owner.api_version, owner.kind) == kind)
-        mirror, jobs = self._mirrors.get(kind), self._jobs.get(kind)
+        mirror, jobs = self._mirrors.get(kind), self._latest_jobs.get(kind)
         if jobs is None:
             return Dispatched(workload, owners, mirror, ())
         owner_jobs = ((owner, jobs.get(f"{workload.metadata.namespace}/{owner.name}")) for owner in owners)
