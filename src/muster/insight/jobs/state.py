@@ -39,6 +39,9 @@ Word: TypeAlias = (
 
 _NEVER, _NOT_AS_THINGS_ARE = "can never start", "cannot start as things are"
 
+WAITING = ("Queued", "Checking", "Held", "Suspended", "Pending", "Evicting")
+"""The states of a job that waits for quota, for a release or for nodes."""
+
 # The state of a job whose `managedBy` names MultiKueue but whose queue does not use it.
 _NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no check of MultiKueue's"
 

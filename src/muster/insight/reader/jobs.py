@@ -24,11 +24,12 @@ from muster.api.kueue.names import (
     QUEUE_NAME_LABEL,
 )
 from muster.api.managed.podgroup import group_name
+from muster.api.meta import ObjectMeta
 from muster.insight.history.build import nodes_of, read_times, run_seconds
 from muster.insight.history.runs import Run
 from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
-from muster.insight.jobs.state import JobState, find_job_state, find_workload_state
+from muster.insight.jobs.state import WAITING, JobState, find_job_state, find_workload_state
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
 from muster.insight.reader.history import recall_jobs
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES, PodSharer
@@ -161,7 +162,7 @@ def _add_unqueued_groups(
     queued = {(one.metadata.namespace, one.metadata.name) for one in workloads}
     for group in find_unqueued_groups(pods, queued):
         first = min((pod.metadata for pod in group.pods), key=lambda meta: meta.creation_timestamp or now)
-        fields = _make_row(group.namespace, group.name, find_unqueued_state(group), None)
+        fields = _make_row(first, group.name, find_unqueued_state(group), None)
         fields["queue"] = first.labels.get(QUEUE_NAME_LABEL, "")
         submitted = first.creation_timestamp or now
         times = {"submitted": submitted, "ended": None, "uid": first.uid, "age": format_age(submitted, now)}
@@ -358,7 +359,7 @@ async def _read_newest_messages(client: Client, namespace: str, fields: str) -> 
 
 
 def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: str) -> dict[str, Any]:
-    row = _make_row(job.metadata.namespace, job.metadata.name, state, stands)
+    row = _make_row(job.metadata, job.metadata.name, state, stands)
     row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     row["reason"] = refused or state.reason if state.word == "Pending" else state.reason
     trials = {"trials": asdict(state.count)} if state.count is not None else {}
@@ -367,11 +368,10 @@ def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: st
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
     """Return the row of a pod group or of a foreign kind of job, from its Workload."""
-    namespace = workload.metadata.namespace
-    name = display_name(workload.metadata, namespace)
     meta, since = workload.metadata, stands.since
+    name = display_name(meta, meta.namespace)
     times = {"submitted": meta.creation_timestamp, "ended": since if state.finished else None, "uid": meta.uid}
-    return _make_row(namespace, name, state, stands) | _UNKNOWN | times
+    return _make_row(meta, name, state, stands) | _UNKNOWN | times
 
 
 def past_row(run: Run, now: datetime) -> dict[str, Any]:
@@ -384,14 +384,15 @@ def past_row(run: Run, now: datetime) -> dict[str, Any]:
         "reason": run.reason,
     }
     pods = {"ready": run.workers if run.state == "Completed" else 0, "wanted": run.workers, "nodes": list(run.nodes)}
-    nothing = {"position": None, "clusterQueue": "", "priority": None, "cluster": ""}
+    nothing = {"position": None, "clusterQueue": "", "priority": None, "cluster": "", "waitsSince": None}
     times = {"submitted": run.submitted, "started": run.started, "ended": run.ended, "runSeconds": run.run_seconds}
     return fields | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": format_age(run.submitted, now)}
 
 
-def _make_row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:
+def _make_row(meta: ObjectMeta, name: str, state: Any, stands: Any) -> dict[str, Any]:
+    waits_since = stands.waits_since if stands is not None else meta.creation_timestamp
     return {
-        "namespace": namespace,
+        "namespace": meta.namespace,
         "name": name,
         "state": state.word,
         "ready": state.ready,
@@ -402,4 +403,5 @@ def _make_row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, A
         "priority": stands.priority if stands is not None else None,
         "cluster": stands.cluster if stands is not None else "",
         "reason": state.reason,
+        "waitsSince": waits_since if state.word in WAITING else None,
     }
