@@ -190,10 +190,10 @@ def _prepare_below(base: Path, name: str, *, holds_server: bool = False) -> Cgro
 
     holds_server: whether this process must leave `base` for a child of it.
     """
-    controllers = frozenset(CONTROLLERS) & frozenset((base / "cgroup.controllers").read_text().split())
-    if not controllers:
-        return f"the cgroup has none of the controllers {', '.join(CONTROLLERS)}: {_ADVICE}"
     try:
+        controllers = frozenset(CONTROLLERS) & frozenset((base / "cgroup.controllers").read_text().split())
+        if not controllers:
+            return f"the cgroup has none of the controllers {', '.join(CONTROLLERS)}: {_ADVICE}"
         if holds_server:
             _make_room(base)
         enabled = _enable_available(base, controllers)

@@ -155,6 +155,14 @@ def test_a_service_without_rights_at_the_top_gets_no_cgroups(hierarchy):
     assert [path.name for path in service.iterdir()] == ["cgroup.controllers"]
 
 
+def test_a_server_whose_own_cgroup_the_mount_does_not_show_gets_none(hierarchy):
+    """A process that somebody has put into a container has a cgroup outside that of the container."""
+    (hierarchy / "own").write_text("0::/../session-1.scope\n")
+    why = prepare("node", hierarchy, hierarchy / "own")
+    assert isinstance(why, str)
+    assert "(No such file or directory)" in why
+
+
 @pytest.mark.parametrize(("refused", "left"), [("+cpu", "memory"), ("+memory", "cpu")])
 def test_what_the_kernel_does_not_enable_is_limited_otherwise(hierarchy, monkeypatch, refused, left):
     """Some kernels keep the controller of the CPU for themselves while a process has a realtime priority."""
