@@ -214,9 +214,10 @@ def owner_of(meta: ObjectMeta) -> str:
 
 def started_at(job: JobRecord, left: Trace) -> datetime | None:
     """Return when the first pod of a job began to run, or None if none is known to have run."""
-    if left.started is not None or not (job.succeeded or job.failed):
+    if left.started is not None:
         return left.started
-    return min((one.status.start_time for one in job.jobs if one.status.start_time is not None), default=None)
+    starts = [one.status.start_time for one in job.jobs if one.status.start_time is not None]
+    return min(starts) if starts and (job.succeeded or job.failed) else None
 
 
 def read_times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
+from msgspec import structs
+
 from muster.api.core import POD, Pod
 from muster.api.kueue import (
     WORKLOAD,
@@ -106,7 +108,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         if state.word == "Pending" and not pods:
             refused = await explain_refused_pods(client, namespace)
             refusals = (refused[one.metadata.uid] for one in job.jobs if one.metadata.uid in refused)
-            state = replace(state, reason=next(refusals, state.reason))
+            state = structs.replace(state, reason=next(refusals, state.reason))
         if state.outside:
             state = state.with_refusal((await explain_missing_workloads(client, namespace)).get(job.metadata.uid, ""))
     elif workload is not None:
@@ -143,7 +145,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
 
     facts = await read_wait(lists, facts, workload, stands)
     assert facts.quota_state is not None, "it was read above"
-    return replace(facts, quota_state=replace(facts.quota_state, reason=facts.state.reason))
+    return replace(facts, quota_state=structs.replace(facts.quota_state, reason=facts.state.reason))
 
 
 def _is_kept_apart(pod: Pod) -> bool:
