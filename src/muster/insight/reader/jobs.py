@@ -111,7 +111,7 @@ async def _make_rows(
     alone = [workload for workload in workloads if not is_owned_by(workload, uids)]
     standings += await _find_alone(client, namespace, memo, alone, stands)
     memo.retain("job", uids)
-    changed_rows = await _explain_unsettled(client, namespace, standings, pods)
+    changed_rows = await _explain_unsettled(client, namespace, memo, standings, pods)
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
     for subject, state, _, own_row, _ in standings:
@@ -182,7 +182,7 @@ def _find_standing(workload: Workload, stand: QuotaState, pods: Sequence[Pod] = 
 
 
 async def _explain_unsettled(
-    client: Client, namespace: str, standings: Iterable[_Standing], pods: Mapping[str, Sequence[Pod]]
+    client: Client, namespace: str, memo: Memo, standings: Iterable[_Standing], pods: Mapping[str, Sequence[Pod]]
 ) -> dict[str, dict[str, Any]]:
     """Return the rows of the jobs and Workloads about which Events, queues or nodes tell more, by UID."""
     unsettled = [one for one in standings if not one.is_settled]
@@ -194,7 +194,7 @@ async def _explain_unsettled(
         ]
     is_pending = any(one.state.word == "Pending" for one in unsettled)
     refused = await explain_refused_pods(client, namespace) if is_pending else {}
-    later = await _add_verdicts(client, namespace, await _explain_closed_queues(client, later))
+    later = await _add_verdicts(client, namespace, memo, await _explain_closed_queues(client, later))
     rows = {}
     for before, (subject, state, stand, _, _) in zip(unsettled, later, strict=True):
         uid = subject.metadata.uid
@@ -257,7 +257,7 @@ async def _explain_closed_queues(client: Client, standings: list[_Standing]) -> 
     return [one._replace(state=with_obstacle(one.state, queues)) for one in standings]
 
 
-async def _add_verdicts(client: Client, namespace: str, standings: list[_Standing]) -> list[_Standing]:
+async def _add_verdicts(client: Client, namespace: str, memo: Memo, standings: list[_Standing]) -> list[_Standing]:
     """Return the standings, with a verdict for each job that may never start.
 
     If there are such jobs, the function reads these jobs in full, and all nodes and quotas; otherwise it reads nothing.
@@ -273,7 +273,7 @@ async def _add_verdicts(client: Client, namespace: str, standings: list[_Standin
     if hopeless - {one.metadata.uid for one in subjects}:
         subjects += await list_or_none(client, WORKLOAD, namespace) or []
     whole = {one.metadata.uid: one for one in subjects if one.metadata.uid in hopeless}
-    room = await survey_room(Lists(client), namespace)
+    room = await survey_room(Lists(client), namespace, memo)
 
     def judged(uid: str, state: Any) -> Any:
         return with_verdict(whole[uid], state, room) if uid in whole else state  # a missing job was deleted meanwhile
