@@ -58,7 +58,7 @@ class Kind(Generic[T]):
 
     def is_of(self, owner: OwnerReference) -> bool:
         """Return whether the owner is of this kind. Kinds of the same name in different groups differ."""
-        return (owner.api_version, owner.kind) == (self.api_version, self.kind)
+        return owner.kind == self.kind and owner.api_version == self.api_version
 
     def refer_to_owner(self, meta: ObjectMeta) -> OwnerReference:
         """Return a reference to an owner of this kind. The garbage collector deletes the object after its owner."""

@@ -248,16 +248,16 @@ def _find_local_queues(scene: Scene) -> Iterator[Trouble]:
 def _find_jobs_without_queue(scene: Scene) -> Iterator[Trouble]:
     if scene.local_queues is None:
         return
-    queues: dict[str, list[LocalQueue]] = defaultdict(list)
+    queues: dict[str, dict[str, LocalQueue]] = defaultdict(dict)  # by their namespaces and names
     for queue in scene.local_queues:
-        queues[queue.metadata.namespace].append(queue)
+        queues[queue.metadata.namespace][queue.metadata.name] = queue
     for row in scene.jobs:
         namespace, name, queue_name = row["namespace"], row["name"], row["queue"]
         there = queues[namespace]
-        if not queue_name or row["state"] not in _WAITS or any(queue_name == one.metadata.name for one in there):
+        if not queue_name or row["state"] not in _WAITS or queue_name in there:
             continue
         sentence = f"Job {namespace}/{name} is for queue {queue_name}, and namespace {namespace} has no such queue"
-        yield Trouble("job", sentence, _advise_queue(row, _list_usable(there)), namespace=namespace, name=name)
+        yield Trouble("job", sentence, _advise_queue(row, _list_usable(there.values())), namespace=namespace, name=name)
 
 
 def _list_usable(queues: Iterable[LocalQueue]) -> list[str]:

@@ -107,8 +107,10 @@ def sum_cluster(nodes: Sequence[Node], pods: Iterable[Pod] | None) -> list[NodeA
     for resources, count in Counter(tuple(node.status.allocatable.items()) for node in nodes).items():
         has.update({one: number * count for one, number in _read_amounts(dict(resources)).items()})
     used: Counter[str] = Counter()
-    for tally in sum_pods(pods or ())[0].values():
-        used.update(tally)
+    for pod in pods or ():
+        if pod.spec.node_name and not is_finished(pod):
+            for resource, amount in request_of(pod).items():  # `update` of a Counter takes twice as long for so few
+                used[resource] += amount
     return [NodeAmount(one, None if pods is None else used[one], has[one]) for one in list_node_resources(nodes)]
 
 

@@ -21,6 +21,10 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.defaultqueue import create_default_queue
 from muster.dashboard.visits import PageError
+from muster.insight.reader.job import investigate
+from muster.insight.reader.lists import Lists
+from muster.insight.reader.room import survey_room
+from muster.insight.why import JobReadings
 from muster.runtime.transport import Request, Response, Transport
 
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -115,6 +119,28 @@ async def test_a_wait_counts_from_the_last_requeue(world: World) -> None:
         assert "position 1 of 1, for 5m" in text, "as muster why counts it"
         assert "second default Queued 5m" in await viewer.text("/")
         assert re.search("1 second default 0 default \\w* ?5m ", await viewer.text("/queues/cluster/muster-default"))
+
+
+@virtual
+async def test_a_forecast_is_made_anew_only_when_something_has_changed(world: World) -> None:
+    await begin(world, gang("first", 2), gang("other", 2), gang("third", 4))
+    async with viewing(world) as viewer:
+
+        async def ask() -> JobReadings:
+            memo, now = viewer.copy.memo("default"), world.clock.now()
+            readings = await investigate(viewer.copy, "default", "third", now, memo)
+            assert readings is not None
+            return readings
+
+        await ask()  # the lists are not all there before
+        readings = await ask()
+        assert sorted(one.name for one in readings.holders) == ["first", "other"]
+        assert (await ask()).holders is readings.holders
+        room = await survey_room(Lists(viewer.copy), "default", viewer.copy.memo("default"))
+        assert await survey_room(Lists(viewer.copy), "default", viewer.copy.memo("default")) is room
+        await world.client.delete(JOB, "other", "default")
+        await world.settle(5)
+        assert [one.name for one in (await ask()).holders] == ["first"]
 
 
 @virtual

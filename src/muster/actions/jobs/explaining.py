@@ -6,19 +6,21 @@ from datetime import datetime
 from muster.actions.following.elsewhere import OutOfReachError, copy_of, make_reach
 from muster.api.status import ApiError
 from muster.insight.reader.job import investigate
+from muster.insight.reader.memo import Memo
 from muster.insight.why import JobLevel, JobReadings, describe_levels, join_levels
 from muster.runtime.client import Client
 from muster.runtime.transport import TransportError
 
 
 async def explain(
-    client: Client, namespace: str, name: str, now: datetime
+    client: Client, namespace: str, name: str, now: datetime, memo: Memo | None = None
 ) -> tuple[JobReadings, Sequence[JobLevel]] | None:
     """Return the readings about a job with the levels that explain it, or None if there is no such job.
 
+    memo: results of earlier calls, for a caller whose lists follow a watch.
     Raises `ApiError`.
     """
-    readings = await investigate(client, namespace, name, now)
+    readings = await investigate(client, namespace, name, now, memo)
     return (
         None if readings is None else (readings, await _add_levels_there(client, readings, describe_levels(readings)))
     )

@@ -32,7 +32,10 @@ def role_of(workload: Workload) -> Literal["", "parent", "variant"]:
 
 def parent_of(meta: ObjectMeta) -> OwnerReference | None:
     """Return the reference of a variant to its parent."""
-    return next((owner for owner in meta.owner_references if WORKLOAD.is_of(owner)), None)
+    for owner in meta.owner_references:  # a generator would take twice as long in this hot function
+        if WORKLOAD.is_of(owner):
+            return owner
+    return None
 
 
 def allowed_flavors(meta: ObjectMeta) -> frozenset[str]:

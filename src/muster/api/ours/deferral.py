@@ -123,7 +123,7 @@ def make_annotations(deferral: Deferral) -> dict[str, str]:
 
 def is_deferred(annotations: Mapping[str, str]) -> bool:
     """Return whether the gate is closed."""
-    return GATE in _list_gates(annotations)
+    return ADMISSION_GATED_BY in annotations and GATE in _list_gates(annotations)
 
 
 def remove_gate(annotations: Mapping[str, str]) -> dict[str, str | None]:

@@ -102,8 +102,11 @@ class Bounds(msgspec.Struct, frozen=True):
 
 def bounds_of(annotations: Mapping[str, str]) -> Bounds | None:
     """Return the sizes that a Job may have, or None without a valid annotation."""
+    text = annotations.get(ELASTIC_ANNOTATION)
+    if text is None:
+        return None
     try:
-        return Bounds.parse(annotations.get(ELASTIC_ANNOTATION, ""))
+        return Bounds.parse(text)
     except ValueError:
         return None
 

@@ -60,7 +60,7 @@ _SHOWN_MOMENTS = 200
 async def view_job(visit: Visit) -> Mapping[str, Any]:
     """Return all about the job that the address names. Raises `PageError` if nothing is known of it."""
     namespace, name = read_names(visit)
-    answer = await explain(visit.copy, namespace, name, visit.now)
+    answer = await explain(visit.copy, namespace, name, visit.now, visit.copy.memo(namespace))
     life = await _read_life(visit, namespace, name)
     if answer is None:
         return await _view_other(visit, namespace, name, life)

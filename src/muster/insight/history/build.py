@@ -220,9 +220,10 @@ def started_at(job: JobRecord, first: datetime | None) -> datetime | None:
 
     first: the first start that the job's pods show.
     """
-    if first is not None or not (job.succeeded or job.failed):
+    if first is not None:
         return first
-    return min((one.status.start_time for one in job.jobs if one.status.start_time is not None), default=None)
+    starts = [one.status.start_time for one in job.jobs if one.status.start_time is not None]
+    return min(starts) if starts and (job.succeeded or job.failed) else None
 
 
 def read_times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:

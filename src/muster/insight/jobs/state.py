@@ -1,8 +1,10 @@
 """The state of a job in a word and a sentence, and how it ended. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.api.conditions import is_true
 from muster.api.core import Pod
@@ -46,8 +48,7 @@ WAITING = ("Queued", "Checking", "Held", "Suspended", "Pending", "Evicting")
 _NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no check of MultiKueue's"
 
 
-@dataclass(frozen=True, slots=True)
-class JobState:
+class JobState(Struct, frozen=True):
     """The state of a job, as one line of `muster ps` shows it.
 
     word: the state of the job's quota (Queued, Checking, Evicting or Held) until the job may create pods; after that,
@@ -113,8 +114,7 @@ class JobState:
         return replace(self, reason=reason, blocked=True, quota_state=quota_state)
 
 
-@dataclass(frozen=True, slots=True)
-class NeverVerdict:
+class NeverVerdict(Struct, frozen=True):
     """Why a job cannot start even after all others have ended; empty if that is not proven.
 
     certain: whether more nodes, as an autoscaler may add, would not help either.
@@ -392,8 +392,7 @@ def _state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: 
 _OUT_OF_TIME = 124
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """The end of a finished job, for the command line: its exit code and a text."""
 
     code: int

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from muster.api.conditions import find, find_true, is_true
 from muster.api.kueue import CHECK_READY, Workload, WorkloadStatus
@@ -51,14 +52,13 @@ _DEACTIVATED = {"Evicting": "it is held", "Held": UNTIL_RELEASED}
 _CLOSED = re.compile(r"ClusterQueue (\S+) is inactive")
 
 # Admission's messages about a request that can never fit. Only admission knows how its configuration counts resources.
-_FINAL = ("> maximum capacity (", "unavailable in ClusterQueue")
+_FINAL = re.compile(r"> maximum capacity \(|unavailable in ClusterQueue")
 
 
 Stage: TypeAlias = Literal["Queued", "Checking", "Evicting", "Held", "Admitted", "Completed", "Failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaState:
+class QuotaState(Struct, frozen=True):
     """A Workload's state in its queue.
 
     reason: what the Workload waits for, in the queue's words; "" if the queue has reported nothing yet.
@@ -101,7 +101,7 @@ class QuotaState:
     @property
     def final(self) -> bool:
         """Whether the queue has reported that it can never admit the Workload."""
-        return self.waits and any(words in self.reason for words in _FINAL)
+        return self.waits and _FINAL.search(self.reason) is not None
 
     @property
     def closed(self) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
+from msgspec import structs
+
 from muster.api.core import POD, Pod
 from muster.api.kueue import (
     WORKLOAD,
@@ -24,6 +26,7 @@ from muster.insight.quota.state import find_quota_state, index_by_owner
 from muster.insight.reader.history import recall_job
 from muster.insight.reader.jobs import explain_missing_workloads, explain_refused_pods, plain_pods, pods_of
 from muster.insight.reader.lists import Lists
+from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import UNSEEN, labels_of, list_or_none
 from muster.insight.reader.records import record_named
 from muster.insight.record import JobRecord
@@ -93,8 +96,13 @@ async def _read_or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | Non
         return None, error
 
 
-async def investigate(client: Client, namespace: str, name: str, now: datetime) -> JobReadings | None:
-    """Read everything that explains the state of the job or Workload of a name; None if neither exists."""
+async def investigate(
+    client: Client, namespace: str, name: str, now: datetime, memo: Memo | None = None
+) -> JobReadings | None:
+    """Read everything that explains the state of the job or Workload of a name; None if neither exists.
+
+    memo: results of earlier calls, for a caller whose lists follow a watch.
+    """
     read = await find(client, namespace, name)
     job, workload = read.job, read.workload
     stands = find_quota_state(workload) if workload is not None else None
@@ -106,7 +114,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         if state.word == "Pending" and not pods:
             refused = await explain_refused_pods(client, namespace)
             refusals = (refused[one.metadata.uid] for one in job.jobs if one.metadata.uid in refused)
-            state = replace(state, reason=next(refusals, state.reason))
+            state = structs.replace(state, reason=next(refusals, state.reason))
         if state.outside:
             state = state.with_refusal((await explain_missing_workloads(client, namespace)).get(job.metadata.uid, ""))
     elif workload is not None:
@@ -130,7 +138,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
 
         subject = job if job is not None else workload
         assert subject is not None, "there is a job or a Workload"
-        room = await survey_room(lists, namespace)
+        room = await survey_room(lists, namespace, memo)
         told = with_obstacle(state, room.queues_by_name)
         facts = replace(facts, verdict=judge_job(subject, state, room), state=told)
     if (job is not None and job.remote_counts is not None) or (stands is not None and stands.cluster):
@@ -146,9 +154,9 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         return facts
     from muster.insight.reader.waiting import read_wait  # it loads the forecasts
 
-    facts = await read_wait(lists, facts, workload, stands)
+    facts = await read_wait(lists, facts, workload, stands, memo if memo is not None else Memo())
     assert facts.quota_state is not None, "it was read above"
-    return replace(facts, quota_state=replace(facts.quota_state, reason=facts.state.reason))
+    return replace(facts, quota_state=structs.replace(facts.quota_state, reason=facts.state.reason))
 
 
 def _is_kept_apart(pod: Pod) -> bool:

@@ -6,10 +6,12 @@ decide the states themselves.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.core import EVENT, POD, Pod
@@ -30,7 +32,14 @@ from muster.insight.history.runs import Run
 from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import WAITING, JobState, find_job_state, find_workload_state
-from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
+from muster.insight.quota.state import (
+    QuotaState,
+    display_name,
+    find_quota_state,
+    index_by_owner,
+    is_owned_by,
+    owner_uids,
+)
 from muster.insight.reader.history import recall_jobs
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES, PodSharer
 from muster.insight.reader.memo import Memo
@@ -107,50 +116,114 @@ async def _make_rows(
     jobs = await recall_jobs(client, namespace, jobs, pods)
     mine = index_by_owner(workloads)
     uids = {job.metadata.uid for job in jobs}
-    standings: list[tuple[Any, Any, Any]] = []  # each job or Workload, its state, and where it stands
+    standings = []
     for job in jobs:
         workload = mine.get(job.metadata.uid)
         stand = stands[workload.metadata.uid] if workload is not None else None
-        standings.append((job, _recall_state(memo, job, pods.get(job.metadata.uid, ()), stand), stand))
-    if any(state.outside for _, state, _ in standings):
-        untaken = await explain_missing_workloads(client, namespace)
-        standings = [
-            (job, state.with_refusal(untaken.get(job.metadata.uid, "")), stand) for job, state, stand in standings
-        ]
-    alone = [workload for workload in workloads if not owner_uids(workload) & uids]
-    states = {one.metadata.uid: _recall_workload_state(memo, one, stands[one.metadata.uid]) for one in alone}
-    unclear = [one for one in alone if needs_replacements(one) or states[one.metadata.uid].word == "Starting"]
-    plain = await plain_pods(client, namespace, unclear)
-    silence = await _explain_silent_operators(client, namespace, unclear, states, now)
-    for workload in alone:
-        uid, own_pods = workload.metadata.uid, pods_of(workload, plain)
-        state = find_workload_state(workload, stands[uid], own_pods) if own_pods else states[uid]
-        standings.append((workload, state.with_silence(silence.get(uid, "")), stands[uid]))
-    refused = (
-        await explain_refused_pods(client, namespace)
-        if any(state.word == "Pending" for _, state, _ in standings)
-        else {}
-    )
+        standings.append(_recall_job(memo, job, pods.get(job.metadata.uid, ()), stand))
+    alone = [workload for workload in workloads if not is_owned_by(workload, uids)]
+    standings += await _find_alone(client, namespace, now, memo, alone, stands)
+    memo.retain("job", uids)
+    changed_rows = await _explain_unsettled(client, namespace, memo, standings, pods)
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
-    standings = await _add_verdicts(client, namespace, await _explain_closed_queues(client, standings))
-    for subject, state, stand in standings:
+    for subject, state, _, own_row, _ in standings:
         meta = subject.metadata
+        row = changed_rows.get(meta.uid, own_row)
+        of_now: dict[str, Any] = {"age": format_age(meta.creation_timestamp or now, now)}
         if meta.uid in uids:
-            said = (refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused)
-            row = _recall_row(memo, subject, pods.get(meta.uid, ()), state, stand, next(said, ""))
-            row = row | {"runSeconds": run_seconds(row["started"], row["ended"], now)}
-            if meta.uid in free and not state.finished and state.word != "Deleting":
-                row["reason"] = "; ".join(filter(None, (row["reason"].rstrip("."), "in no queue: it takes no quota")))
-        else:
-            row = _recall_workload_row(memo, subject, state, stand)
-        rows.append((meta.creation_timestamp or now, row))
-    for topic in ("state", "row"):
-        memo.retain(topic, uids)
-    for topic in ("workload state", "workload row"):
-        memo.retain(topic, states.keys())
+            of_now["runSeconds"] = run_seconds(row["started"], row["ended"], now)
+        if meta.uid in free and not state.finished and state.word != "Deleting":
+            of_now["reason"] = "; ".join(filter(None, (row["reason"].rstrip("."), "in no queue: it takes no quota")))
+        rows.append((meta.creation_timestamp or now, row | of_now))
     rows.sort(key=lambda row: (row[0], row[1]["name"]))
-    return [row | {"age": format_age(created, now)} for created, row in rows]
+    return [row for _, row in rows]
+
+
+class _Standing(NamedTuple):
+    """A job, or a Workload without a job, with its state and where it stands in its queue.
+
+    row: the row about this state, with an age and a time of running that the caller adds.
+    is_settled: whether the job's own objects decide the state. Otherwise Events, queues or nodes may tell more.
+    """
+
+    subject: Any
+    state: JobState
+    stand: QuotaState | None
+    row: dict[str, Any]
+    is_settled: bool
+
+
+def _make_standing(subject: Any, state: JobState, stand: QuotaState | None, row: dict[str, Any]) -> _Standing:
+    may_change = state.word == "Pending" or state.outside or state.hopeless or (stand is not None and stand.closed)
+    return _Standing(subject, state, stand, row, not may_change)
+
+
+def _recall_job(memo: Memo, job: JobRecord, pods: Sequence[Pod], stand: QuotaState | None) -> _Standing:
+    """Return where a job stands, from the memo if none of the objects that it depends on has changed."""
+
+    def make() -> _Standing:
+        state = find_job_state(job, pods, stand)
+        return _make_standing(job, state, stand, _job_row(job, pods, state, stand))
+
+    return memo.recall("job", job.metadata.uid, (job.source, *job.jobs, job.past, stand, *pods), make)
+
+
+async def _find_alone(
+    client: Client,
+    namespace: str,
+    now: datetime,
+    memo: Memo,
+    workloads: Sequence[Workload],
+    stands: Mapping[str, QuotaState],
+) -> list[_Standing]:
+    """Return where Workloads without a job stand; the memo has those whose pods do not matter."""
+    standings = [_recall_workload(memo, one, stands[one.metadata.uid]) for one in workloads]
+    memo.retain("workload", {one.metadata.uid for one in workloads})
+    unclear = [one for one in standings if needs_replacements(one.subject) or one.state.word == "Starting"]
+    plain = await plain_pods(client, namespace, [one.subject for one in unclear])
+    silence = await _explain_silent_operators(client, namespace, unclear, now)
+    found = []
+    for standing in standings:
+        workload, uid = standing.subject, standing.subject.metadata.uid
+        own_pods, why = pods_of(workload, plain) if plain else [], silence.get(uid, "")
+        found.append(_find_standing(workload, stands[uid], own_pods, why) if own_pods or why else standing)
+    return found
+
+
+def _recall_workload(memo: Memo, workload: Workload, stand: QuotaState) -> _Standing:
+    return memo.recall("workload", workload.metadata.uid, (workload, stand), lambda: _find_standing(workload, stand))
+
+
+def _find_standing(workload: Workload, stand: QuotaState, pods: Sequence[Pod] = (), silence: str = "") -> _Standing:
+    state = find_workload_state(workload, stand, pods).with_silence(silence)
+    return _make_standing(workload, state, stand, _workload_row(workload, state, stand))
+
+
+async def _explain_unsettled(
+    client: Client, namespace: str, memo: Memo, standings: Iterable[_Standing], pods: Mapping[str, Sequence[Pod]]
+) -> dict[str, dict[str, Any]]:
+    """Return the rows of the jobs and Workloads about which Events, queues or nodes tell more, by UID."""
+    unsettled = [one for one in standings if not one.is_settled]
+    later = unsettled
+    if any(one.state.outside for one in unsettled):
+        untaken = await explain_missing_workloads(client, namespace)
+        later = [
+            one._replace(state=one.state.with_refusal(untaken.get(one.subject.metadata.uid, ""))) for one in unsettled
+        ]
+    is_pending = any(one.state.word == "Pending" for one in unsettled)
+    refused = await explain_refused_pods(client, namespace) if is_pending else {}
+    later = await _add_verdicts(client, namespace, memo, await _explain_closed_queues(client, later))
+    rows = {}
+    for before, (subject, state, stand, _, _) in zip(unsettled, later, strict=True):
+        uid = subject.metadata.uid
+        if not isinstance(subject, JobRecord):
+            rows[uid] = _workload_row(subject, state, stand) if state is not before.state else before.row
+            continue
+        said = next((refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused), "")
+        is_new = said or state is not before.state
+        rows[uid] = _job_row(subject, pods.get(uid, ()), state, stand, said) if is_new else before.row
+    return rows
 
 
 def _add_unqueued_groups(
@@ -171,9 +244,9 @@ def _add_unqueued_groups(
 
 
 async def _explain_silent_operators(
-    client: Client, namespace: str, workloads: Sequence[Workload], states: Mapping[str, JobState], now: datetime
+    client: Client, namespace: str, standings: Iterable[_Standing], now: datetime
 ) -> dict[str, str]:
-    others = [(one, states[one.metadata.uid]) for one in workloads if not _is_of_pods(one)]
+    others = [(one.subject, one.state) for one in standings if not _is_of_pods(one.subject)]
     if not others:
         return {}
     from muster.insight.reader.operators import explain_silent_operators  # few clusters run such jobs
@@ -214,37 +287,6 @@ async def _read_positions(
     return positions
 
 
-def _recall_state(memo: Memo, job: JobRecord, pods: Sequence[Pod], stand: QuotaState | None) -> JobState:
-    inputs = (job.source, *job.jobs, job.past, stand, *pods)
-    return memo.recall("state", job.metadata.uid, inputs, lambda: find_job_state(job, pods, stand))
-
-
-def _recall_workload_state(memo: Memo, workload: Workload, stand: QuotaState) -> JobState:
-    """Return the state of a Workload without a job, from the memo if the Workload has not changed.
-
-    Pods are not considered.
-    """
-    uid = workload.metadata.uid
-    return memo.recall("workload state", uid, (workload, stand), lambda: find_workload_state(workload, stand))
-
-
-def _recall_workload_row(memo: Memo, workload: Workload, state: JobState, stand: QuotaState) -> dict[str, Any]:
-    inputs = (workload, state, stand)
-    return memo.recall("workload row", workload.metadata.uid, inputs, lambda: _workload_row(workload, state, stand))
-
-
-def _recall_row(
-    memo: Memo, job: JobRecord, pods: Sequence[Pod], state: JobState, stand: QuotaState | None, refused: str
-) -> dict[str, Any]:
-    """Return the row of a job, from the memo if none of the objects that it depends on has changed."""
-
-    def make() -> dict[str, Any]:
-        about = read_times(job, pods, job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
-        return _job_row(job, pods, state, stand, refused) | about
-
-    return memo.recall("row", job.metadata.uid, (job.source, *job.jobs, job.past, stand, state, refused, *pods), make)
-
-
 async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
     """Return the UIDs of the jobs that are in no queue; on a cluster without queues, an empty set.
 
@@ -254,22 +296,20 @@ async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str
     return uids if uids and await list_or_none(client, LOCAL_QUEUE, namespace) is not None else set()
 
 
-async def _explain_closed_queues(client: Client, standings: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
-    """Return the states; the state of each job whose ClusterQueue admits nothing gets the reason."""
-    if not any(stand is not None and stand.closed for _, _, stand in standings):
+async def _explain_closed_queues(client: Client, standings: list[_Standing]) -> list[_Standing]:
+    """Return the standings; the state of each job whose ClusterQueue admits nothing gets the reason."""
+    if not any(one.stand is not None and one.stand.closed for one in standings):
         return standings
     queues = {one.metadata.name: one for one in await list_or_none(client, CLUSTER_QUEUE) or ()}
-    return [(one, with_obstacle(state, queues), stand) for one, state, stand in standings]
+    return [one._replace(state=with_obstacle(one.state, queues)) for one in standings]
 
 
-async def _add_verdicts(
-    client: Client, namespace: str, standings: list[tuple[Any, Any, Any]]
-) -> list[tuple[Any, Any, Any]]:
-    """Return the states, with a verdict for each job that may never start.
+async def _add_verdicts(client: Client, namespace: str, memo: Memo, standings: list[_Standing]) -> list[_Standing]:
+    """Return the standings, with a verdict for each job that may never start.
 
     If there are such jobs, the function reads these jobs in full, and all nodes and quotas; otherwise it reads nothing.
     """
-    hopeless = {one.metadata.uid for one, state, _ in standings if state.hopeless}
+    hopeless = {one.subject.metadata.uid for one in standings if one.state.hopeless}
     if not hopeless:
         return standings
     from muster.insight.forecasts.never import with_verdict
@@ -280,12 +320,12 @@ async def _add_verdicts(
     if hopeless - {one.metadata.uid for one in subjects}:
         subjects += await list_or_none(client, WORKLOAD, namespace) or []
     whole = {one.metadata.uid: one for one in subjects if one.metadata.uid in hopeless}
-    room = await survey_room(Lists(client), namespace)
+    room = await survey_room(Lists(client), namespace, memo)
 
     def judged(uid: str, state: Any) -> Any:
         return with_verdict(whole[uid], state, room) if uid in whole else state  # a missing job was deleted meanwhile
 
-    return [(one, judged(one.metadata.uid, state), stand) for one, state, stand in standings]
+    return [one._replace(state=judged(one.subject.metadata.uid, one.state)) for one in standings]
 
 
 async def pods_by_job(
@@ -358,12 +398,13 @@ async def _read_newest_messages(client: Client, namespace: str, fields: str) -> 
     return {event.involved_object.uid: event.message.removeprefix(COMBINED) for event in newest}
 
 
-def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: str) -> dict[str, Any]:
+def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: str = "") -> dict[str, Any]:
     row = _make_row(job.metadata, job.metadata.name, state, stands)
     row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     row["reason"] = refused or state.reason if state.word == "Pending" else state.reason
     trials = {"trials": asdict(state.count)} if state.count is not None else {}
-    return row | trials | {"nodes": nodes_of(job, pods)}
+    times = read_times(job, pods, job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
+    return {**row, **trials, "nodes": nodes_of(job, pods), **times}
 
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:

@@ -45,6 +45,13 @@ class Lists:
             self._refused[kind.path(namespace)] = error
             return None
 
+    def list_objects(self) -> tuple[object, ...]:
+        """Return all objects that were read until now. A list that could not be read counts as its path."""
+        objects: list[object] = []
+        for (path, _), items in self._read.items():
+            objects += items if items is not None else (path,)
+        return tuple(objects)
+
     def describe_lacking(self, *kinds: Kind[Any]) -> str:
         """Return a sentence that says which of these kinds could not be read in all namespaces, and why.
 

@@ -5,22 +5,33 @@ from muster.gang.arrays import is_numpy_installed
 from muster.insight.forecasts.never import VisibleCapacity
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.listviews import NODE_LINES
+from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import is_embedded
 
 
-async def survey_room(lists: Lists, namespace: str = "") -> VisibleCapacity:
+async def survey_room(lists: Lists, namespace: str = "", memo: Memo | None = None) -> VisibleCapacity:
     """Read the nodes and quotas of a cluster.
 
     What the user may not see is missing in the result, and verdicts made from it ignore that. Without numpy, the nodes
     are missing, because placement needs numpy.
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
+    memo: results of earlier calls, for a caller whose lists follow a watch.
     """
-    return VisibleCapacity(
-        (await lists.of(NODE_LINES) or ()) if is_numpy_installed() else (),
-        fixed=await is_embedded(lists.client),
-        cluster_queues=await lists.of(CLUSTER_QUEUE) or (),
-        cohorts=await lists.of(COHORT) or (),
-        local_queues=await lists.of(LOCAL_QUEUE) or (),
-        flavors=await lists.of(RESOURCE_FLAVOR),
-        completion=await lists.completion(namespace),
-    )
+    fixed = await is_embedded(lists.client)
+    nodes = (await lists.of(NODE_LINES) or ()) if is_numpy_installed() else ()
+    queues, cohorts = await lists.of(CLUSTER_QUEUE) or (), await lists.of(COHORT) or ()
+    local_queues, flavors = await lists.of(LOCAL_QUEUE) or (), await lists.of(RESOURCE_FLAVOR)
+    completion = await lists.completion(namespace)
+
+    def make() -> VisibleCapacity:
+        return VisibleCapacity(
+            nodes,
+            fixed=fixed,
+            cluster_queues=queues,
+            cohorts=cohorts,
+            local_queues=local_queues,
+            flavors=flavors,
+            completion=completion,
+        )
+
+    return make() if memo is None else memo.recall("room", namespace, (fixed, *lists.list_objects()), make)

@@ -5,6 +5,9 @@ It loads the forecasts and the quota tree, which no answer about a running job n
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
+
+from msgspec import structs
 
 from muster.api.conditions import find as find_condition
 from muster.api.core import NAMESPACE, POD
@@ -29,6 +32,7 @@ from muster.insight.quota.lack import update_lack
 from muster.insight.quota.state import QuotaState, find_quota_state
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, NODE_LINES
+from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import Visibility, get_or_none
 from muster.insight.record import records_of
 from muster.insight.why import JobReadings
@@ -40,13 +44,21 @@ from muster.runtime.objects import key_of
 # The kinds that every forecast needs.
 ADMITTED_BY = (CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, NAMESPACE, WORKLOAD)
 
+# A forecast from objects that stay the same is made anew after this time, as running jobs come closer to their ends.
+_FORECAST_SECONDS = 10.0
+
 # The reasons for which a workload waits even if quota becomes free.
 _NO_NUMPY = "a forecast in a topology needs numpy: pip install 'muster-batch[server]'"
 _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 
 
-async def read_wait(lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState) -> JobReadings:
-    """Read why a workload waits: which workloads are ahead, what is missing, and when the workload will start."""
+async def read_wait(
+    lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState, memo: Memo
+) -> JobReadings:
+    """Read why a workload waits: which workloads are ahead, what is missing, and when the workload will start.
+
+    memo: results of earlier calls, for a caller whose lists follow a watch.
+    """
     namespace = workload.metadata.namespace
     if not stands.queue:
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, "it names no queue"))
@@ -63,7 +75,7 @@ async def read_wait(lists: Lists, facts: JobReadings, workload: Workload, stands
     pending = await visibility.cluster(queue)
     if pending is None:
         pending = await visibility.local(namespace, stands.queue)
-    return await _add_outlook(lists, _add_position(facts, workload, pending or []), workload, queue)
+    return await _add_outlook(lists, _add_position(facts, workload, pending or []), workload, queue, memo)
 
 
 async def _find_stopped(lists: Lists, local: LocalQueue) -> list[tuple[str, str]]:
@@ -89,29 +101,40 @@ def _add_position(facts: JobReadings, workload: Workload, pending: list[PendingW
     return replace(facts, quota_state=find_quota_state(workload, position), ahead=pending[:index], waiting=len(pending))
 
 
-async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str) -> JobReadings:
+async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str, memo: Memo) -> JobReadings:
     added = await lists.completion(workload.metadata.namespace)
     snapshot = await snapshot_of(lists, added)
     if snapshot is None:
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, lists.describe_lacking(*ADMITTED_BY)))
     if snapshot.topologies and not is_numpy_installed():
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, _NO_NUMPY))
+    moment = int(facts.now.timestamp() / _FORECAST_SECONDS)
+    inputs = moment, queue, facts.verdict.decides, workload, *lists.list_objects()
+    # Only the newest is kept: each holds all objects of the cluster.
+    readings = memo.recall("forecast", "", inputs, lambda: _forecast(snapshot, added, facts, workload, queue))
+    state = structs.replace(facts.state, reason=update_lack(facts.state.reason, readings.get("needs", ())))
+    return replace(facts, state=state, head=_explain_head(facts, snapshot), **readings)
+
+
+def _forecast(
+    snapshot: Snapshot, added: Completion, facts: JobReadings, workload: Workload, queue: str
+) -> dict[str, Any]:
+    """Return the readings about a waiting workload that other workloads decide, by field."""
     outlook = Outlook(snapshot, queue, workload.metadata.namespace, facts.now)
     if not outlook.known:
-        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
+        return {"estimate": StartEstimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}")}
     needs = outlook.find_needs(added.workload(workload), queue)
-    names = {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads}
-    owners = {(one.metadata.namespace, one.metadata.name): owner_of(one.metadata) for one in snapshot.workloads}
-    holders = outlook.find_holders(needs, workload)
-    state = replace(facts.state, reason=update_lack(facts.state.reason, needs))
-    facts = replace(facts, state=state, needs=needs, holders=holders, names=names, owners=owners)
-    facts = replace(facts, strict=outlook.is_strict(queue), head=_explain_head(facts, snapshot))
+    readings: dict[str, Any] = {
+        "needs": needs,
+        "holders": outlook.find_holders(needs, workload),
+        "names": {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads},
+        "owners": {(one.metadata.namespace, one.metadata.name): owner_of(one.metadata) for one in snapshot.workloads},
+        "strict": outlook.is_strict(queue),
+    }
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in _NOT_BY_QUOTA:
-        return replace(facts, estimate=StartEstimate(None, Certainty.NONE, told.message))
-    if facts.verdict.decides:
-        return facts
-    return replace(facts, estimate=outlook.estimate(key_of(workload)))
+        return readings | {"estimate": StartEstimate(None, Certainty.NONE, told.message)}
+    return readings if facts.verdict.decides else readings | {"estimate": outlook.estimate(key_of(workload))}
 
 
 def _explain_head(facts: JobReadings, snapshot: Snapshot) -> str:

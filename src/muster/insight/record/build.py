@@ -40,6 +40,9 @@ def records_of(sets: Iterable[JobSet] | None, jobs: Sequence[Job]) -> list[JobRe
     alone: list[Job] = []
     orphans: dict[str, list[Job]] = {}
     for job in jobs:
+        if not job.metadata.owner_references:
+            alone.append(job)
+            continue
         above = controller_of(job.metadata)
         if sets is not None and above is not None and JOB_SET.is_of(above) and above.uid not in set_uids:
             orphans.setdefault(above.uid, []).append(job)

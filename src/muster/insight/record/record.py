@@ -259,7 +259,7 @@ class JobRecord(Struct, frozen=True):
     @property
     def failed(self) -> int:
         """How many pods the job's status counts as failed, without those of a Job that was interrupted as a whole."""
-        return sum(job.status.failed for job in self.jobs if not _is_job_interrupted(job))
+        return sum(job.status.failed for job in self.jobs if job.status.failed and not _is_job_interrupted(job))
 
     @property
     def succeeded_trials(self) -> Indexes:

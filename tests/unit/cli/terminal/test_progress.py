@@ -1,8 +1,7 @@
 """One line for every step, whatever size the job has at the time."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from muster.cli.terminal.progress import Progress
 from muster.insight.jobs.state import JobState

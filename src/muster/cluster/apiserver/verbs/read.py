@@ -138,10 +138,10 @@ def _take(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -
     if not limit:
         return chosen.of(entries[first:]) if chosen else entries[first:], len(entries)
     page: list[Entry] = []
-    size = 0
+    size, takes_all = 0, not chosen
     for index in range(first, len(entries)):
         entry = entries[index]
-        if not chosen or chosen.matches(entry):
+        if takes_all or chosen.matches(entry):
             size += entry.size
             if len(page) == limit or (page and size > LONG_BYTES):
                 return page, index
