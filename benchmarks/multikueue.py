@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -186,9 +187,7 @@ def carried(home: str) -> dict[str, int]:
 
 def port(home: str) -> str:
     """Where a server is listening."""
-    found = re.search(r"server: https://[^:]+:(\d+)", Path(home, "kubeconfig").read_text())
-    assert found is not None
-    return found[1]
+    return str(urlsplit(load(environ={"KUBECONFIG": f"{home}/kubeconfig"}).cluster.server).port)
 
 
 async def until_connected(home: str, workers: int) -> None:

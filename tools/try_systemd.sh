@@ -27,20 +27,40 @@ await() { for _ in $(seq 120); do if "$@"; then return; fi; sleep 1; done; echo 
 goes_on() { systemctl -q is-active $unit && [ "$(pgrep -u ada -x sleep)" = "$job" ]; }
 muster service install --system
 systemctl -q is-active $unit
-muster status
-code=0
-runuser -l ada -c 'muster run --memory 64Mi -- python3 -c "x = bytearray(200 << 20); import time; time.sleep(60)"' || code=$?
-[ $code = 137 ]
-runuser -l ada -c 'muster run --detach --memory 64Mi -- sleep 600'
+muster status | grep -x 'limits   memory and CPU by cgroup v2'
+# A sample would see more than the limit, and once a second at most.
+exceed() {
+    code=0
+    runuser -l ada -c 'muster run --cpus 100m --memory 64Mi -- python3 -c "x = bytearray(200 << 20); import time; time.sleep(60)"' \
+        >/tmp/exceed 2>&1 || code=$?
+    cat /tmp/exceed
+    [ $code = 137 ]
+    grep 'it needed more memory than its limit of 64Mi (it used 64Mi)' /tmp/exceed
+}
+exceed
+runuser -l ada -c 'muster run --detach --cpus 100m --memory 64Mi -- sleep 600'
 await pgrep -u ada -x sleep
 job=$(pgrep -u ada -x sleep)
+limits=$(find /sys/fs/cgroup -path "*/muster-node-0-*/memory.max" -exec grep -lx $((64 << 20)) {} +)
+[ "$(cat "${limits%/*}/cgroup.procs")" = "$job" ]
 muster restart
 goes_on
+systemctl daemon-reload
+systemctl restart systemd-journald # systemd sets up the cgroups beside ours again
+exceed
 kill -9 "$(systemctl show -P MainPID $unit)"
 sleep 1
 await goes_on
 muster down --yes
 [ "$(systemctl is-active $unit)" = inactive ]
+[ -z "$(pgrep -u ada -x sleep)" ]
+[ -z "$(find /sys/fs/cgroup -name '*muster*')" ]
+
+systemctl start $unit
+runuser -l ada -c 'muster run --detach --cpus 100m --memory 64Mi -- sleep 600'
+await pgrep -u ada -x sleep
+systemctl kill --signal=KILL $unit # the server, and with it the shims
+muster down --yes
 [ -z "$(pgrep -u ada -x sleep)" ]
 [ -z "$(find /sys/fs/cgroup -name '*muster*')" ]
 echo passed

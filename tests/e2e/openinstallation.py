@@ -40,7 +40,7 @@ def make_open_installation(place: Path) -> str:
     for name in ("python", "python3"):
         (programs / name).symlink_to(program)
     for distribution in _find_needed(DISTRIBUTION, {"server"}):
-        for file in distribution.files or ():
+        for file in set(distribution.files or ()):  # a wheel's record may name a file twice
             source = Path(str(distribution.locate_file(file)))
             if ".." not in file.parts and source.is_file() and file.parts[0] != _ROOT_OF_OURS.name:
                 (packages / file).parent.mkdir(parents=True, exist_ok=True)

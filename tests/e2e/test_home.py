@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from tests.e2e.conftest import Muster
+from tests.e2e.terminals import PATIENCE, terminal
 
 # Holds the directory as a server does.
 HOLD = """
@@ -129,3 +131,30 @@ def test_a_home_that_means_nothing(muster, named, tmp_path):
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: {named}: ")
     assert done.stderr.endswith("; name a home with MUSTER_HOME or --data\n")
+
+
+@pytest.mark.timeout(240)
+def test_a_command_says_that_a_kubeconfig_takes_precedence_over_an_explicit_home(shared_up, tmp_path):
+    """Whoever set both may mean either: the command names the cluster where it finds nothing, and on a terminal."""
+    other = tmp_path / "other"
+    environment = {"MUSTER_HOME": str(other), "KUBECONFIG": str(shared_up.home / "kubeconfig")}
+    users = Muster(shared_up.home, environment)
+    remark = f"because KUBECONFIG takes precedence over MUSTER_HOME; for the cluster of {other}, unset KUBECONFIG\n"
+    for command in (["ps"], ["history"], ["why", "train"], ["logs", "train"], ["ps", "train"]):
+        done = users(*command, check=False)
+        assert "cluster: https://127.0.0.1:" in done.stderr, command
+        assert done.stderr.count(remark) == 1, command
+    assert "cluster:" not in users("queue", "list").stderr
+    done = users("run", "--name", "train", "--", "true")
+    assert done.stderr.count(remark) == 1
+    assert "cluster:" not in users("ps").stderr
+
+    with terminal() as screen:
+        running = screen.start(users.command, "ps", env=users.env())
+        assert b"cluster: https://127.0.0.1:" in screen.reads(b"unset KUBECONFIG")
+        screen.reads(b"train")
+        assert running.wait(PATIENCE) == 0
+    with terminal() as screen:
+        running = screen.start(users.command, "ps", "--kubeconfig", environment["KUBECONFIG"], env=users.env())
+        assert b"cluster:" not in screen.reads(b"train")
+        assert running.wait(PATIENCE) == 0

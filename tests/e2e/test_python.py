@@ -361,20 +361,27 @@ def test_a_cancelled_submission_whose_answer_is_lost_says_which_job_may_be_left(
         CANCELLED
         + f"""
     from muster.api.status import ApiError, Status
+    from muster.runtime.client import Client
 
-    async def submitted(job):
-        while not gone.is_set():
-            await asyncio.sleep(0)
+    create = Client.create
+
+    async def created_without_answer(client, kind, *args, **kwargs):
+        answer = await create(client, kind, *args, **kwargs)
+        if kind.kind not in ("Job", "JobSet"):
+            return answer
+        created.set()
+        await submitted(answer)
         raise {error}
 
+    Client.create, submission.submit = created_without_answer, submit
     asyncio.run(cell(abs, (-1,)))
         """,
     )
     [cancelled, warning] = said.splitlines()
-    removal = "muster cancel --delete lost -n default"
+    advice = "look at it: muster why lost -n default; end it: muster cancel lost -n default"
     assert cancelled == "cancelled"
-    assert warning == (f"the job lost was cancelled, and may still be there: {text}. Remove it with: {removal}")
-    up(*removal.split()[1:])
+    assert warning == f"the submission was cancelled: {text}; lost may have been submitted; {advice}"
+    up("cancel", "--delete", "lost", "-n", "default")
     require_gone(up)
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import yaml
+from tests.e2e.heldanswers import held_answers
 
 
 def test_the_readme_command_trains_a_model(muster):
@@ -211,3 +212,24 @@ def test_a_command_that_is_not_there(muster):
 def test_python_is_the_callers(muster):
     done = muster("run", "--", "python", "-c", "import sys; print(sys.prefix)")
     assert done.stdout.strip() == sys.prefix
+
+
+@pytest.mark.parametrize("presses", [0, 1, 2])
+def test_a_submission_without_an_answer_names_the_job_that_may_be_left(shared_up, presses):
+    """The user interrupts never, once, or twice; only then the command ends before the connection breaks."""
+    with held_answers(shared_up.home) as answers:
+        running = shared_up.start("run", "--name", f"lost-{presses}", "--", "sleep", "600")
+        assert answers.held.wait(60)
+        if presses:
+            running.send_signal(signal.SIGINT)
+            assert running.stderr.readline() == f"cancelling lost-{presses} (again to leave at once)\n"
+        if presses == 2:
+            running.send_signal(signal.SIGINT)
+        else:
+            answers.lost.set()
+        _, said = running.communicate(timeout=60)
+    where = f"lost-{presses} -n default"
+    advice = f"lost-{presses} may have been submitted; look at it: muster why {where}; end it: muster cancel {where}\n"
+    assert said.endswith(advice)
+    assert running.returncode == (130 if presses == 2 else 1)
+    shared_up("cancel", f"lost-{presses}")

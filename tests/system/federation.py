@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from tests.system.job_cluster import Wire
 from tests.system.plane import World, running
 from tests.system.queued_jobs import Queued, noded
 from tests.system.worker_world import Line, Workers
@@ -72,7 +73,8 @@ class Dispatch:
             return Metered(line.transport(config), self.budget)
 
         inputs = plane.inputs
-        client = Client(Metered(InProcessTransport(plane.server), self.budget))
+        self.wire = Wire(InProcessTransport(plane.server))
+        client = Client(Metered(self.wire, self.budget))
         self._manager = Manager(client, inputs.clock, inputs.random)
         self.registry = self._manager.registry
         engine = assemble(self._manager, plane.events, configuration, (Part.MULTICLUSTER,), reach=reach)

@@ -1,10 +1,12 @@
 """Admission when writes fail, answers are lost, watches are late: quota is never given twice, nobody is forgotten."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
+import pytest
 from tests.system.job_cluster import Wire
 from tests.system.plane import World
 from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, workload
@@ -16,6 +18,7 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.queueing.admission import AdmissionController
+from muster.controllers.queueing.admission import __name__ as admission_logger
 from muster.controllers.queueing.cache import QueueingCache
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
@@ -23,7 +26,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.transport import JSON_PATCH, Request, Response
+from muster.runtime.transport import JSON_PATCH, Request, Response, TransportError
 
 
 class Troubled(Wire):
@@ -117,6 +120,34 @@ async def test_a_conflict_is_not_tried_again_until_the_server_was_asked(world, w
     await world.settle(10)
     assert await admitted(world) == ["one"]
     assert wire.count("PATCH") == 2
+
+
+@pytest.mark.parametrize(
+    "error", [TransportError("connection refused"), ApiError(Status(code=500, message="connection refused"))]
+)
+def test_one_line_tells_of_all_writes_that_a_server_in_trouble_does_not_store(error, caplog):
+    async def body() -> None:
+        async with admission() as (world, wire):
+            await flavor(world)
+            await queue(world, "team", 10, stopPolicy="Hold")
+            for name in ("one", "two", "three"):
+                await workload(world, name, "team", 1)
+            await world.settle()
+
+            async def fail(_: Request) -> None:
+                raise error
+
+            wire.before = fail
+            await world.client.patch(CLUSTER_QUEUE, "team", {"spec": {"stopPolicy": "None"}})
+            await world.settle(3)
+            wire.before = None
+            await world.settle(10)
+            assert len(await admitted(world)) == 3
+
+    with caplog.at_level(logging.WARNING, logger=admission_logger):
+        run_virtual(body())
+    (message,) = [record.getMessage() for record in caplog.records if record.name == admission_logger]
+    assert message.endswith(" and 2 more: the write failed, deciding again in 5 s: connection refused")
 
 
 def refuse_while_stored(world: World, wire: Troubled, seconds: float) -> list[float]:

@@ -28,6 +28,10 @@ from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.external.trainjob import TRAIN_JOB
 from muster.controllers.integrations.owners import Owners
 from muster.controllers.integrations.reconciler import JobReconciler
+from muster.insight.reader.job import investigate
+from muster.insight.reader.jobs import job_rows
+from muster.insight.why import describe_levels
+from muster.insight.why.answer import render_lines
 from muster.runtime.clock import run_virtual
 from muster.runtime.control.manager import Manager
 
@@ -124,6 +128,17 @@ def play(text: str, scenario: Any, served: Sequence[Shape] = ()) -> None:
     run_virtual(body())
 
 
+async def row_of(world: World, name: str) -> Json:
+    rows = await job_rows(world.client, "default", world.clock.now(), pytest.fail)
+    return next(row for row in rows if row["name"] == name)
+
+
+async def explanation_of(world: World, name: str) -> str:
+    readings = await investigate(world.client, "default", name, world.clock.now())
+    assert readings is not None
+    return "\n".join(render_lines(readings, describe_levels(readings)))
+
+
 def templates_of(case: Case, job: Json) -> list[Json]:
     """The pod templates of the job, as it is stored."""
     places = case.shape.places(case.shape.kind.typed(job))
@@ -147,6 +162,12 @@ def test_a_job_waits_starts_whole_is_evicted_and_ends(case: Case) -> None:
         assert {one.name: one.count for one in (await get(world, first)).spec.pod_sets} == case.podsets
         assert await admitted(world) == [first]
         assert (await suspended(world, "first"), await suspended(world, "second")) == (False, True)
+        missing = f"no program has reported on this {kind.kind}: does its operator ({case.shape.controller}) run"
+        assert (await row_of(world, "first"))["reason"] == "", "an operator may take a moment"
+        await world.settle(15)
+        assert (await row_of(world, "first"))["reason"].startswith(missing)
+        assert missing not in (await row_of(world, "second"))["reason"]
+        assert f">> placement  {missing}" in await explanation_of(world, "first")
         for found, name in zip(templates_of(case, await see(world, kind, "first")), case.podsets, strict=True):
             assert found["metadata"]["labels"][POD_SET_LABEL] == name
             assert found["spec"]["nodeSelector"] == {"disk": "ssd"}
@@ -154,6 +175,7 @@ def test_a_job_waits_starts_whole_is_evicted_and_ends(case: Case) -> None:
         await report(world, kind, "first", **case.running)
         await world.settle()
         assert await is_(world, first, "PodsReady")
+        assert (await row_of(world, "first"))["reason"] == ""
 
         await world.client.patch(WORKLOAD, first, {"spec": {"active": False}}, "default")
         await world.settle()

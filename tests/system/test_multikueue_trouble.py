@@ -51,6 +51,25 @@ async def classes(f: Federation) -> None:
         await f.here.client.create(WORKLOAD_PRIORITY_CLASS, msgspec.convert(document, WorkloadPriorityClass))
 
 
+# What the manager hears late.
+
+
+@federated()
+async def test_no_status_of_a_job_is_written_again_while_the_managers_watch_is_late(f: Federation) -> None:
+    await f.queues()
+    f.dispatch.wire.lags = {"jobs": 5.0}
+    await f.job(seconds=30)
+    for number in range(60):
+        meta = (await f.here.workload()).metadata
+        await f.here.client.patch(WORKLOAD, meta.name, {"metadata": {"labels": {"look": f"{number}"}}}, "default")
+        await f.settle(1)
+    await f.settle(60)
+    statuses = [one.body for one in f.dispatch.wire.writes if one.path.endswith("/jobs/j/status")]
+    assert len(statuses) >= 2
+    assert len(set(statuses)) == len(statuses)
+    assert (await f.here.state())["Finished"] == "True Succeeded"
+
+
 # What is missing in a worker.
 
 

@@ -24,7 +24,7 @@ from muster.api.ours.usage import USAGE_ANNOTATION, usage_of
 from muster.api.status import ApiError
 from muster.cluster.nodes.disk import leftovers
 from muster.cluster.nodes.disk.states import States
-from muster.cluster.nodes.disk.storage import PodStorage
+from muster.cluster.nodes.disk.storage import PodStorage, seed_of
 from muster.cluster.nodes.machine import cgroups, machine
 from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.store import MemoryJournal, StorageFull
@@ -700,6 +700,9 @@ def test_what_a_killed_server_has_left_can_be_ended_without_one(play):
         await world.stop_node(leave=True)
         assert await leftovers.end_everything(world.state) == 1
         assert await leftovers.end_everything(world.state) == 0
+        name = cgroups.name_group("node-0", seed_of(world.state / "node-0"))
+        hierarchies = Path("/sys/fs/cgroup")
+        assert [*hierarchies.glob(name), *hierarchies.glob(f"*/{name}")] == [], "nobody else removes these cgroups"
         await world.start_node()
         pod = await world.phase("Failed")
         assert (main(pod).state.terminated.exit_code, condition(pod, "DisruptionTarget")) == (137, "True")

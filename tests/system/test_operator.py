@@ -81,6 +81,25 @@ async def test_the_pod_that_leads_and_no_other_has_the_label_by_which_it_is_sele
 
 
 @site
+async def test_a_leader_outside_of_the_cluster_takes_the_label_from_the_pod_that_led(s: Site) -> None:
+    await pods(s, "first")
+    first = await s.start("first")
+    with first.selected():
+        await s.world.settle()
+        assert await selected(s) == ["first"]
+        s.cables["first"].cut = True
+        with pytest.raises(LeadershipLostError):
+            await s.ended("first")
+    assert await selected(s) == ["first"], "it could not remove the label itself"
+    laptop = await s.start("laptop")
+    await s.world.settle(15 + 3)
+    with laptop.selected():
+        await s.world.settle()
+        assert await s.holder() == make_identity("laptop", "uid")
+        assert await selected(s) == []
+
+
+@site
 async def test_one_whose_pod_cannot_be_labelled_ends_at_once_when_it_is_told_to(s: Site) -> None:
     await pods(s, "first")
     first = await s.start("first")

@@ -1,5 +1,6 @@
 """Jobs and their Workloads, from submission to the end, on a whole control plane in virtual time."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows
 from muster.insight.why import describe_levels
 from muster.queueing.jobframework.names import workload_name
+from muster.runtime.tasks import cancel
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -63,6 +65,26 @@ async def test_pitfall_38_a_job_gets_a_workload_of_exactly_that_name(q):
     assert (podset.name, podset.count, workload.spec.queue_name, workload.spec.priority) == ("main", 2, "cq", 0)
     assert (await q.now()).spec.suspend, "two CPUs are asked for and there is quota for one"
     assert await q.told() == [f"CreatedWorkload: Created Workload: default/{meta.name}"]
+
+
+@story
+async def test_readiness_is_reported_with_the_admission_in_one_write(q):
+    await q.queue()
+    states = {}  # by resource version: the conditions
+
+    async def follow():
+        async with q.client.watch(WORKLOAD, "default") as events:
+            async for event in events:
+                if (workload := event.object) is not None:
+                    conditions = {one.type: one.status for one in workload.status.conditions}
+                    states[workload.metadata.resource_version] = conditions
+
+    following = asyncio.create_task(follow())
+    await q.job(workers=1, template=RUN_TIME)
+    await q.world.settle(60)
+    await cancel([following])
+    admitted = [one for one in states.values() if one.get("Admitted") == "True" and "Finished" not in one]
+    assert [one["PodsReady"] for one in admitted] == ["False", "True"]
 
 
 @story

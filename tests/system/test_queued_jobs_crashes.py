@@ -14,7 +14,7 @@ from tests.system.queued_jobs import Queued
 from muster.api.config import DEFAULT, Configuration
 from muster.api.config.types import Integrations
 from muster.api.core import NODE
-from muster.api.kueue import LOCAL_QUEUE
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
@@ -83,6 +83,16 @@ async def changed(q: Queued) -> None:
     await q.change(spec={"parallelism": 3, "completions": 3})
 
 
+async def unpaired(q: Queued) -> None:
+    """A user deletes its Workload while it runs."""
+    await q.queue(cpu=3)
+    await q.job(workers=3, template=RUN_TIME)
+    await q.world.settle(20)
+    for workload in await q.workloads():
+        await q.client.delete_object(WORKLOAD, workload)
+    await q.world.settle(20)
+
+
 async def check(q: Queued, writes: int) -> None:
     job, workload = await q.now(), await q.workload()
     assert finish(job) is not None, f"after {writes} writes"
@@ -111,7 +121,7 @@ async def cluster(configuration: Configuration = DEFAULT) -> AsyncIterator[Queue
             await run
 
 
-STORIES = pytest.mark.parametrize("story", [evicted, resized, changed])
+STORIES = pytest.mark.parametrize("story", [evicted, resized, changed, unpaired])
 
 
 @STORIES
@@ -146,6 +156,23 @@ def test_late_watches(story: Callable[[Queued], Awaitable[None]], lag: float) ->
             await q.world.settle(900)
             await reconcilers.stop()
             await check(q, 0)
+
+    run_virtual(scenario())
+
+
+def test_own_writes_to_a_job_are_not_repeated_while_its_watch_is_late() -> None:
+    async def scenario() -> None:
+        async with cluster() as q:
+            reconcilers = Reconcilers(q.world.plane)
+            await q.queue(cpu=3, stopPolicy="Hold")
+            await q.job(workers=3, template={"metadata": {"annotations": {"muster.dev/run-time": "2s"}}})
+            reconcilers.wire.lags = {"jobs": 5.0}
+            await q.client.patch(CLUSTER_QUEUE, "cq", {"spec": {"stopPolicy": "None"}})
+            await q.world.settle(60)
+            await reconcilers.stop()
+            assert finish(await q.now()) is not None
+            starts = [one for one in reconcilers.wire.writes if one.path.endswith("/jobs/j")]
+            assert [b'"suspend":false' in one.body for one in starts] == [True]
 
     run_virtual(scenario())
 

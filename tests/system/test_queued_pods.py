@@ -9,6 +9,7 @@ import pytest
 from tests.system.plane import World, under, virtual
 from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, workload
 
+from muster.actions.choices import no_job
 from muster.actions.jobs.cancelling import cancel
 from muster.actions.jobs.podgroups import find_pods, follow_pods
 from muster.api.batch import JOB, Job
@@ -741,6 +742,30 @@ async def test_a_pod_or_group_that_has_quota_and_no_node_is_pending_and_says_why
     found = await investigate(world.client, "default", "alone", world.clock.now())
     assert found is not None
     assert found.state.word == "Pending"
+
+
+@virtual
+async def test_a_group_without_all_its_pods_is_listed_until_it_queues(world: World) -> None:
+    await a_team(world)
+    await pod(world, "alone")
+    await world.settle(10)
+    await pod(world, "first", group="g", size=3)
+    await world.settle(10)
+    await pod(world, "second", group="g", size=3)
+    await world.settle(10)
+
+    async def listed() -> list[dict[str, Any]]:
+        return await job_rows(world.client, "default", world.clock.now(), pytest.fail)
+
+    rows = await listed()
+    assert [(row["name"], row["state"]) for row in rows] == [("alone", "Starting"), ("g", "Pending")]
+    why = "its pod group queues once it has 3 pods, and it has 2"
+    assert (rows[1]["reason"], rows[1]["ready"], rows[1]["wanted"], rows[1]["queue"]) == (why, 0, 3, "team")
+    assert f"there is no job g in namespace default: {why} (" in await no_job(world.client, "g", "default")
+    assert rows[0].keys() == rows[1].keys()
+    await pod(world, "third", group="g", size=3)
+    await world.settle(10)
+    assert [(row["name"], row["state"]) for row in await listed()] == [("alone", "Starting"), ("g", "Starting")]
 
 
 @under("featureGates: {DisableWaitForPodsReady: true}")

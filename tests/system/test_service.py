@@ -79,7 +79,12 @@ def test_the_life_of_a_service(machine: Path, manager: socket.socket) -> None:
 
     again = CliRunner().invoke(cli, ["service", "install", "--nodes", "simulated"])
     assert "--nodes process:3,cpu=1, not --nodes simulated" in str(again.exception)
+    unit.write_text(unit.read_text().replace("Type=notify", "Type=exec"))  # as earlier releases wrote
+    outdated = f"{unit} is not what this release writes; write it again: muster service install\n"
+    assert muster("status").stdout.splitlines(keepends=True)[1] == f"service  {outdated}"
+    assert muster("service", "status").stdout.endswith(outdated)
     assert f"process {second} serves already" in muster("service", "install").stdout
+    assert "is not what" not in muster("status").stdout + muster("service", "status").stdout
     refused = CliRunner().invoke(cli, ["service", "remove"])
     assert str(refused.exception) == "the unit's server runs: `muster down` first"
     assert (home.server_pid(), unit.exists()) == (second, True)

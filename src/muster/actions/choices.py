@@ -86,11 +86,10 @@ async def _describe_unqueued_group(client: Client, name: str, namespace: str) ->
     living = [pod for pod in pods if not is_finished(pod)]
     if not living:
         return ""
-    from muster.insight.jobs.podgroups import explain_unqueued  # importing it takes long
+    from muster.insight.jobs.unqueued import UnqueuedGroup, explain_unqueued  # importing it takes long
 
-    _, why = explain_unqueued(living)
-    selector = f"-n {living[0].metadata.namespace} -l {POD_GROUP_NAME_LABEL}={name}"
-    return f"{why} (to remove it: kubectl delete pods {selector})"
+    group = UnqueuedGroup(living[0].metadata.namespace, name, tuple(living))
+    return f"{explain_unqueued(group)} (to remove it: kubectl delete pods {group.selector})"
 
 
 async def check_secrets(client: Client, namespace: str, asked: "Iterable[SecretVariables]") -> None:

@@ -1,1 +1,1 @@
-"""Draws plain values as pictures of a web page: text of HTML and SVG, without a library, a server or a file."""
+"""Draws charts of plain values as HTML and SVG text, without another library, a server or a file."""

@@ -19,7 +19,10 @@ _MOST_LANES = 8
 
 
 class Bar(Struct, frozen=True):
-    """A stay of a job on a row. name: what a pointer shows. color: see the style sheet."""
+    """One run of a job on a row, such as a node. start, end: in seconds. name: the text under the pointer.
+
+    color: the suffix of a class in the style sheet.
+    """
 
     row: int
     start: float
@@ -29,7 +32,7 @@ class Bar(Struct, frozen=True):
 
 
 class PlacedBar(Struct, frozen=True):
-    """A bar with its lane, from 0. count: how many bars it stands for."""
+    """A bar with its lane within the row, from 0. count: the number of bars that it replaces; 1 for a single job."""
 
     bar: Bar
     lane: int
@@ -37,7 +40,10 @@ class PlacedBar(Struct, frozen=True):
 
 
 def draw_gantt(rows: Sequence[str], bars: Sequence[Bar], seconds: float, ticks: Sequence[Tick], label: str) -> Markup:
-    """Draw bars in rows over time. A script adds names under the pointer, and zoom."""
+    """Draw bars in rows over time, from 0 to `seconds`; the page's script adds tooltips and zoom.
+
+    rows: the names of the rows. ticks: the labels of the time axis. label: the text for screen readers.
+    """
     placed = place_bars(merge_bars(bars, seconds))
     lanes = max((one.lane + 1 for one in placed), default=1)
     row_height = max(14.0, min(lanes, _MOST_LANES) * _LANE)
@@ -91,7 +97,10 @@ def _draw_tick(tick: Tick) -> Markup:
 
 
 def merge_bars(bars: Iterable[Bar], seconds: float, most: int = MOST_BARS) -> list[tuple[Bar, int]]:
-    """Return bars and how many each stands for: all of them, or the longest and the others of a place as one."""
+    """Limit the number of bars: keep the `most` longest ones, and merge the others that start close together in a row.
+
+    Return each bar with the number of bars that it replaces.
+    """
     ordered = sorted(bars, key=lambda bar: bar.end - bar.start, reverse=True)
     merged = [(bar, 1) for bar in ordered[:most]]
     rows = len({bar.row for bar in ordered[most:]})
@@ -109,7 +118,10 @@ def merge_bars(bars: Iterable[Bar], seconds: float, most: int = MOST_BARS) -> li
 
 
 def place_bars(bars: Iterable[tuple[Bar, int]]) -> list[PlacedBar]:
-    """Return bars with lanes, so that no two bars of a row overlap in one lane; in order of rows and starts."""
+    """Assign a lane to each bar, so that bars of one row that overlap in time have different lanes.
+
+    bars: with their counts. Return them in the order of their rows and starts.
+    """
     placed = []
     ordered = sorted(bars, key=lambda one: (one[0].row, one[0].start, one[0].end, one[0].name))
     for _, group in groupby(ordered, lambda one: one[0].row):

@@ -1,4 +1,4 @@
-"""Draw intervals beside each other, each in a row of its own, around an axis that crosses at zero."""
+"""Draw intervals one below the other, each in a row of its own, with a vertical line at zero."""
 
 from collections.abc import Callable, Sequence
 from math import ceil
@@ -18,7 +18,7 @@ _ROUNDING = 1e-9
 
 
 class Interval(Struct, frozen=True):
-    """A value that is known to lie between two others. color: see the style sheet."""
+    """An estimated value (`middle`) with its bounds, as of a confidence interval. color: a class of the style sheet."""
 
     name: str
     low: float
@@ -30,7 +30,7 @@ class Interval(Struct, frozen=True):
 def draw_intervals(
     intervals: Sequence[Interval], write: Callable[[float], str], label: str, *, are_times: bool = False
 ) -> Markup:
-    """Draw intervals, the first one highest. write: returns a value as a text. are_times: values are seconds."""
+    """Draw intervals from top to bottom. write: formats a value. are_times: whether values are seconds."""
     least = min(0.0, *(one.low for one in intervals))
     most = max(0.0, *(one.high for one in intervals))
     farthest = max(-least, most)
@@ -63,6 +63,6 @@ def draw_intervals(
 
 
 def list_signed_ticks(least: float, most: float, step: float) -> list[float]:
-    """Return the multiples of a step from one at or below the least to one at or above the largest, at least two."""
+    """Return the multiples of `step` that enclose the values from `least` to `most`; at least two multiples."""
     below, above = ceil(-least / step - _ROUNDING), ceil(most / step - _ROUNDING)
     return [step * number for number in range(-below, max(above, 0 if below else 1) + 1)]

@@ -1,4 +1,4 @@
-"""Make HTML and SVG of values. Text is escaped here and nowhere else: no name can become markup."""
+"""Make HTML and SVG from values. Only this module escapes text, so that no name can become markup."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -8,12 +8,12 @@ _FORBIDDEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127, *range(55296
 
 
 class Markup(str):
-    """A text that is markup already."""
+    """A text that is HTML or SVG already, and is not escaped again."""
 
     __slots__ = ()
 
     def __html__(self) -> str:
-        """Return the text, by which templates know that it is markup."""
+        """Return the text; template engines call this method and then do not escape the text."""
         return str(self)
 
 
@@ -21,18 +21,18 @@ Child = str | Markup | Iterable["Child"]
 
 
 def escape_text(text: str) -> Markup:
-    """Return a text as markup that shows it."""
+    """Escape a text for HTML, and replace characters that HTML forbids."""
     return Markup(escape(text.translate(_FORBIDDEN)))
 
 
 def make_element(tag: str, attributes: Mapping[str, object] | None = None, *children: Child) -> Markup:
-    """Return an element. Attributes that are None or False are left out; True stands for an empty value."""
+    """Return an element with its children. Attributes that are None or False are left out; True is an empty value."""
     pairs = "".join(_write_attribute(name, value) for name, value in (attributes or {}).items())
     return Markup(f"<{tag}{pairs}>{join(children)}</{tag}>")
 
 
 def join(children: Iterable[Child]) -> Markup:
-    """Return parts in a row; a text that is no markup is escaped."""
+    """Concatenate parts; a text that is no `Markup` is escaped."""
     return Markup("".join(_write_child(child) for child in children))
 
 
@@ -51,5 +51,5 @@ def _write_attribute(name: str, value: object) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return a coordinate with at most two decimals."""
+    """Format a coordinate with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if value % 1 else str(int(value))

@@ -1,4 +1,4 @@
-"""Draw an amount as a bar of parts, as wide as its place."""
+"""Draw an amount, such as the used part of a quota, as a horizontal bar with coloured parts."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,10 @@ class Part(Struct, frozen=True):
 
 
 def draw_meter(parts: Iterable[Part], total: float, label: str, mark: float | None = None) -> Markup:
-    """Draw a bar. total: what its whole width stands for. label: what it says. mark: where a line crosses it."""
+    """Draw a bar as wide as its container.
+
+    total: the amount at the full width. label: the tooltip. mark: the amount at which a line crosses the bar.
+    """
     whole = total if total > 0 else 1.0
     shapes = [make_element("rect", {"class": "ground", "width": "100%", "height": _HEIGHT, "rx": 2})]
     for part in parts:

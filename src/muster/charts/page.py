@@ -1,6 +1,6 @@
-"""Put figures together as one page that needs no network, no server and no other file.
+"""Combine figures into one HTML page that needs no network, no server and no other file.
 
-The page forbids everything but its own style sheet and its own script, by their hashes.
+The page's content security policy allows only the page's own style sheet and script, by their hashes.
 """
 
 from base64 import b64encode
@@ -14,7 +14,7 @@ from muster.charts.markup import Markup, make_element
 
 
 class Figure(Struct, frozen=True):
-    """A picture. reading: how to read it, in one or two sentences. wide: it takes the whole width of a wide page."""
+    """A chart with its caption. reading: how to read the chart. wide: whether it takes the whole width of the page."""
 
     title: str
     reading: str
@@ -24,7 +24,7 @@ class Figure(Struct, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """Figures that answer one question. id: of its anchor."""
+    """A group of figures under one heading. id: the anchor for links to the section."""
 
     id: str
     title: str
@@ -32,7 +32,7 @@ class Section(Struct, frozen=True):
 
 
 class Tile(Struct, frozen=True):
-    """A figure of merit. note: what it counts."""
+    """A single number at the top of the page, such as the mean wait. note: what the number counts."""
 
     name: str
     value: str
@@ -40,7 +40,7 @@ class Tile(Struct, frozen=True):
 
 
 def render_page(title: str, lead: Iterable[Markup], tiles: Iterable[Tile], sections: Sequence[Section]) -> str:
-    """Return a page of HTML."""
+    """Return a complete HTML page. lead: the paragraphs below the title."""
     style, script = (_read_part(name) for name in ("page.css", "page.js"))
     own = f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     policy = f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"

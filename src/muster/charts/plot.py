@@ -1,6 +1,7 @@
 """Draw series over an axis: stacked areas, lines, bars and maps of cells.
 
-A plot is as wide as its page: shapes are stretched, and texts keep their size, because they stand at percentages.
+A plot is as wide as its page. The browser stretches the shapes but not the texts, because texts are placed by
+percentages.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +24,10 @@ _STEPS = 5
 
 
 class Series(Struct, frozen=True):
-    """Values to draw. color: the number of a colour, or a word of the style sheet: `rest`, `limit`, `lost`."""
+    """The values of one layer or line, one for each interval between two edges.
+
+    color: the number of a colour, or a word of the style sheet: `rest`, `limit`, `lost`.
+    """
 
     name: str
     values: Sequence[float]
@@ -31,7 +35,7 @@ class Series(Struct, frozen=True):
 
 
 class LinePoints(Struct, frozen=True):
-    """Points of a line: their positions from 0 to 1, in order, and their values."""
+    """A line through points. points: each point's horizontal position, from 0 to 1 and ascending, and its value."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -39,7 +43,7 @@ class LinePoints(Struct, frozen=True):
 
 
 def color_of(number: int) -> str:
-    """Return the colour of a series by its number."""
+    """Return the colour of the series with this number; from `COLORS` on, all series are grey."""
     return str(number) if number < COLORS else "rest"
 
 
@@ -51,7 +55,11 @@ def draw_stack(
     label: str,
     unit: str = "",
 ) -> Markup:
-    """Draw series on top of each other, the first one lowest, and lines over them, in steps between edges."""
+    """Draw layers stacked from the bottom to the top, and lines over them, all as step functions.
+
+    edges: the times at which values may change, from 0; a value holds from one edge to the next.
+    ticks: the labels of the time axis. label: the text for screen readers. unit: shown at the topmost value.
+    """
     levels = sum_layers([layer.values for layer in layers], len(edges) - 1)
     most = max((max(values, default=0.0) for values in (*levels, *(line.values for line in lines))), default=0.0)
     values = list_value_ticks(most)
@@ -66,7 +74,7 @@ def draw_stack(
 
 
 def draw_lines(lines: Sequence[LinePoints], ticks: Sequence[Tick], most: float, label: str, unit: str = "") -> Markup:
-    """Draw lines through points."""
+    """Draw lines through points, over a vertical axis from 0 to at least `most`. unit: shown at the topmost value."""
     values = list_value_ticks(most)
     shapes = [
         _draw_line([(at * WIDTH, _scale_height(value, values[-1])) for at, value in line.points], line.name, line.color)
@@ -78,9 +86,10 @@ def draw_lines(lines: Sequence[LinePoints], ticks: Sequence[Tick], most: float, 
 def draw_cells(
     rows: Sequence[Sequence[float]], ticks: Sequence[Tick], names: Sequence[Tick], label: str, *, named: bool = False
 ) -> Markup:
-    """Draw a map of cells, the first row lowest: the darker, the more; a cell with nothing is empty.
+    """Draw a heat map, the first row at the bottom: a larger value is darker, and a cell with 0 is empty.
 
-    names: the ticks of the vertical axis. named: each row has one of them, which stands above the cells of the row.
+    ticks: the labels of the horizontal axis. names: the labels of the vertical axis.
+    named: whether each row has a label, which then is drawn above the cells of the row.
     """
     most = max((max(row, default=0.0) for row in rows), default=0.0)
     total = max(HEIGHT, len(rows) * _NAMED_ROW) if named else HEIGHT
@@ -99,7 +108,10 @@ def draw_cells(
 
 
 def sum_layers(layers: Sequence[Sequence[float]], length: int) -> list[list[float]]:
-    """Return the lower bound of the first layer, then the upper bound of each one."""
+    """Return the boundaries of stacked layers: zeros for the bottom, then the sums up to each layer.
+
+    length: the number of values of a layer.
+    """
     return list(
         accumulate(
             layers, lambda total, more: [a + b for a, b in zip(total, more, strict=True)], initial=[0.0] * length
@@ -115,10 +127,12 @@ def draw_frame(
     raised: float = 3,
     height: float = HEIGHT,
 ) -> Markup:
-    """Return a drawing with its axes.
+    """Return a drawing of shapes with its axes.
 
-    values: the ticks of the vertical axis, from 0 at the bottom. raised: how far their names stand above their lines.
-    height: that of the shapes.
+    ticks: the labels of the horizontal axis.
+    values: the labels of the vertical axis, with a line each; position 0 is the bottom.
+    raised: the distance of these labels above their lines.
+    height: the height of the shapes' part of the drawing.
     """
     parts = []
     for tick in values:
@@ -140,7 +154,7 @@ def draw_frame(
 
 
 def draw_legend(series: Iterable[tuple[str, str]]) -> Markup:
-    """Return the names of colours. series: names and colours."""
+    """Return a legend as a list. series: the name and the colour of each series."""
     items = (make_element("li", {}, make_element("i", {"class": f"key k{color}"}), name) for name, color in series)
     return make_element("ul", {"class": "legend"}, *items)
 
@@ -170,7 +184,10 @@ def _list_step_points(places: Sequence[float], values: Sequence[float], top: flo
 
 
 def list_steps(places: Sequence[float], heights: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the corners of steps between places; equal steps in a row have no corner between them."""
+    """Return the corners of a step function; two neighbouring steps of equal height have no corner between them.
+
+    places: the horizontal positions of the steps' ends, one more than there are heights.
+    """
     corners: list[tuple[float, float]] = []
     for number, height in enumerate(heights):
         if not corners or height != corners[-1][1]:
@@ -190,7 +207,7 @@ def _draw_line(points: Sequence[tuple[float, float]], name: str, color: str) -> 
 
 
 def write_path(points: Iterable[tuple[float, float]]) -> str:
-    """Return a path through points, to a tenth of a unit; a step to the side or up is written shortly."""
+    """Return the SVG path through points, rounded to a tenth; horizontal and vertical lines have short forms."""
     parts: list[str] = []
     last_x = last_y = ""
     for point in points:
@@ -210,7 +227,7 @@ def _format_tenth(value: float) -> str:
 
 
 def draw_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """Return a table whose first column names its rows."""
+    """Return an HTML table; the first cell of each row is the row's heading."""
     head = make_element("tr", {}, *(make_element("th", {"scope": "col"}, name) for name in header))
     body = (
         make_element(

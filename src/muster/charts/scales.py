@@ -1,4 +1,4 @@
-"""Map values to positions, and choose the round values that axes name."""
+"""Map values to positions on axes, and choose the round values at which axes have labels."""
 
 from math import ceil, floor, log10
 
@@ -14,7 +14,7 @@ _ROUND_SPANS = (1, 10, _MINUTE, 10 * _MINUTE, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 
 
 
 class Tick(Struct, frozen=True):
-    """A value that an axis names. at: its position, from 0 to 1. minor: left out where there is little room."""
+    """A label of an axis. at: its position on the axis, from 0 to 1. minor: whether a narrow page hides the label."""
 
     at: float
     label: str
@@ -22,7 +22,7 @@ class Tick(Struct, frozen=True):
 
 
 def list_value_ticks(most: float, count: int = 4) -> list[float]:
-    """Return round values from 0 to the first one that is not below the largest value."""
+    """Return round, evenly spaced values from 0 to at least `most`. count: the most steps."""
     if most <= 0:
         return [0.0, 1.0]
     step = 10.0 ** floor(log10(most / count))
@@ -31,7 +31,7 @@ def list_value_ticks(most: float, count: int = 4) -> list[float]:
 
 
 def list_time_ticks(seconds: float, count: int = 8) -> list[Tick]:
-    """Return round times of a linear axis from 0 to this time; every other one is minor."""
+    """Return the labels of a time axis from 0 to `seconds`; every other label is minor. count: the most steps."""
     if seconds <= 0:
         return []
     step = find_time_step(seconds, count)
@@ -40,7 +40,7 @@ def list_time_ticks(seconds: float, count: int = 8) -> list[Tick]:
 
 
 def find_time_step(seconds: float, count: int) -> float:
-    """Return a round time span of which at most so many fit into this time."""
+    """Return the shortest round time span, in seconds, that fits at most `count` times into `seconds`."""
     step: float = next((one for one in _TIME_STEPS if seconds / one <= count), _TIME_STEPS[-1])
     while seconds / step > count:
         step *= 2
@@ -48,12 +48,15 @@ def find_time_step(seconds: float, count: int) -> float:
 
 
 def place_log(value: float, most: float) -> float:
-    """Return the position of a time span on a logarithmic axis from one second, where shorter ones count as one."""
+    """Return the position, from 0 to 1, of a time span on a logarithmic axis from 1 s to `most`.
+
+    A span below 1 s counts as 1 s.
+    """
     return min(1.0, log10(max(value, 1.0)) / log10(max(most, 10.0)))
 
 
 def list_log_ticks(most: float) -> list[Tick]:
-    """Return the spans that a logarithmic axis names."""
+    """Return the labels of a logarithmic axis of time spans from 1 s to `most` seconds."""
     spans = [one for one in _ROUND_SPANS if one <= max(most, 10.0)]
     return [
         Tick(place_log(one, most), "≤1s" if one == 1 else format_span(one), minor=number % 2 == 1)
@@ -62,7 +65,7 @@ def list_log_ticks(most: float) -> list[Tick]:
 
 
 def format_span(seconds: float) -> str:
-    """Return a time span in its two largest units: `3d4h`, `2m5s`, `0.3s`."""
+    """Format a time span in its two largest units: `3d4h`, `2m5s`; below 10 s, in tenths: `0.3s`."""
     if seconds < 10:
         return f"{seconds:.1f}s".replace(".0s", "s")
     rest = round(seconds)
@@ -75,7 +78,7 @@ def format_span(seconds: float) -> str:
 
 
 def format_value(value: float) -> str:
-    """Return a number in a few characters: `0.25`, `37`, `1.2k`, `3.4M`."""
+    """Format a number in a few characters: `0.25`, `37`, `1.2k`, `3.4M`."""
     if value < 0:
         return f"-{format_value(-value)}"
     for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):

@@ -14,7 +14,10 @@ _LEAST = 0.004
 
 
 class Span(Struct, frozen=True):
-    """A stay in a phase. start, end: from 0 to 1. color: see the style sheet. title: what a pointer shows."""
+    """A span of time in one phase. start, end: from 0 to 1 of the line. color: a class of the style sheet.
+
+    title: the tooltip.
+    """
 
     start: float
     end: float
@@ -23,7 +26,7 @@ class Span(Struct, frozen=True):
 
 
 def draw_timeline(spans: Sequence[Span], ticks: Sequence[Tick], label: str) -> Markup:
-    """Draw spans over an axis of time."""
+    """Draw spans as coloured bars on one line, with the labels of a time axis below. label: for screen readers."""
     shapes = [_draw_span(span) for span in spans]
     names = [_draw_tick(tick) for tick in ticks]
     attributes = {"class": "timeline", "width": "100%", "height": _HEIGHT + _TICKS, "role": "img", "aria-label": label}

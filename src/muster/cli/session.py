@@ -1,6 +1,7 @@
 """Runs the asynchronous body of a command on the cluster that the user means. Expected failures become one line."""
 
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import FrameType
@@ -48,15 +49,34 @@ def target_options(command: Command) -> Command:
 
 
 @asynccontextmanager
-async def connect(target: Target) -> AsyncIterator[Session]:
+async def connect(target: Target, *, submits: bool = False) -> AsyncIterator[Session]:
     """Open a session with the cluster that the target names.
 
-    Raises the errors that `run` prints in one line.
+    If KUBECONFIG overrides an explicit MUSTER_HOME, print which cluster it is: on a terminal at once, elsewhere only if
+    the command fails. Raises the errors that `run` prints in one line.
+
+    submits: print at once which cluster it is, whenever it is not the one of this home.
     """
+    from muster.api.status import ApiError
     from muster.cli.terminal.output import say
 
     async with session.connect(target, say, _import_aiohttp) as connected:
-        yield connected
+        if connected.where if submits else connected.unused_home is not None and sys.stderr.isatty():
+            say(connected.describe_cluster())
+        try:
+            yield connected
+        except (ApiError, UserError, click.ClickException):
+            if not submits:
+                say_unexpected_cluster(connected)
+            raise
+
+
+def say_unexpected_cluster(connected: Session) -> None:
+    """Print which cluster it is that lacks what the user asks for, unless `connect` has printed that on a terminal."""
+    from muster.cli.terminal.output import say
+
+    if connected.unused_home is not None and not sys.stderr.isatty():
+        say(connected.describe_cluster())
 
 
 def _import_aiohttp() -> None:

@@ -17,6 +17,7 @@ from muster.controllers.elastic.decisions import ResizeRecorder
 from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
 from muster.controllers.integrations.framework import Integration
+from muster.controllers.integrations.rules import follow_readiness
 from muster.controllers.integrations.setup import make_reconcilers
 from muster.controllers.integrations.surroundings import settings_of
 from muster.controllers.integrations.table import INTEGRATIONS, gang_sources, list_enabled, pod_groups
@@ -186,7 +187,13 @@ def _add_queueing(
     records = CycleRecorder(cache, decisions, manager.clock)
     listeners = (metrics.on_cycle, elastic.on_cycle, records.on_cycle)
     admission = AdmissionController(
-        manager, cache, recorder, on_cycle=listeners, spare=elastic.shrinks_instead, on_wait=records.waits
+        manager,
+        cache,
+        recorder,
+        on_cycle=listeners,
+        spare=elastic.shrinks_instead,
+        on_wait=records.waits,
+        watched=follow_readiness(manager, configuration),
     )
     manager.add(admission)
     manager.add(elastic)

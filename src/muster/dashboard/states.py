@@ -1,12 +1,14 @@
 """The states of jobs for people who look: in words, and in colours that are never the only sign. Pure."""
 
+from muster.insight.jobs.state import WAITING
+
 STATES = (
     "Queued", "Checking", "Held", "Suspended", "Pending", "Starting", "Running", "Retrying", "Evicting",
     "Finishing", "Cancelling", "Completed", "Failed", "Cancelled", "Deleting",
 )  # fmt: skip
 
 GROUPS = {
-    "waits": ("Queued", "Checking", "Held", "Suspended", "Pending", "Evicting"),
+    "waits": WAITING,
     "runs": ("Running", "Starting", "Retrying", "Finishing"),
 }
 """States that the overview counts together. A filter takes the name of a group as it takes a state."""

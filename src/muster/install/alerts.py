@@ -1,4 +1,4 @@
-"""Writes the alerts for Prometheus over the engine's metrics: each says what is the matter and what to look at."""
+"""Writes alerting rules for Prometheus on the engine's metrics; each names the problem and where its cause may be."""
 
 from typing import Final
 
@@ -80,12 +80,12 @@ ALERTS: Final = (
 
 
 def alert_groups() -> Json:
-    """Return the rules as a file of Prometheus has them."""
+    """Return the alerting rules in the form of a Prometheus rule file."""
     return {"groups": [{"name": "muster", "rules": list(ALERTS)}]}
 
 
 def alert_document(options: Options) -> Json:
-    """Return the rules as the Prometheus operator has them."""
+    """Return the alerting rules as a PrometheusRule, for the Prometheus operator."""
     return {
         "apiVersion": PROMETHEUS_RULE.api_version,
         "kind": PROMETHEUS_RULE.kind,

@@ -1,8 +1,8 @@
-"""Writes the Deployment of the dashboard, whose pages act as the viewer.
+"""Writes the Deployment of the dashboard, which sends its requests with the rights of the person who looks at it.
 
-It has no rights where each viewer signs in with a token. Where a proxy in front names the viewers, its account may
-impersonate: the users and groups that the Configuration names, and, as roles know no patterns, every user if it names
-none.
+If each viewer signs in with a token, the dashboard's ServiceAccount has no rights. If a proxy authenticates the
+viewers, the account may impersonate the users and groups that the Configuration names. If it names no users, the
+account may impersonate every user, because RBAC has no patterns.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ current-context: here
 
 
 def dashboard_documents(options: Options) -> Iterator[Json]:
-    """Yield the documents."""
+    """Yield the dashboard's ServiceAccount, kubeconfig and Deployment, and its rights if a proxy names the viewers."""
     identity = options.settings.muster.dashboard.identity_headers
     yield {
         "apiVersion": "v1",
@@ -82,7 +82,10 @@ def dashboard_documents(options: Options) -> Iterator[Json]:
 
 
 def impersonation_documents(namespace: str, identity: IdentityHeaders) -> list[Json]:
-    """Return what lets the account act as the viewers whom a proxy names. namespace: of the account."""
+    """Return the ClusterRole and the binding that let the dashboard's account impersonate viewers.
+
+    namespace: the account's.
+    """
     return [
         cluster_role(IMPERSONATING, impersonation_rules(identity), _SELECTED),
         cluster_binding(IMPERSONATING, namespace, account=DASHBOARD),
@@ -90,7 +93,7 @@ def impersonation_documents(namespace: str, identity: IdentityHeaders) -> list[J
 
 
 def impersonation_rules(identity: IdentityHeaders) -> list[Json]:
-    """Return the rules by which the account may act as the viewers whom a proxy names, and as no other user."""
+    """Return the RBAC rules to impersonate the users and groups that the Configuration names; every user if none."""
     users = {"resourceNames": list(identity.allowed_users)} if identity.allowed_users else {}
     found: list[Json] = [{"apiGroups": [""], "resources": ["users"], **users, "verbs": ["impersonate"]}]
     if identity.allowed_groups:
@@ -103,7 +106,7 @@ def impersonation_rules(identity: IdentityHeaders) -> list[Json]:
 
 
 def describe_rights(options: Options) -> str:
-    """Return what the account of the dashboard may do; "" for nothing."""
+    """Return the sentence for administrators on whom the dashboard's account may impersonate; "" if nobody."""
     identity = options.settings.muster.dashboard.identity_headers
     if not options.dashboard or identity is None:
         return ""
@@ -117,7 +120,7 @@ def describe_rights(options: Options) -> str:
 
 
 def _annotate(options: Options) -> Json:
-    """Return annotations that change with the Configuration, which the process reads at its start."""
+    """Return an annotation with a hash of the Configuration, so that the pods restart when it changes."""
     return {"muster.dev/configuration": hashlib.sha256(options.text.encode()).hexdigest()[:16]}
 
 

@@ -39,7 +39,7 @@ _BY_NAME: Final = {kind.kind: kind.seen_as(dict) for kind in _KINDS}
 
 
 def kind_of(document: Json) -> Kind[Json]:
-    """Return the kind of a document that is installed."""
+    """Return the kind of one of these documents, by its apiVersion and kind."""
     return _BY_NAME[document["kind"]]
 
 

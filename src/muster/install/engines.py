@@ -1,4 +1,4 @@
-"""Find the engines that are installed in a cluster, Muster's and Kueue's, by the name of the engine's Deployment."""
+"""Find the installations of Muster's and Kueue's engine in a cluster, by the names of their Deployments."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,7 +21,7 @@ ENGINES: Final = {
 
 
 class SeveralError(Exception):
-    """Engines run in several namespaces; the message names them."""
+    """A Deployment of an engine exists in several namespaces; the message names them."""
 
 
 async def configuration_text(

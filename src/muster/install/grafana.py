@@ -10,7 +10,7 @@ _COLUMNS, _WIDTH, _HEIGHT = 2, 12, 8
 
 
 class Panel(NamedTuple):
-    """A chart. queries: expressions with the legends of their lines. unit: of Grafana."""
+    """A chart of the dashboard. queries: PromQL expressions with their legends. unit: a unit of Grafana."""
 
     title: str
     reading: str
@@ -90,7 +90,7 @@ PANELS: Final = (
 
 
 def make_dashboard() -> Json:
-    """Return the dashboard in Grafana's form."""
+    """Return the dashboard as Grafana's JSON model."""
     source = {
         "name": "datasource",
         "label": "Data source",

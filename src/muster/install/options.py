@@ -24,7 +24,7 @@ SELECTED: Final = {"app.kubernetes.io/name": "muster", "app.kubernetes.io/compon
 
 
 class Options(Struct, frozen=True):
-    """What to install, and where.
+    """The options of an installation.
 
     text: the Configuration as it was written, for the ConfigMap.
     settings: the same, parsed.

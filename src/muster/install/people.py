@@ -29,7 +29,7 @@ _LINES: Final = {
 
 
 def peoples_rights() -> list[Json]:
-    """Return the roles, without bindings, which cluster administrators add."""
+    """Return the ClusterRoles for users; cluster administrators create the bindings."""
     return [
         _make_collecting_role("kueue-batch-admin-role", "batch-admin"),
         _make_collecting_role("kueue-batch-user-role", "batch-user"),

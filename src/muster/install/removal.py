@@ -1,9 +1,9 @@
 """Write `removal.sh`, a script that administrators read and `sh` runs, which removes an installation.
 
-Each step removes objects that nothing else needs any more. The engine is removed after the objects whose finalizers it
-must remove. The webhooks are removed before the engine, because the API server would refuse writes while it cannot
-reach them. Installed objects are removed by name only, because others may use the labels. Objects made by `muster
-cluster invite` are removed by a label that only Muster uses.
+Each step removes objects that no remaining object needs. The engine is removed after the objects whose finalizers it
+must remove. The webhook configurations are removed before the engine, because the API server refuses writes while it
+cannot reach a webhook. Installed objects are removed by name only, because other programs may use the labels. Objects
+made by `muster cluster invite` are removed by a label that only Muster uses.
 """
 
 import re
@@ -96,7 +96,7 @@ def make_removal_script(options: Options) -> str:
 
 
 def _takeover_seconds(election: LeaderElection) -> int:
-    """Return the seconds within which a standby takes a free Lease."""
+    """Return the seconds within which a standby replica takes a free Lease, rounded up."""
     return ceil((1 + _JITTER) * election.retry_period / SECOND) + _LOOK_SECONDS
 
 

@@ -1,7 +1,7 @@
 """Write the engine's rights: one ClusterRole for each part that runs, and Roles for single namespaces.
 
-Each rule is listed for the part that makes the request. A part that may `list` a kind gets `get` as well, which reveals
-nothing more.
+Each rule is listed for the part of the engine that makes the request. A part that may `list` a kind may also `get` it,
+which reveals nothing more.
 """
 
 from collections.abc import Sequence

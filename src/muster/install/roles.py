@@ -11,7 +11,7 @@ READ: Final = ("get", "list", "watch")
 
 
 def make_rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Json]:
-    """Return a rule for each API group of the kinds. of: the subresource."""
+    """Return one RBAC rule for each API group of the kinds. of: the subresource; "" for the objects themselves."""
     groups: dict[str, list[str]] = {}
     for kind in kinds:
         groups.setdefault(kind.group, []).append(f"{kind.plural}/{of}" if of else kind.plural)
@@ -22,13 +22,13 @@ def make_rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Js
 
 
 def make_rule(verbs: Sequence[str], kind: Kind[Any], names: Iterable[str] = ()) -> Json:
-    """Return a rule for one kind. names: the names of objects; empty for all."""
+    """Return an RBAC rule for one kind. names: the names of the objects; empty for all."""
     named = {"resourceNames": list(names)} if names else {}
     return {"apiGroups": [kind.group], "resources": [kind.plural], **named, "verbs": list(verbs)}
 
 
 def cluster_role(name: str, allowed: list[Json], labels: dict[str, str] | None = None) -> Json:
-    """Return a ClusterRole."""
+    """Return a ClusterRole with these rules."""
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "ClusterRole",
@@ -38,18 +38,18 @@ def cluster_role(name: str, allowed: list[Json], labels: dict[str, str] | None =
 
 
 def make_role(name: str, namespace: str, allowed: list[Json]) -> Json:
-    """Return a Role of one namespace."""
+    """Return a Role with these rules in a namespace."""
     return {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": make_metadata(name, namespace), "rules": allowed}
 
 
 def cluster_binding(name: str, namespace: str, account: str = NAME) -> Json:
-    """Return the binding of a ClusterRole to the engine. namespace: the engine's. account: another one there."""
+    """Return the binding of a ClusterRole to a ServiceAccount, by default the engine's. namespace: the account's."""
     head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRoleBinding", "metadata": make_metadata(name)}
     return head | {"roleRef": _make_reference("ClusterRole", name), "subjects": [_account(namespace, account)]}
 
 
 def make_binding(name: str, place: str, namespace: str, *, of: str = "") -> Json:
-    """Return the binding of a Role to the engine.
+    """Return the binding of a Role to the engine's ServiceAccount.
 
     place: the namespace of the Role.
     of: the name of the Role, if it differs from `name`.

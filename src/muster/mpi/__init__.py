@@ -1,11 +1,11 @@
 """Runs MPI over the workers of a job.
 
-Rank 0 runs `mpirun`, and the other workers run an agent that starts its daemons.
+Rank 0 runs `mpirun`. Every other worker runs an agent, which starts the daemons of `mpirun` on that worker.
 
-- `launchers`, `hosts` and `variables` decide: which commands are launchers, which hosts there are, what `mpirun` reads.
-- `identity` makes the certificate that the workers of one job have, and the two ends of a connection that it opens.
+- `launchers`, `hosts` and `variables` decide which commands are launchers, the host files, and the launchers' settings.
+- `identity` makes a job's certificate, and the TLS contexts by which its workers trust only each other.
 - `launch` is rank 0, `agent` is every other worker, `frames` is the protocol between the two.
-- `remote_shell` is the program that `mpirun` calls in the place of ssh.
+- `remote_shell` is the program that `mpirun` calls instead of ssh.
 
-`actions` writes the manifest of such a job. Nothing here knows a cluster.
+`actions` writes the manifest of such a job. No module of this package calls an API server.
 """

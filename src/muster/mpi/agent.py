@@ -44,7 +44,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Agent:
-    """The agent of one worker; `run` runs it to its end.
+    """The agent of one worker; `run` returns when the agent ends.
 
     environment: the environment of the commands.
     rank_0: the host name of rank 0, for messages.
@@ -75,9 +75,9 @@ class Agent:
         return code
 
     def _on_signal(self, number: int) -> None:
-        """Handle a signal to end this worker: ask rank 0 to end the whole job.
+        """Ask rank 0 to end the whole job, because this worker got a signal to end.
 
-        Without a connection to rank 0, or on a second signal, end at once.
+        Without a connection to rank 0, or on a second signal, end the agent at once.
         """
         if self._held is None or self._signalled:
             self._end(128 + number)
@@ -212,7 +212,7 @@ def _signal_children(number: signal.Signals) -> None:
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
-    """Signal a process and its group, if it leads one."""
+    """Send a signal to a process, and to its process group if the process leads one."""
     with suppress(ProcessLookupError):
         os.killpg(pid, number)
         return

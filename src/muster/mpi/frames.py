@@ -1,7 +1,7 @@
-"""Encodes the protocol of rank 0 and an agent, over a connection that both have proved to belong to their job.
+"""Encodes the protocol between rank 0 and an agent, which runs over TLS with the job's certificate on both ends.
 
-Rank 0 sends one line of JSON, a `CommandRequest`, and may send numbers of signals behind it, a byte each. An agent
-answers in frames: a byte for the channel, four for the length, and data.
+Rank 0 sends one line of JSON, a `CommandRequest`. After it, rank 0 may send signals, each as one byte with the signal's
+number. The agent answers in frames: one byte for the channel, four bytes for the length of the data, and the data.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ class CommandRequest(Struct, frozen=True, omit_defaults=True):
 
 
 class StrangeRequestError(Exception):
-    """The other end sent a message that is no request."""
+    """The first line on a connection to the agent is no valid `CommandRequest`."""
 
 
 def encode_frame(channel: int, data: bytes = b"") -> bytes:
-    """Return a frame: the channel, the length of the data, and the data."""
+    """Encode one frame of an agent's answer: the channel, the length of the data, and the data."""
     return bytes((channel,)) + len(data).to_bytes(_LENGTH_BYTES) + data
 
 
 async def read_frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes]]:
-    """Yield channels and data, until the other end closes the connection."""
+    """Yield the channel and the data of each frame, until the agent closes the connection."""
     while True:
         try:
             header = await reader.readexactly(1 + _LENGTH_BYTES)
@@ -48,12 +48,12 @@ async def read_frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, 
 
 
 def request_line(request: CommandRequest) -> bytes:
-    """Return a request as the line that rank 0 sends."""
+    """Encode a request as the line of JSON that rank 0 sends."""
     return msgspec.json.encode(request) + b"\n"
 
 
 async def read_request(reader: asyncio.StreamReader) -> CommandRequest:
-    """Return the request that the other end sends first. Raises `StrangeRequestError`."""
+    """Read the first line of a connection as a request. Raises `StrangeRequestError`."""
     try:
         line = await reader.readuntil()
         return msgspec.json.decode(line, type=CommandRequest)

@@ -7,12 +7,12 @@ _RANK = "{}"
 
 
 class Hosts(Struct, frozen=True):
-    """The workers of a job as hosts.
+    """The workers of a job as MPI launchers name them.
 
     pattern: the host name of a worker, with {} in the place of its rank.
     workers: the number of workers.
-    slots: how many processes of MPI belong on each worker.
-    port: the port at which the agents listen.
+    slots: the number of MPI processes on each worker.
+    port: the TCP port on which the agents listen.
     """
 
     pattern: str
@@ -21,12 +21,12 @@ class Hosts(Struct, frozen=True):
     port: int
 
     def name(self, rank: int) -> str:
-        """Return the host name of a worker."""
+        """Return the host name of the worker with this rank."""
         return self.pattern.replace(_RANK, str(rank))
 
     @property
     def names(self) -> list[str]:
-        """The host names of all workers."""
+        """The host names of all workers, by rank."""
         return [self.name(rank) for rank in range(self.workers)]
 
 

@@ -1,6 +1,7 @@
-"""Makes the identity of a job: a certificate and its key, which all workers of the job have and no other job has.
+"""Makes the identity of a job: a certificate with its key, which only the workers of that job have.
 
-Both ends of a connection present it and trust nothing else, so that no other process starts anything on a worker.
+Both ends of a connection present this certificate and trust no other, so that only the job's own workers can run
+commands on a worker.
 """
 
 import ssl

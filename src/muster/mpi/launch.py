@@ -41,7 +41,10 @@ _PASSED_ON = (
 
 
 def write_files(directory: Path, hosts: Hosts, identity: bytes) -> None:
-    """Write the files that the remote shell and `mpirun` read. Only this user may access the directory."""
+    """Write the host files, the agents' addresses, the job's identity and the remote shell to the directory.
+
+    Only this user may access the directory, because the identity lets its holder run commands on all workers.
+    """
     key = directory / "identity.pem"
     key.touch(0o600)
     key.write_bytes(identity)
@@ -64,7 +67,7 @@ def make_variables(directory: Path, hosts: Hosts, interface: str) -> dict[str, s
 
 
 class Launch:
-    """One run of `mpirun` by rank 0. `run` does everything."""
+    """One run of `mpirun` by rank 0, with a connection to the agent of each other worker."""
 
     def __init__(self, hosts: Hosts, context: ssl.SSLContext, clock: Clock) -> None:
         self._hosts = hosts
@@ -77,7 +80,7 @@ class Launch:
         self._ends_it = False  # a worker is gone, and `mpirun` got SIGTERM
 
     async def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Wait for all agents, then run the command; return its exit code."""
+        """Wait for all agents, run the command, and tell the agents to end; return the command's exit code."""
         for number in _PASSED_ON:
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
         reaching = asyncio.create_task(self._reach_agents(), name="reach agents")
@@ -101,7 +104,7 @@ class Launch:
             self._process.send_signal(number)
 
     async def _reach_agents(self) -> None:
-        """Hold a connection to every agent; print for which workers the job waits."""
+        """Connect to every agent; after a while, print the workers that do not answer yet."""
         ranks = range(1, self._hosts.workers)
         async with asyncio.TaskGroup() as group:
             reaching = [group.create_task(self._reach(rank), name=f"reach {rank}") for rank in ranks]
@@ -112,9 +115,9 @@ class Launch:
                 _say(f"the job waits for {', '.join(missing[:_NAMED])}{others}")
 
     async def _reach(self, rank: int) -> None:
-        """Connect to the agent of a worker, and try again until it answers.
+        """Connect to the agent of the worker with this rank, with retries until the agent answers.
 
-        The worker may start later than rank 0, and its host name may be known even later.
+        The worker may start later than rank 0, and DNS may resolve its host name even later.
         """
         while True:
             with suppress(OSError):  # ssl.SSLError is one
@@ -130,7 +133,7 @@ class Launch:
             await self._clock.sleep(_RETRY_SECONDS)
 
     async def _watch(self, rank: int, answers: AsyncIterator[tuple[int, bytes]]) -> str:
-        """Wait until a worker is stopped or its connection is lost; return a sentence that says which."""
+        """Wait until a worker is being stopped or its connection is lost; return a sentence that says which."""
         with suppress(OSError):
             async for channel, _ in answers:
                 if channel == ENDING:
@@ -138,7 +141,7 @@ class Launch:
         return f"{self._hosts.name(rank)} has gone"
 
     async def _launch(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Run the command until it ends; end it when one worker ends. Return its exit code."""
+        """Run the command to its end, and return its exit code; send it SIGTERM as soon as a worker is gone."""
         try:
             self._process = await asyncio.create_subprocess_exec(*command, env=environment)
         except FileNotFoundError:

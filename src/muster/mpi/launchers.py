@@ -1,4 +1,4 @@
-"""Decides which commands are launchers of MPI, and how many of their processes belong on one worker. Pure."""
+"""Decides which commands are launchers of MPI, and how many processes they start on each worker. Pure."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -17,10 +17,13 @@ def is_launcher(command: Sequence[str]) -> bool:
 
 
 def count_slots(cpus: str, gpus: int) -> int:
-    """Return how many MPI processes belong on a worker: one for each GPU, else one for each whole CPU, at least one."""
+    """Return the number of MPI processes of a worker: one for each GPU, else one for each whole CPU, at least one.
+
+    cpus: the CPU request of the worker, as a quantity; "" for none.
+    """
     return gpus or max(quantity.parse_thousandths(cpus) // 1000 if cpus else 0, 1)
 
 
 def count_threads(cpus: str, gpus: int) -> int:
-    """Return for how many threads each MPI process of a worker has CPUs, at least one."""
+    """Return the threads of each MPI process: the worker's whole CPUs divided by its processes, at least one."""
     return max((quantity.parse_thousandths(cpus) // 1000 if cpus else 0) // count_slots(cpus, gpus), 1)

@@ -1,4 +1,4 @@
-"""Finds the address of a worker of the job, and the network interface that has it."""
+"""Finds the IP address of a worker's host name, and the network interface with that address."""
 
 import asyncio
 import fcntl
@@ -14,7 +14,7 @@ _RETRY_SECONDS = 0.5
 
 
 async def address_of(host: str, clock: Clock) -> str:
-    """Wait until the name of a host is known, and return its address. On a cluster this takes a while."""
+    """Wait until the host name resolves, and return its IP address. A cluster's DNS knows a new pod after a while."""
     while True:
         try:
             addresses = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -25,7 +25,7 @@ async def address_of(host: str, clock: Clock) -> str:
 
 
 def interface_of(address: str) -> str:
-    """Return the interface that has an address, or "" if none has that IPv4 address."""
+    """Return the name of this machine's network interface with this IPv4 address; "" if none has it."""
     if ip_address(address).is_loopback:  # all of 127.0.0.0/8 is the loopback interface's
         return LOOPBACK
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

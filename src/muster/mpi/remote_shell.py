@@ -1,8 +1,9 @@
-"""Replaces ssh for `mpirun`: `[OPTIONS] HOST COMMAND...`. The first argument is the job's directory.
+"""Replaces ssh for `mpirun`: a program with the arguments `DIRECTORY [OPTIONS] HOST COMMAND...`.
 
-`mpirun` runs this file once for each worker, so it imports the standard library alone. It asks the agent of the worker
-to run the command, passes on the command's output, and ends with the command's exit code. On rank 0 it becomes the
-command itself. The command has no standard input, because the daemons of MPI read none.
+DIRECTORY is the job's, as `launch.write_files` fills it. The program asks the agent of the worker HOST to run COMMAND,
+passes on the output, and ends with COMMAND's exit code. For the host of rank 0 the program executes COMMAND itself.
+COMMAND has no standard input, because the daemons of MPI read none. `mpirun` starts this program once for each worker,
+so it imports only the standard library, which is fast.
 """
 
 import json
@@ -45,17 +46,17 @@ def find_rank(host: str, names: list[str]) -> int:
 
 
 def export(environment: Mapping[str, str], before: Mapping[str, str]) -> str:
-    """Return shell text that sets the variables that the user's script has set before it called `mpirun`.
+    """Return shell commands that export the variables that the user's script set before it called `mpirun`.
 
-    before: the environment before the script. Variables that did not change, such as the worker's own, are not passed
-    on.
+    environment: the present environment. before: the environment in which the script began; variables that are equal
+    in both are not exported, because the other worker has its own.
     """
     changed = {name: value for name, value in environment.items() if before.get(name) != value}
     return "".join(f"export {name}={shlex.quote(value)}; " for name, value in changed.items() if name.isidentifier())
 
 
 def read_environment(directory: Path) -> Mapping[str, str]:
-    """Return the environment of the worker before its script began; the present one if it was not stored."""
+    """Read the environment in which this worker's script began; return the present one if the file does not exist."""
     try:
         environment: dict[str, str] = json.loads((directory / ENVIRONMENT).read_text())
     except FileNotFoundError:
@@ -64,7 +65,10 @@ def read_environment(directory: Path) -> Mapping[str, str]:
 
 
 def connect(directory: Path, address: tuple[str, int]) -> ssl.SSLSocket:
-    """Connect to the agent at this address, which must present the job's identity."""
+    """Connect over TLS to the agent at this address, which must present the job's certificate.
+
+    directory: the directory with the certificate.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -75,7 +79,7 @@ def connect(directory: Path, address: tuple[str, int]) -> ssl.SSLSocket:
 
 
 def run(connection: ssl.SSLSocket, request: dict[str, Any]) -> int:
-    """Request a command and pass on its output until it ends; return its exit code."""
+    """Send the agent a request, and write the command's output to stdout and stderr; return the command's exit code."""
     connection.sendall(json.dumps(request).encode() + b"\n")
     stream = connection.makefile("rb")
     while header := stream.read(_HEADER):
@@ -88,7 +92,7 @@ def run(connection: ssl.SSLSocket, request: dict[str, Any]) -> int:
 
 
 def main(words: list[str]) -> NoReturn:
-    """Run the command on its host, and exit with its exit code."""
+    """Run the command on the host, both from the program's arguments, and exit with the command's exit code."""
     directory = Path(words[0])
     job = json.loads((directory / "job.json").read_text())
     try:

@@ -1,4 +1,4 @@
-"""Write the condition Active of each MultiKueue check: whether its configuration and a cluster of it exist."""
+"""Write the condition Active of MultiKueue's AdmissionChecks: True with a MultiKueueConfig and an active cluster."""
 
 from muster.api.conditions import is_true
 from muster.api.kueue import (
@@ -20,7 +20,7 @@ _BY_CONFIG, _BY_CLUSTER = "multikueue-config", "multikueue-cluster"
 
 
 class CheckController(Reconciler):
-    """A controller, run by a `Manager`, that ignores the checks of other controllers."""
+    """The controller of MultiKueue's AdmissionChecks, run by a `Manager`; it ignores checks of other controllers."""
 
     name = "multikueue_admissioncheck"
 
@@ -57,7 +57,7 @@ class CheckController(Reconciler):
 
 
 def _config_of(check: AdmissionCheck) -> tuple[str, ...]:
-    """Return the configuration that a MultiKueue check names."""
+    """Return the name of the MultiKueueConfig of a check; () for a check of another controller."""
     parameters = check.spec.parameters
     ours = check.spec.controller_name == MULTI_KUEUE_CONTROLLER
     return (parameters.name,) if ours and parameters is not None and not find_reference_problem(parameters) else ()

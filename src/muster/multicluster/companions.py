@@ -53,7 +53,7 @@ def list_pod_groups(pods: Iterable[Pod]) -> list[GroupReference]:
 
 
 def copy(kind: Kind[Any], document: Json, origin: str, owner: OwnerReference) -> Json:
-    """Return the PodGroup to create in the worker."""
+    """Return a PodGroup of the manager as the document to create in the worker. owner: the workload's clone."""
     meta = document["metadata"]
     annotations = meta.get("annotations") or {}
     metadata = {
@@ -123,6 +123,6 @@ async def _create_group(there: Client, kind: Kind[Json], wanted: Json) -> None:
 
 
 def _is_not_served(error: ApiError) -> bool:
-    """Return whether the error says that the server does not serve the kind; otherwise it names a missing object."""
+    """Return whether a NotFound error means that the server does not serve the kind, not that an object is missing."""
     details = error.status.details
     return error.code == 404 and (details is None or not details.name)

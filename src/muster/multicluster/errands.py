@@ -1,4 +1,4 @@
-"""Run the errands of workloads in worker clusters, so that a slow cluster delays only itself.
+"""Run the writes that decisions about workloads require in worker clusters, so that a slow cluster delays only itself.
 
 An *errand* is all the work of one decision about one workload in one cluster. A workload has at most one running errand
 in a cluster, and a cluster a bounded number of errands at once. A later decision replaces an errand that still waits. A
@@ -34,7 +34,7 @@ class Errand:
     """The work for one workload in one cluster.
 
     what: the purpose; two errands with an equal purpose do the same.
-    run: does the work, and returns when to decide about the workload again.
+    run: does the work, and returns the seconds until the next decision about the workload; None for no decision.
     """
 
     what: Hashable
@@ -42,7 +42,7 @@ class Errand:
 
 
 async def await_all_steps(steps: Iterable[Awaitable[Result]]) -> Result:
-    """Await all steps concurrently, each to its end; return the earliest next decision. Raises the first failure."""
+    """Await all steps concurrently, each to its end; return the least seconds until a decision. Raises a failure."""
     ends = await asyncio.gather(*steps, return_exceptions=True)
     waits: list[float] = []
     for end in ends:
@@ -63,7 +63,7 @@ class _Failure:
 
 @dataclass(slots=True)
 class _Lane:
-    """The errands of one cluster, by workload. again: the workloads to decide about after their errand."""
+    """The errands of one cluster, by workload. again: the workloads to decide about after their running errand."""
 
     waiting: dict[str, Errand] = field(default_factory=dict)
     running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class _Lane:
 
 
 class Errands:
-    """The errands of all workloads, by the workloads' keys."""
+    """The runner of the errands of all workloads."""
 
     def __init__(
         self,
@@ -81,17 +81,17 @@ class Errands:
         look: Callable[[str, float], None],
         failed: Callable[[str, str, Exception], None],
     ) -> None:
-        """Make the runner.
+        """Create the runner without errands.
 
         look: requests another decision about a workload in a number of seconds.
-        failed: called once for the failure of a workload's errand.
+        failed: called with the workload's key, the cluster and the error, unless the last error had the same text.
         """
         self._clock, self._random = clock, random
         self._look, self._failed = look, failed
         self._lanes: dict[str, _Lane] = {}
 
     def want(self, key: str, errands: Mapping[str, Errand]) -> None:
-        """Replace a workload's errands by these, given by cluster."""
+        """Set a workload's errands, by cluster: drop its waiting errands, and start these once they may run."""
         for cluster, lane in self._lanes.items():
             if cluster not in errands:
                 lane.waiting.pop(key, None)

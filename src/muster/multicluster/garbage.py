@@ -26,7 +26,7 @@ AGAIN_SECONDS = 5.0
 
 
 class GarbageCollector(Reconciler):
-    """A controller, run by a `Manager`, that checks each connected cluster at an interval."""
+    """The controller, run by a `Manager`, that removes the leftovers of each connected cluster at an interval."""
 
     name = "multikueue-gc"
 
@@ -59,7 +59,7 @@ class GarbageCollector(Reconciler):
         return again
 
     async def _is_gone(self, key: str) -> bool:
-        """Return whether the workload is deleted, by the manager's server, because the cache may be stale."""
+        """Return whether the workload is deleted; ask the manager's server, because the cache may be stale."""
         cached = self._workloads.get(key)
         if cached is not None and cached.metadata.deletion_timestamp is None:
             return False

@@ -26,5 +26,5 @@ class DispatchMetrics:
         self._dispatched.labels(cluster_queue, cluster, _ROLE).inc()
 
     def count_admission(self, cluster_queue: str, cluster: str) -> None:
-        """Count a workload whose status was given the cluster in which its job runs."""
+        """Count a workload when its status first names the cluster in which its job runs."""
         self._admitted.labels(cluster_queue, cluster, _ROLE).inc()

@@ -42,7 +42,7 @@ _EMPTY = Load()
 
 
 class Prospects:
-    """The estimates for a manager's workloads in its fleet, and the head starts that follow from them."""
+    """The estimated waits of a manager's workloads in its worker clusters, and the head starts that workloads gave."""
 
     def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock, dispatcher: str) -> None:
         """Follow the queues of the fleet, unless the dispatcher is another program, which needs no estimates."""
@@ -79,7 +79,7 @@ class Prospects:
         return renew(lead, self._admitted_at.get(lead.cluster)) if lead is not None else None
 
     def find_remotes(self, workload: Workload, remotes: Sequence[Remote]) -> tuple[Remote, ...]:
-        """Return the remotes of a workload without a home with their estimates, as far as a decision needs them."""
+        """Add the estimated waits to the remotes of a workload without a home, where the decision needs them."""
         if self._by_start:
             needed = [one.cluster not in workload.status.nominated_cluster_names for one in remotes]
         else:
@@ -91,7 +91,7 @@ class Prospects:
         )
 
     def follow_plan(self, view: DispatchView, plan: DispatchPlan) -> None:
-        """Count the workload as waiting where it is sent, and remember its head start."""
+        """Count the workload as waiting in the clusters that get a clone, and remember the head start that it gave."""
         key, now = key_of(view.workload), self._clock.now()
         if view.lead is not None and plan.home == view.lead.cluster:
             self._admitted_at[plan.home] = now
@@ -122,7 +122,7 @@ class Prospects:
         self._doubted[cluster] = max(since + DOUBTED, self._doubted.get(cluster, since))
 
     def _is_doubted(self, cluster: str) -> bool:
-        """Return whether a cluster gets no head start now."""
+        """Return whether a cluster gets no head start now, because it recently refused or ignored a workload."""
         until = self._doubted.get(cluster)
         return until is not None and self._clock.now() < until
 
@@ -133,7 +133,7 @@ class Prospects:
             there.follow_queues()
 
     def _find_queue(self, workload: Workload, cluster: str) -> ClusterQueue | None:
-        """Return the worker's ClusterQueue that the workload would wait in."""
+        """Return the worker's ClusterQueue in which the workload would wait; None if it is unknown."""
         there = self._fleet.get(cluster)
         queues = there.follow_queues() if there is not None and there.lost_since is None else None
         if queues is None or not queues.known or queues.refusal:

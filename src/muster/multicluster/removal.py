@@ -16,7 +16,7 @@ from muster.runtime.refusals import ignoring
 
 
 async def remove(client: Client, jobs: Sequence[tuple[Kind[Any], Any]], clone: Workload | None) -> bool:
-    """Remove the jobs of a workload, then its clone, without which no job can start.
+    """Delete the copies of a workload's jobs in a worker, then its clone; without the clone no copy can start.
 
     Return whether all are gone: the clone holds its quota until the jobs' pods have ended. Raises `ApiError`,
     `TransportError`.

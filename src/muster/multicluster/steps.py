@@ -1,7 +1,7 @@
-"""The steps of a plan in one worker cluster for one workload, and the facts remembered between the steps.
+"""Execute the steps of a plan in one worker cluster for one workload, and remember facts between the steps.
 
-A step may be repeated, and may be cancelled at any await. Most remembered facts only save requests or time. One is
-needed for safety: until when a creation request that the worker did not answer may still create a job.
+A step may be repeated, and may be cancelled at any await. Most remembered facts only save requests or time. One fact is
+needed for safety: until when an unanswered creation request may still create a job in a worker.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -66,10 +66,19 @@ class _Memory:
 
 
 class Steps:
-    """The steps of all workloads."""
+    """The executor of steps, with its memory of all workloads."""
 
-    def __init__(self, here: Client, clock: Clock, origin: str, metrics: DispatchMetrics) -> None:
+    def __init__(
+        self,
+        here: Client,
+        clock: Clock,
+        origin: str,
+        metrics: DispatchMetrics,
+        note_written: Callable[[Kind[Any], Any], None],
+    ) -> None:
+        """Make the steps. note_written: called with each local job as the server stored its new status."""
         self._client, self._clock, self._origin, self._metrics = here, clock, origin, metrics
+        self._note_written = note_written
         self._began = clock.now()
         self._memories: dict[str, _Memory] = {}
 
@@ -92,9 +101,9 @@ class Steps:
         return memory is not None and memory.unshown.get(meta.name) == meta.resource_version
 
     def is_last(self, one: Dispatched, copy: Any) -> bool:
-        """Return whether a cached copy, whose clone has finished, can be the last state of the copy.
+        """Return whether a cached copy, whose clone has finished, can be in its final state.
 
-        Clones and jobs come by watches of their own, and the watch of jobs may be behind.
+        The clone and the copy arrive by separate watches, and the watch of copies may be behind.
         """
         if one.mirror is None or one.mirror.has_ended(copy):
             return True
@@ -104,7 +113,7 @@ class Steps:
         return self.is_unshown(one, copy) or (name in memory.last and memory.last[name] <= revision_of(copy))
 
     def was_read(self, one: Dispatched, name: str) -> bool:
-        """Return whether the last state of a copy was read from its server and shown, or the server had none."""
+        """Return whether the final state of a copy was read from its server and shown, or the server had no copy."""
         memory = self._memories.get(one.key)
         return memory is not None and name in memory.last
 
@@ -137,7 +146,7 @@ class Steps:
         return memory
 
     async def create(self, worker: Worker, one: Dispatched) -> Result:
-        """Create a clone, which may then try to get quota."""
+        """Create the workload's clone in the worker, where it waits for quota."""
         what = (worker.there.name, WORKLOAD.kind, one.workload.metadata.name)
 
         async def make() -> bool:
@@ -292,7 +301,10 @@ class Steps:
     async def _make_once(
         self, worker: Worker, one: Dispatched, what: tuple[str, str, str], make: Callable[[], Awaitable[bool]]
     ) -> Result:
-        """Create an object in a worker, unless the object was created a moment ago and is not observed yet."""
+        """Create an object in a worker, unless this process created it a moment ago and no watch shows it yet.
+
+        what: the cluster, kind and name. make: creates the object; returns whether this call created it.
+        """
         now = self._clock.now()
         try:
             if not self._was_made(one, what) and await make():
@@ -306,7 +318,7 @@ class Steps:
         return before is not None and (self._clock.now() - before).total_seconds() < SEEN_SECONDS
 
     async def _remove_stale(self, worker: Worker, one: Dispatched, kind: Kind[Any], copy: Any) -> Result:
-        """Remove the copy of a job that is gone here. Ask the server for the job, because the cache may be stale."""
+        """Remove the copy of a job that no longer exists; ask the manager's server, because the cache may be stale."""
         meta = meta_of(copy)
         here = await self._client.find(kind, meta.name, meta.namespace)
         uid = meta_of(here).uid if here is not None else None
@@ -318,9 +330,11 @@ class Steps:
     async def write_status(self, one: Dispatched, job: Any, patch: dict[str, Any]) -> None:
         """Patch the status of a local job."""
         if patch and one.mirror is not None:
-            await self._client.patch_object(one.mirror.kind, job, {"status": patch}, subresource="status")
+            kind = one.mirror.kind
+            written = await self._client.patch_object(kind, job, {"status": patch}, subresource="status")
+            self._note_written(kind, written)
 
 
 def is_for_good(error: ApiError) -> bool:
-    """Return whether the server refuses the same write each time."""
+    """Return whether a server's error would recur if the same write were repeated."""
     return 400 <= error.code < 500 and error.code not in PASSING

@@ -48,7 +48,7 @@ class BarredError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One worker cluster that a manager writes to. here: the client of the manager's own server."""
+    """The sender of requests to one worker cluster. here: the client of the manager's own server."""
 
     there: RemoteCluster
     here: Client
@@ -105,7 +105,7 @@ class Worker:
         return await remove(self.there.client, [*own, *copies.strays], self.there.workload(one.key))
 
     async def look(self, one: Dispatched) -> Remote:
-        """Read from the cluster's server this manager's objects for the workload."""
+        """Return the workload's state in this cluster, read from the cluster's server instead of the cache."""
         return Remote(
             self.there.name, workload=await self._read_clone(one), job=one.summarize(await self._read_jobs(one))
         )
@@ -187,7 +187,7 @@ class Worker:
         return [(kind, add_time_zone(job)) for job in ours]
 
     async def find_copy(self, one: Dispatched, name: str) -> Any:
-        """Return the copy of a job, as the server there has it; None if there is none."""
+        """Return the copy of a job, read from the worker's server; None if there is none."""
         if one.mirror is None:
             return None
         job = await self.there.client.find(one.mirror.kind, name, one.namespace)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from muster.api.conditions import is_true
 from muster.api.config.types import MultiKueue
 from muster.api.core import POD
+from muster.api.kinds import Kind
 from muster.api.kueue import ADMISSION_CHECK, MULTI_KUEUE_CONFIG, WORKLOAD, AdmissionCheck, MultiKueueConfig, Workload
 from muster.api.kueue.names import ADMITTED, FINISHED, MULTI_KUEUE_CONTROLLER, PODS_READY, RESOURCE_IN_USE_FINALIZER
 from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION, home_of
@@ -57,15 +58,15 @@ Step: TypeAlias = Callable[[Worker, Dispatched], Awaitable[Result]]
 
 
 def keep_nothing(decision: Decision) -> None:
-    """Drop a record, for a controller whose decisions are not recorded."""
+    """Ignore a decision record; the default of `DispatchController`."""
 
 
 class DispatchController(Reconciler):
-    """A controller, run by a `Manager`.
+    """The controller of workloads with a MultiKueue check, run by a `Manager`.
 
-    fleet: the workers.
+    fleet: the worker clusters.
     mirrors: the kinds of jobs that can be dispatched.
-    decided: called with each decision.
+    decided: called with each record of a decision.
     """
 
     name = "multikueue-workload"
@@ -89,17 +90,19 @@ class DispatchController(Reconciler):
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
         self._jobs = {key: manager.informer(mirror.kind, optional=True) for key, mirror in self._mirrors.items()}
+        self._latest_jobs = {key: MutationCache(jobs.get) for key, jobs in self._jobs.items()}
         self._unknown: dict[str, datetime] = {}  # clusters that are named but do not exist, and since when
         self._gone: set[str] = set()  # deleted workloads whose objects in workers have not been removed yet
         self._known = MutationCache(self._workloads.get)
         self._metrics = DispatchMetrics(manager.registry)
-        self._steps = Steps(manager.client, manager.clock, configuration.origin, self._metrics)
+        self._steps = Steps(manager.client, manager.clock, configuration.origin, self._metrics, self._note_written_job)
         look = self._controller.queue.add_after
         self._errands = Errands(manager.clock, manager.random, look, self._log_failure)
         self._workloads.on_change(self._on_workload)
         self._controller.watch(self._checks, self._keys_of_check, when=_has_spec_changed)
         self._controller.watch(self._configs, self._keys_of_config, when=_has_spec_changed)
-        for jobs in self._jobs.values():
+        for key, jobs in self._jobs.items():
+            jobs.on_change(partial(self._forget_shown_job, self._latest_jobs[key]))
             self._controller.watch(jobs, self._keys_of_job)
         fleet.on_change(partial(self._controller.queue.add_after, seconds=GATHER_SECONDS))
         fleet.on_standing(self._on_cluster_standing)
@@ -114,8 +117,15 @@ class DispatchController(Reconciler):
         if self._may_be_dispatched(old, new) and has_decision_changed(old, new):
             self._controller.queue.add_after(key, 0.0 if is_news else CHECK_SECONDS)
 
+    def _note_written_job(self, kind: Kind[Any], job: Any) -> None:
+        self._latest_jobs[kind.api_version, kind.kind].wrote(job)
+
+    def _forget_shown_job(self, latest: MutationCache[Any], old: Any | None, new: Any | None) -> None:
+        """Forget a write to a job that the informer now shows."""
+        latest.is_news(key_of(old if new is None else new), new)
+
     def _may_be_dispatched(self, old: Workload | None, new: Workload | None) -> bool:
-        """Return whether a change may concern another cluster: most workloads have none, and no check asks for one."""
+        """Return whether a changed workload may need a decision: without workers, one with checks or a home."""
         return (
             new is None
             or self._fleet.has_clusters
@@ -194,7 +204,7 @@ class DispatchController(Reconciler):
         if not owners and is_group(workload.metadata):
             kind = (POD.api_version, POD.kind)
         owners = tuple(owner for owner in owners if (owner.api_version, owner.kind) == kind)
-        mirror, jobs = self._mirrors.get(kind), self._jobs.get(kind)
+        mirror, jobs = self._mirrors.get(kind), self._latest_jobs.get(kind)
         if jobs is None:
             return Dispatched(workload, owners, mirror, ())
         owner_jobs = ((owner, jobs.get(f"{workload.metadata.namespace}/{owner.name}")) for owner in owners)
@@ -239,7 +249,7 @@ class DispatchController(Reconciler):
         return Remote(cluster, chosen_for, there.lost_since, clone, job, is_barred=barred, is_tried=is_tried)
 
     def _is_mirrored(self, one: Dispatched, home: str) -> bool:
-        """Return whether the manager's job shows the end of the job at home, or there is nothing left to show."""
+        """Return whether the clone at home has finished and the manager's jobs show the end of their copies there."""
         there = self._fleet.get(home)
         clone = there.workload(one.key) if there is not None else None
         if there is None or clone is None or not is_true(clone.status.conditions, FINISHED):
@@ -248,9 +258,9 @@ class DispatchController(Reconciler):
         return all(self._is_shown(one, job, copies.get(meta_of(job).name)) for job in one.jobs)
 
     def _is_shown(self, one: Dispatched, job: Any, copy: Any | None) -> bool:
-        """Return whether a job here shows the end of its copy at home.
+        """Return whether a job in the manager shows the end of its copy at home.
 
-        copy: as observed. None, or a copy that runs, says nothing: its watch may be behind.
+        copy: as cached. None, or a running copy, proves nothing, because the watch may be behind.
         """
         mirror, meta = one.mirror, meta_of(job)
         if mirror is None:
@@ -282,9 +292,9 @@ class DispatchController(Reconciler):
         return None
 
     def _has_ended_for_good(self, one: Dispatched, view: DispatchView, home: RemoteCluster) -> bool:
-        """Return whether the workload has ended at home, by the cache, and no request may still create a job of it.
+        """Return whether the cache proves that the workload has ended at home, with no unanswered creation request.
 
-        The job must be seen to have ended: that a job or a pod of a group is not seen proves nothing.
+        The cache must show the ended job: a missing job, or a missing pod of a group, proves nothing.
         """
         if not home.is_certain or is_group(one.workload.metadata) or self._steps.unsettled_seconds(one) > 0:
             return False
@@ -329,7 +339,7 @@ class DispatchController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
     def _list_errands(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
-        """Return a plan's work in the workers."""
+        """Return the errands of a plan, by cluster."""
         asked: list[tuple[str, Step]] = [
             *((cluster, self._steps.create) for cluster in plan.create),
             *((cluster, self._steps.align) for cluster in plan.align),
@@ -350,7 +360,7 @@ class DispatchController(Reconciler):
         }
 
     async def _run_steps(self, cluster: str, one: Dispatched, steps: Iterable[Step]) -> Result:
-        """Take steps in a worker concurrently."""
+        """Run these steps in a worker concurrently; return the least seconds until the next decision."""
         there = self._fleet.get(cluster)
         if there is None:
             return None
@@ -377,7 +387,7 @@ def _find_subject(one: Dispatched) -> Subject:
 
 
 def has_decision_changed(old: Workload | None, new: Workload | None) -> bool:
-    """Return whether a workload was added or deleted, or a decision reads something of it that changed."""
+    """Return whether a workload was added or deleted, or a field changed that `decide` reads."""
     return old is None or new is None or _list_read_parts(old) != _list_read_parts(new)
 
 

@@ -4,7 +4,7 @@ OFF = "0"  # the address that turns a server off (as in controller-runtime)
 
 
 class BadAddressError(ValueError):
-    """A text is not a bind address; the message names it."""
+    """A text is no valid listen address; the message contains the text."""
 
 
 def parse_address(text: str) -> tuple[str, int]:

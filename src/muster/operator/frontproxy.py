@@ -23,7 +23,7 @@ _PREFIX: Final = "requestheader-"
 
 
 class FrontProxy(Struct, frozen=True):
-    """The certificate names and headers of a server that passes requests on.
+    """The certificate names and user headers of the API server that passes requests on (the aggregation layer).
 
     authorities: PEM; the TLS layer checks that one of them has signed the server's certificate.
     names: the accepted names of certificates; empty accepts all.

@@ -1,4 +1,4 @@
-"""Return Workloads, and the Secret of the webhooks' certificates, to Kueue's manager.
+"""Prepare Workloads, and the Secret of the webhooks' certificates, for Kueue's manager when Muster is replaced by it.
 
 Kueue writes a Workload's status by server-side apply, as `kueue-admission`, and removes a field by no longer applying
 it. That works only for fields that Kueue alone owns, so Muster's fields become Kueue's. Values stay as they are, except
@@ -98,7 +98,7 @@ async def empty_unreadable_certificates(client: Client, settings: Configuration)
 
 
 class _ManagedMeta(ObjectMeta):
-    """Metadata with the managed fields, which no other reader needs."""
+    """Metadata with `managedFields`, which other readers of this project leave out."""
 
     managed_fields: tuple[dict[str, Any], ...] = ()  # type: ignore[assignment]
 

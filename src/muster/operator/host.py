@@ -125,19 +125,16 @@ async def serve_when_alone(
 
 
 async def _freeze_after_start(replica: Replica) -> None:
-    """Wait until the replica has started, then exclude all present objects from garbage collection.
+    """Wait until the replica has started, then exclude all present Python objects from garbage collection.
 
-    Each collection of the objects that the start has read would take seconds.
+    A collection over the objects in the caches would block for seconds.
     """
     await replica.started.wait()
     settle()
 
 
 def _make_metrics_context(now: datetime, host: str) -> ssl.SSLContext:
-    """Return a TLS context with a certificate made by this process.
-
-    Scrapers of controller-runtime's metrics expect such a certificate.
-    """
+    """Return a TLS context with a new self-signed certificate, as controller-runtime serves metrics by default."""
     authority = make_authority("muster-metrics-ca", now, _METRICS_LIFE)
     names = (host, "localhost")
     own = issue_certificate(

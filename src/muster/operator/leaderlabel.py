@@ -1,7 +1,7 @@
 """Label the leader's pod, so that the Services that only the leader serves select it.
 
-Only a leader writes the label, fenced by its Lease, and removes it from the previous leader's pod. Outside a pod there
-is nothing to label.
+Only the leader writes the label, while it holds the Lease, and removes it from the previous leader's pod. A replica
+that does not run in a pod labels nothing.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Run nodes for any server: thousands of simulated ones in one process for tests, or this machine itself."""
+"""Run nodes for any API server (`muster nodes`): thousands of simulated nodes in one process, or this machine."""
 
 import asyncio
 import signal

@@ -21,18 +21,18 @@ def make_identity(host: str, uid: str) -> str:
 
 
 def place(configuration: Configuration) -> tuple[str, str]:
-    """Return the namespace and name of the Lease that Kueue's and Muster's engines compete for."""
+    """Return the namespace and name of the leader Lease, for which replicas of Kueue and Muster compete."""
     election = configuration.leader_election
     return election.resource_namespace or configuration.namespace, election.resource_name
 
 
 def is_ours(identity: str) -> bool:
-    """Return whether the identity is empty, or that of a replica of Muster."""
+    """Return whether a Lease's holder identity is empty, or names a replica of Muster."""
     return not identity or identity.startswith(OURS)
 
 
 def beside_others(configuration: Configuration) -> Configuration:
-    """Return the settings with scheduler names that no other program uses. Names that the file sets stay."""
+    """Return the settings with scheduler names that no other scheduler uses, unless the Configuration sets names."""
     ours = configuration.muster
     if ours.scheduling.scheduler_names != SCHEDULER_NAMES:
         return configuration

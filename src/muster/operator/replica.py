@@ -192,9 +192,9 @@ class Replica:
         return way
 
     async def _hang_up(self) -> None:
-        """Close the transports to this cluster and to workers, so that running requests fail.
+        """Close the transports to this cluster and to workers, so that running and waiting requests fail.
 
-        Reconciles that wait for the rate limit or for a retry are cut: nothing that they send arrives any more.
+        Reconciles that wait for the rate limit or for a retry then end at once.
         """
         if self._manager is not None:
             self._manager.skip_grace()
@@ -205,7 +205,7 @@ class Replica:
         self.started.set()
 
     async def _log_obstacles(self, manager: Manager) -> None:
-        """Log what a start waits for until it is complete: usually kinds that are not installed, or missing rights."""
+        """Log, until the start is complete, what it waits for: usually missing CustomResourceDefinitions or rights."""
         while not manager.ready.is_set():
             await self._inputs.clock.sleep(PATIENCE_SECONDS)
             if problem := self.unready():
@@ -222,5 +222,5 @@ def fence_reach(reach: Reach, fence: Fence) -> Reach:
 
 
 def _keep_open(transport: Transport) -> Transport:
-    """Return the transport unchanged: the fence of a replica that takes part in no election."""
+    """Return the transport without a fence, for a replica that takes part in no election."""
     return transport

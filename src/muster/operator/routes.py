@@ -63,4 +63,4 @@ def text_answer(status: int, text: str) -> Response:
 
 
 async def _no_rest() -> None:
-    """Do not pause between the pieces of a stream, because nothing else is served with them."""
+    """Return at once: this server need not pause between the pieces of a stream to serve other clients."""

@@ -20,7 +20,7 @@ MOST_ANSWERS = 256
 
 
 class Scrapers:
-    """The API server's answers about tokens, cached for a minute."""
+    """The authorizer of requests for metrics. It caches the API server's answers about tokens for a minute."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -28,7 +28,7 @@ class Scrapers:
         self._answers: dict[tuple[str, str], tuple[int, float]] = {}  # by token and path: status, and its expiry
 
     async def status(self, token: str, path: str) -> int:
-        """Return 200, or the status that refuses a request for the path. Raises `ApiError`, `TransportError`."""
+        """Return 200 if the token's user may `get` the path, else 401 or 403. Raises `ApiError`, `TransportError`."""
         if not token:
             return 401
         cached = self._answers.get((token, path))

@@ -37,7 +37,7 @@ def service_names(service: str, namespace: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def run_manager(what: str, manager: Manager, *work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run the manager and the work until the end of the context. Failures are logged and do not end the context.
+    """Run a manager and other tasks in the background until the end of the context; log failures and continue.
 
     what: the name in the log.
     """

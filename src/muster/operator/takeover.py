@@ -32,7 +32,7 @@ class _Status(Struct):
 
 
 class Definition(Struct):
-    """A CustomResourceDefinition without its schemas, which are large."""
+    """A CustomResourceDefinition as this module reads it: without its schemas, which are large."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _Spec = _Spec()
@@ -73,7 +73,7 @@ async def survey_cluster(
 
 
 def sort_kinds(configuration: Configuration) -> tuple[set[GroupKind], set[GroupKind], set[GroupKind]]:
-    """Return three sets of job kinds: those that an engine with these settings manages, could manage, and names."""
+    """Return the job kinds that these settings enable, the kinds that Muster supports, and all kinds that they name."""
     acts = {(one.kind.group, one.kind.kind) for one in list_enabled(INTEGRATIONS, configuration)}
     acts |= {(kind.group, kind.kind) for kind in list_external(configuration)}
     acts |= {(one.kind.group, one.kind.kind) for one in select_serving(configuration)}

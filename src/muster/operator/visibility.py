@@ -138,7 +138,7 @@ def make_handler(server: VisibilityServer, proxy: FrontProxy) -> Handler:
 
 
 class _Proxies:
-    """The front proxy that the cluster's ConfigMap describes now."""
+    """A watcher of the ConfigMap that describes the cluster's front proxy (`extension-apiserver-authentication`)."""
 
     def __init__(self, manager: Manager) -> None:
         named = f"metadata.name={frontproxy.CONFIG_MAP_NAME}"
@@ -147,7 +147,7 @@ class _Proxies:
         self._told.on_change(lambda _old, _new: self._changed.set())
 
     def known(self) -> FrontProxy | None:
-        """Return the front proxy; None if there is none, or its ConfigMap is unreadable."""
+        """Return the front proxy that the ConfigMap describes now; None if there is none or it is invalid."""
         config = self._told.get(f"{frontproxy.NAMESPACE}/{frontproxy.CONFIG_MAP_NAME}")
         try:
             return frontproxy.read(config.data) if config is not None else None

@@ -71,15 +71,18 @@ class Client:
         field_manager: str = "muster",
         limits: Limits | None = None,
         neighbor: Neighbor | None = None,
+        page_size: int = PAGE_SIZE,
     ) -> None:
         """Make a client over a transport.
 
         limits: the limits for a server that must not be trusted with our memory and time; None for none.
         neighbor: the server behind the transport, if it is in this process. The client then shares decoded objects with
         it.
+        page_size: how many objects a list requests at once, if there are no limits.
         """
         self.transport = transport
         self._limits = limits
+        self._page_size = limits.page if limits is not None else page_size
         self.neighbor = neighbor
         self._manager = {"fieldManager": field_manager}
 
@@ -151,7 +154,7 @@ class Client:
         items: list[T] = []
         continue_, size, empty, limits = "", 0, 0, self._limits
         where = {"labelSelector": labels, "fieldSelector": fields}
-        limit = str(limits.page if limits is not None else PAGE_SIZE)
+        limit = str(self._page_size)
         while True:
             try:
                 page, more = await self._page(kind, namespace, **where, limit=limit, **{"continue": continue_})

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, overload
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+D = TypeVar("D")
 T = TypeVar("T")
 
 # What a coroutine yields to `drive` when it needs a loop.
@@ -72,6 +73,14 @@ def _ask_for_loop() -> Generator[Any, Any, None]:
 async def await_all(
     first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B], third: Coroutine[Any, Any, C], /
 ) -> tuple[A, B, C]: ...
+@overload
+async def await_all(
+    first: Coroutine[Any, Any, A],
+    second: Coroutine[Any, Any, B],
+    third: Coroutine[Any, Any, C],
+    fourth: Coroutine[Any, Any, D],
+    /,
+) -> tuple[A, B, C, D]: ...
 @overload
 async def await_all(*reads: Coroutine[Any, Any, T]) -> Sequence[T]: ...
 async def await_all(*reads: Coroutine[Any, Any, Any]) -> Sequence[Any]:

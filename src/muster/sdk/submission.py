@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,12 @@ from muster.actions.delivering import explain_unsent
 from muster.actions.errors import UserError
 from muster.actions.server.session import Session
 from muster.actions.submission.gang import Gang
-from muster.actions.submission.submitting import submit
+from muster.actions.submission.submitting import foresee, may_have_created, submit
 from muster.actions.submission.sweep import Sweep
 from muster.api.ours.trials import Array
 from muster.api.status import ApiError
-from muster.insight.jobs.state import OPEN, NeverVerdict
+from muster.insight.jobs.state import OPEN
 from muster.insight.reader.queues import is_embedded
-from muster.insight.record import JobRecord
 from muster.runtime.tasks import finish_thread, wait_through_cancellation
 from muster.runtime.transport import TransportError
 from muster.sdk import worker
@@ -206,20 +204,17 @@ async def _submit(
     except asyncio.CancelledError:
         await wait_through_cancellation(submitting)  # only the server's answer says whether the job exists
         if not submitting.cancelled():
-            await wait_through_cancellation(asyncio.create_task(_undo(gang, submitting)))
+            await wait_through_cancellation(asyncio.create_task(_undo(submitting)))
         raise
 
 
-async def _undo(gang: Gang, submitting: "asyncio.Task[JobReference]") -> None:
+async def _undo(submitting: "asyncio.Task[JobReference]") -> None:
     """Remove the job of a submission that has ended, for which no caller waits any more; log what may be left."""
     error = submitting.exception()
     if error is None:
         await _end_unawaited(submitting.result(), remove(submitting.result()))
-    elif isinstance(error, TransportError) or (
-        isinstance(error, ApiError) and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
-    ):
-        # The server may have created the job before the connection broke or the server failed.
-        _report_left(gang.name, gang.namespace, error)
+    elif may_have_created(error):
+        log.warning("the submission was cancelled: %s", error)
 
 
 async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
@@ -230,7 +225,7 @@ async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
     job = await submit(session.client, gang, log.warning, named=named)
     reference = JobReference(session, gang.name, gang.namespace, job.metadata.uid)
     asks = gang.cpus or gang.memory or gang.gpus or (session.own and gang.most_workers > 1)
-    verdict = await _foresee(session, job) if asks else OPEN
+    verdict = await foresee(session, job, log.warning) if asks else OPEN
     if verdict.sentence:
         forecast = f"{gang.name} {verdict.sentence}"
         if verdict.awaits or not session.own:  # the cluster may get more room
@@ -254,12 +249,6 @@ async def _remove_with_calls(reference: JobReference) -> None:
     await remove(reference)
     if directory is not None:
         remove_directory(directory)
-
-
-async def _foresee(session: Session, job: JobRecord) -> NeverVerdict:
-    from muster.actions.submission.foresight import predict_start  # importing it takes long
-
-    return await predict_start(session, job, log.warning)
 
 
 async def submit_and_wait(connections: Connections, work: Work, options: Options) -> Ended:

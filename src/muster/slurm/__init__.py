@@ -1,10 +1,10 @@
 """Runs scripts that were written for Slurm.
 
-- `options` is the table of sbatch's options, and reads them; `values` parses what stands behind them.
+- `options` is the table of the options of `sbatch` and `srun`, and reads them; `values` parses the options' values.
 - `translation` turns the `#SBATCH` lines of a script into options of `muster run` and a `ScriptSettings`.
-- `allocation` makes what the script finds: variables, and names of files, which `files` opens.
+- `allocation` makes the script's SLURM_ variables and the names of its output files, which `files` opens.
 - `steps` plans the tasks of one `srun`, and `srun` runs them. `ledger` shares the CPUs among steps.
-- `scontrol` lists the nodes. `bin` has it and `srun` as programs, which `programs` puts on the PATH.
+- `scontrol` lists the nodes. `bin` has the programs `srun` and `scontrol`, which `programs` puts on the PATH.
 
-Nothing here knows a cluster.
+No module of this package calls an API server.
 """

@@ -1,4 +1,4 @@
-"""Makes the variables and the file names that a batch script finds, with Slurm's names and forms. Pure."""
+"""Makes the environment variables and the file names of a batch script, in Slurm's own names and forms. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ _NO_SLURM = {f"{family}_MCA_{part}": "^slurm" for family in ("OMPI", "PRTE") for
 
 
 class Trials(Struct, frozen=True):
-    """The indexes of an array, as its tasks are told of them."""
+    """The range of an array's indexes, for the variables SLURM_ARRAY_TASK_COUNT, _MIN, _MAX and _STEP of its tasks."""
 
     count: int
     least: int
@@ -30,12 +30,13 @@ class Trials(Struct, frozen=True):
 
 
 class Allocation(Struct, frozen=True, omit_defaults=True):
-    """The nodes and limits that a batch script runs with. The manifest of the job holds them, as JSON.
+    """The nodes and limits of a batch script's job, which the job's manifest holds as JSON.
 
-    id: a number for programs that expect one; the job itself is called by its name.
-    hosts: the host name of a node, with {} in the place of its number; "" for the host that the script runs on.
-    cpus, memory, gpus: of each node; memory in MiB, 0 where it has no limit. time_limit: in seconds; 0 for none.
-    directory: where the script was submitted; "" if the nodes have another disk.
+    id: SLURM_JOB_ID, for programs that expect a number; Muster itself names the job by its name.
+    hosts: the host name of a node, with {} in the place of the node's number; "" for a job on the script's host alone.
+    cpus, memory, gpus: the amounts of each node; memory in MiB, 0 for no limit.
+    time_limit: in seconds; 0 for none.
+    directory: the directory in which the user submitted the script; "" if the nodes cannot see that directory.
     """
 
     id: int
@@ -53,9 +54,10 @@ class Allocation(Struct, frozen=True, omit_defaults=True):
 def make_variables(
     allocation: Allocation, environment: Mapping[str, str], host: str, uid: int, now: int
 ) -> dict[str, str]:
-    """Return Slurm's variables for the script.
+    """Return the SLURM_ variables for the batch script, by name.
 
-    environment: that of the worker. host: its host name. now: seconds since 1970.
+    environment: the environment of the worker that runs the script. host: the worker's host name.
+    now: the start of the job, in seconds since 1970.
     """
     batch, nodes = allocation.batch, _list_nodes(allocation, host)
     tasks = spread_tasks(batch.tasks, batch.nodes)
@@ -104,13 +106,13 @@ def make_variables(
 
 
 def count_repeats(numbers: Iterable[int]) -> str:
-    """Return numbers of nodes as Slurm writes them: `4(x2),3`."""
+    """Return one number for each node in Slurm's short form: `4(x2),3` for 4, 4 and 3."""
     runs = [(number, len(list(run))) for number, run in groupby(numbers)]
     return ",".join(f"{number}(x{length})" if length > 1 else str(number) for number, length in runs)
 
 
 def read_repeats(text: str) -> list[int]:
-    """Return the numbers that `4(x2),3` stands for."""
+    """Parse Slurm's short form of one number for each node: return [4, 4, 3] for `4(x2),3`."""
     numbers: list[int] = []
     for part in text.split(","):
         number, _, times = part.partition("(x")
@@ -119,9 +121,10 @@ def read_repeats(text: str) -> list[int]:
 
 
 def file_name(pattern: str, values: Mapping[str, str]) -> str:
-    """Return a file name from its pattern.
+    """Replace the placeholders of a file name's pattern by their values.
 
-    `%j` stands for the job, `%4t` for a number of four digits. A backslash in the pattern leaves it as it is.
+    `%j` is the job's number, `%4t` the task's number with four digits. A pattern with a backslash is not replaced;
+    only the backslash is removed.
     """
     if "\\" in pattern:
         return pattern.replace("\\", "")
@@ -135,7 +138,7 @@ def file_name(pattern: str, values: Mapping[str, str]) -> str:
 
 
 def pattern_values(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what stands for each letter in a pattern, by the variables of the script or of a task."""
+    """Return the value of each letter in a pattern (`j` in `%j`), from the variables of the script or of a task."""
     job, task = environment["SLURM_JOB_ID"], environment.get("SLURM_ARRAY_TASK_ID", _NO_TASK)
     step = environment.get("SLURM_STEP_ID", "batch")
     return {
@@ -160,7 +163,7 @@ def _list_nodes(allocation: Allocation, host: str) -> Sequence[str]:
 
 
 def _find_ids(allocation: Allocation, environment: Mapping[str, str]) -> tuple[int, int]:
-    """Return the number of the job, and that of its array; each task of an array has a number of its own."""
+    """Return the number of the job and the number of its array; each task of an array is a job with its own number."""
     if allocation.trials is None:
         return allocation.id, allocation.id
     return allocation.id + 1 + int(environment.get("MUSTER_INDEX") or "0"), allocation.id

@@ -1,6 +1,7 @@
-"""Describes a job that a script for Slurm asks for: its tasks, its files, and its signal. Pure.
+"""Describes the job that a script with `#SBATCH` lines requests: its tasks, its files, and its signal. Pure.
 
-A node of the script is a worker of the job. The script runs once, on the first worker; each worker has room for tasks.
+Each node that the script requests is one worker of Muster's job. The script runs once, on the first worker; `srun`
+starts tasks on all workers.
 """
 
 from msgspec import Struct
@@ -10,10 +11,12 @@ from msgspec.structs import replace
 class ScriptSettings(Struct, frozen=True, omit_defaults=True):
     """The settings in the `#SBATCH` lines of a script that no option of `muster run` has.
 
-    name: as the user wrote it; the job has a name of its own, because names of jobs are unique.
-    nodes, tasks: how many there are in all. gpus_per_task: 0 if every task sees all GPUs of its node.
-    output, error, input: patterns of file names; "" where the job keeps the output, or has no input.
-    append: whether output goes behind what a file has. notice: the signal that steps get, such as `USR1@60`.
+    name: the value of `--job-name`; Muster's job has another name, because names of jobs are unique.
+    nodes, tasks: the number of nodes and tasks of the whole job.
+    gpus_per_task: 0 if every task sees all GPUs of its node.
+    output, error, input: patterns of file names; "" if Muster logs the output, or if the script has no input.
+    append: whether output is appended to existing files.
+    notice: the signal that the tasks of steps get before the time limit, such as `USR1@60`; "" for none.
     """
 
     name: str = ""
@@ -28,15 +31,15 @@ class ScriptSettings(Struct, frozen=True, omit_defaults=True):
 
     @property
     def tasks_per_node(self) -> int:
-        """The most tasks of one node."""
+        """The number of tasks on a node, rounded up."""
         return -(-self.tasks // self.nodes)
 
     def on(self, nodes: int) -> "ScriptSettings":
-        """Return the batch with another number of nodes, which have as many tasks as before."""
+        """Return the settings for another number of nodes, each with as many tasks as before."""
         return self if nodes == self.nodes else replace(self, nodes=nodes, tasks=nodes * self.tasks_per_node)
 
 
 def spread_tasks(tasks: int, nodes: int) -> list[int]:
-    """Return how many tasks each node has, the first nodes one more where they cannot all have the same."""
+    """Return the number of tasks of each node, as equal as possible; the first nodes get the remainder, one each."""
     least, more = divmod(tasks, nodes)
     return [least + (node < more) for node in range(nodes)]

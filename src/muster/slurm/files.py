@@ -1,4 +1,4 @@
-"""Opens files in the place of the standard streams of this process."""
+"""Replaces the standard streams of this process by files."""
 
 import os
 
@@ -6,9 +6,10 @@ _MODE = 0o666
 
 
 def redirect_streams(*, output: str = "", error: str = "", source: str = "", append: bool = False) -> None:
-    """Open the named files as stdout, stderr and stdin. Errors go to the output unless they have a file of their own.
+    """Open the named files as stdout, stderr and stdin; a stream without a name stays as it is.
 
-    append: whether output goes behind what a file has. Raises `OSError`.
+    output: also gets stderr, unless `error` names another file.
+    append: whether to append to existing files; otherwise they are truncated. Raises `OSError`.
     """
     writing = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
     if source:

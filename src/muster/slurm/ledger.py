@@ -1,7 +1,7 @@
-"""Shares the CPUs of a job among steps that are not to disturb each other (`srun --exact`).
+"""Divides the CPUs of a job among its steps, so that no two steps use the same CPU (`srun --exact`).
 
-The ledger is a file in memory, which lives as long as the batch script. Each of its bytes stands for a CPU of a node,
-and a step locks the bytes of its CPUs. So the CPUs are free as soon as srun has ended, however it ends.
+The ledger is a file in memory, which exists as long as the batch script runs. Each byte of the ledger is one CPU of a
+node, and `srun` locks the bytes of its step's CPUs. The kernel releases the locks when `srun` ends, even after a crash.
 """
 
 import fcntl
@@ -19,14 +19,14 @@ _RETRY_SECONDS = 0.1
 
 
 def make_ledger() -> str:
-    """Make the ledger of this process, which is to become the script; return its path."""
+    """Create the ledger in memory, owned by this process, which then executes the batch script; return its path."""
     return f"/proc/{os.getpid()}/fd/{os.memfd_create('steps', 0)}"
 
 
 async def take_cpus(path: str, demand: StepDemand, room: int, clock: Clock) -> Sequence[int]:
-    """Wait until CPUs are free, and take them until this process ends; return the nodes that have them.
+    """Wait until the step's CPUs are free, and lock them until this process ends; return the nodes of these CPUs.
 
-    room: how many CPUs each node has.
+    path: the ledger. room: the number of CPUs of each node.
     """
     ledger = os.open(path, os.O_RDWR)
     while (nodes := _try_all(ledger, demand, room)) is None:
@@ -35,7 +35,7 @@ async def take_cpus(path: str, demand: StepDemand, room: int, clock: Clock) -> S
 
 
 def _try_all(ledger: int, demand: StepDemand, room: int) -> list[int] | None:
-    """Take the CPUs of all nodes of a step, or none. Return the nodes."""
+    """Lock all CPUs of a step and return their nodes; if some are taken, lock none and return None."""
     nodes: list[int] = []
     taken: list[int] = []
     needs = demand.cpus_of_nodes
@@ -51,7 +51,7 @@ def _try_all(ledger: int, demand: StepDemand, room: int) -> list[int] | None:
 
 
 def _take(ledger: int, places: Iterable[int], number: int) -> list[int]:
-    """Lock this number of places, or none; return those that are locked."""
+    """Lock this number of the ledger's bytes and return them; if too few are free, lock none and return []."""
     taken: list[int] = []
     for place in places:
         if len(taken) == number:

@@ -1,7 +1,11 @@
 """The options of sbatch and srun: what Muster does with each, and how a user writes it. Pure.
 
-An option has one of four fates. Muster follows it, needs it not because Muster does so anyway, ignores it and says so,
-or refuses it because the job would mean something else without it.
+An option has one of four fates:
+
+- followed: Muster does what the option says.
+- needless: Muster does so without the option.
+- ignored: Muster tells the user that the option has no effect.
+- refused: Muster submits nothing, because the job would mean something else without the option.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +26,7 @@ class Fate(Enum):
 
 
 class Value(Enum):
-    """Whether a value stands behind an option. An optional one follows an equals sign only."""
+    """Whether an option takes a value. An optional value must be part of the same word: `--name=value` or `-nvalue`."""
 
     NEEDED = "needed"
     OPTIONAL = "optional"
@@ -30,7 +34,7 @@ class Value(Enum):
 
 
 class Option(Struct, frozen=True):
-    """An option of a command. letter: its short form. why: for the user, if Muster does not follow it."""
+    """An option of sbatch or srun. letter: its short form. why: why Muster does not follow it, for the user."""
 
     name: str
     letter: str = ""
@@ -40,7 +44,7 @@ class Option(Struct, frozen=True):
 
 
 class Setting(Struct, frozen=True):
-    """An option as a user writes it."""
+    """One use of an option, with the value that the user wrote."""
 
     option: Option
     value: str = ""
@@ -55,7 +59,7 @@ def _list_refused(why: str, *names: str, value: Value = Value.NEEDED) -> list[Op
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return the name and the letter of `name/l`."""
+    """Split an entry `name/l` of the tables in this module into the option's name and its letter; "" for no letter."""
     long, _, letter = name.partition("/")
     return long, letter
 
@@ -148,11 +152,11 @@ _MIXED = ("hetjob", "packjob")
 
 
 class OptionError(ValueError):
-    """An option that cannot be read or followed; the message says which and why."""
+    """An option of sbatch or srun is unknown, malformed or refused; the message names the option and the reason."""
 
 
 class _Table:
-    """The options of one program."""
+    """The parser of one program's options."""
 
     def __init__(self, program: str, options: Iterable[Option]) -> None:
         self._program = program
@@ -160,7 +164,7 @@ class _Table:
         self._by_letter = {option.letter: option for option in options if option.letter}
 
     def read(self, left: list[str]) -> Iterator[Setting]:
-        """Take options from the words, and yield them, up to the first word that is none. Raises `OptionError`."""
+        """Remove the options from the front of a command line's words, and yield them. Raises `OptionError`."""
         while left and left[0].startswith("-") and left[0] not in ("-", "--"):
             word = left.pop(0)
             if word.startswith("--"):
@@ -180,7 +184,7 @@ class _Table:
         return Setting(option, value) if equals or option.value is not Value.NEEDED else _take_value(option, left)
 
     def _read_short(self, word: str, left: list[str]) -> Iterator[Setting]:
-        """Yield the options of a word such as `-n4`, `-n` with a word behind it, or `-QW`."""
+        """Yield the options of a word of short options: `-n4`, `-n` (the next word is its value), or `-QW` (two)."""
         letter, rest = word[1], word[2:]
         option = self._by_letter.get(letter)
         if option is None:
@@ -200,7 +204,7 @@ _SBATCH, _SRUN = _Table("sbatch", SBATCH), _Table("srun", SRUN)
 
 
 def read_line(words: Sequence[str]) -> list[Setting]:
-    """Return the options on a line of a script, as sbatch reads them. Raises `OptionError`."""
+    """Parse one `#SBATCH` line, given as its words, by sbatch's rules; return its options. Raises `OptionError`."""
     if words and words[0] in _MIXED:
         raise OptionError(f"{words[0]}: a job has nodes of one kind; write its parts with: muster run --role")
     left = list(words)
@@ -211,7 +215,7 @@ def read_line(words: Sequence[str]) -> list[Setting]:
 
 
 def read_srun(words: Sequence[str]) -> tuple[list[Setting], list[str]]:
-    """Return the options of srun, and the command behind them. Raises `OptionError`."""
+    """Parse the arguments of srun; return its options, and the command that follows them. Raises `OptionError`."""
     left = list(words)
     settings = list(_SRUN.read(left))
     return settings, left[1:] if left[:1] == ["--"] else left

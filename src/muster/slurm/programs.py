@@ -1,4 +1,4 @@
-"""Puts `srun` and `scontrol` where a batch script finds them. Pure."""
+"""Puts Muster's `srun` and `scontrol` first on the PATH of a batch script. Pure."""
 
 import os
 import shlex
@@ -12,14 +12,15 @@ PROGRAMS = Path(__file__).parent / "bin"
 
 
 def add_programs(path: str) -> str:
-    """Return a PATH with these programs before all others."""
+    """Return a PATH whose first directory has Muster's `srun` and `scontrol`."""
     return f"{PROGRAMS}{os.pathsep}{path}"
 
 
 def find_programs_first(command: Sequence[str]) -> list[str]:
-    """Return a command in which the script of a shell sets this PATH itself, in place of its `#!` line.
+    """Return a shell's command (`bash -lc SCRIPT`) whose script first puts Muster's programs on the PATH.
 
-    The files of a login shell set another PATH before the script begins. All lines keep their numbers.
+    The assignment replaces the script's `#!` line, so that all lines keep their numbers. Without it, a login shell's
+    startup files would set another PATH. Any other command is returned unchanged.
     """
     words = list(command)
     at = words.index("-c") + 1 if "-c" in words else 0

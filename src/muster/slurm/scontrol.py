@@ -8,7 +8,10 @@ _USAGE = 2
 
 
 def list_hosts(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Return the host names that `show hostnames [LIST]` asks for. Raises `ValueError` for anything else."""
+    """Return the host names for the arguments `show hostnames [LIST]`: those of LIST, by default the job's nodes.
+
+    Raises `ValueError` for any other command, and for a list with brackets.
+    """
     if words[:2] not in (["show", "hostnames"], ["show", "hostname"]) or len(words) > 3:
         raise ValueError(f"{' '.join(words)}: in a job there is only: scontrol show hostnames [LIST]")
     names = words[2] if len(words) > 2 else environment.get("SLURM_JOB_NODELIST", "")
@@ -18,7 +21,7 @@ def list_hosts(words: Sequence[str], environment: Mapping[str, str]) -> list[str
 
 
 def main(words: Sequence[str]) -> int:
-    """Print one host name a line; return the exit code."""
+    """Run the `scontrol` command with these arguments: print one host name a line; return the exit code."""
     try:
         hosts = list_hosts(words, os.environ)
     except ValueError as error:

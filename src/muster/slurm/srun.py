@@ -1,7 +1,7 @@
-"""Runs a step: the program behind the name `srun` in a script with #SBATCH lines.
+"""Runs a step: the program that a script with #SBATCH lines calls as `srun`.
 
-Tasks of the script's own node are processes of this program. Tasks of another node are commands of the agent there,
-which `muster.mpi` runs. Signals that this program gets go to all tasks.
+This program starts the tasks of the script's own node as its child processes. The agent of `muster.mpi` on another node
+starts the tasks there. This program passes each signal that it gets on to all tasks.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _USAGE, _NOT_FOUND = 2, 127
 
 
 class _Job(Struct, frozen=True):
-    """Where the agents of a job listen, as `muster.mpi.launch` writes it."""
+    """The addresses of a job's agents, from the file of `muster.mpi.launch`: the host names by rank, and the port."""
 
     names: list[str]
     port: int
@@ -48,7 +48,7 @@ class _Sink:
         self._stream, self._label, self._rest = stream, label, b""
 
     def write(self, data: bytes) -> None:
-        """Write data. If there is a label, keep an incomplete last line until its rest comes."""
+        """Write data to the stream. With a label, hold an incomplete last line back until the line is complete."""
         if self._label:
             *lines, self._rest = (self._rest + data).split(b"\n")
             data = b"".join(self._label + line + b"\n" for line in lines)
@@ -60,15 +60,16 @@ class _Sink:
             os.kill(os.getpid(), signal.SIGPIPE)
 
     def close(self) -> None:
-        """Write the incomplete last line, if there is one."""
+        """Write the incomplete last line that `write` held back, if there is one."""
         if self._rest:
             self.write(b"\n")
 
 
 class _TaskEnd(asyncio.SubprocessProtocol):
-    """The output of a process, and its end. exited: the process has ended. drained: nothing can come from it any more.
+    """A protocol that passes on the output of a task's process and signals its end.
 
-    A stream of asyncio would tell of the end only once nothing holds the output open.
+    exited: done once the process has ended. drained: done once the process's pipes are closed, too. An asyncio stream
+    reports only the latter, which a daemon that holds a pipe open delays.
     """
 
     def __init__(self, sinks: Mapping[int, _Sink]) -> None:
@@ -77,20 +78,20 @@ class _TaskEnd(asyncio.SubprocessProtocol):
         self.drained: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Pass on output."""
+        """Write output of the process to the task's stdout or stderr."""
         self._sinks[fd].write(data)
 
     def process_exited(self) -> None:
-        """Note the end of the process."""
+        """Set `exited`: the process has ended."""
         self.exited.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
-        """Note the end of the output."""
+        """Set `drained`: the pipes are closed."""
         self.drained.set_result(None)
 
 
 class StepRun:
-    """One run of a step. `run` is its whole life."""
+    """One run of a step: it starts all tasks, and `run` returns once they have ended."""
 
     def __init__(self, step: SrunStep) -> None:
         self._step = step
@@ -100,7 +101,10 @@ class StepRun:
         self._ending = 0  # the signal that ended the tasks, for those that begin later
 
     async def run(self, alarm: tuple[float, int] | None) -> int:
-        """Run all tasks; return the greatest exit code. alarm: after how many seconds tasks get which signal."""
+        """Run all tasks to their end; return the greatest exit code.
+
+        alarm: the seconds after which all tasks get a signal, and the signal's number; None for no signal.
+        """
         loop = asyncio.get_running_loop()
         for number in _PASSED_ON:
             loop.add_signal_handler(number, self._signal_tasks, number)
@@ -141,7 +145,7 @@ class StepRun:
         return {STDOUT: _Sink(self._open(output, 1), label), STDERR: _Sink(self._open(error, 2), label)}
 
     def _open(self, name: str, stream: int) -> int:
-        """Return the stream, or the file of this name, which tasks may share."""
+        """Return the descriptor of the file with this name, opened once for all tasks; `stream` if the name is ""."""
         if not name:
             return stream
         if name not in self._files:
@@ -196,12 +200,12 @@ def _signal_group(leader: int, number: int) -> None:
 
 
 def _find_directory() -> Path:
-    """Return the directory in which the worker keeps what its agents need; it has none if the job has one node."""
+    """Return the directory with the agents' addresses and the job's identity; a job of one node has neither."""
     return Path(os.environ.get("MUSTER_REMOTE_SHELL", os.devnull)).parent
 
 
 def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] | None:
-    """Return after how many seconds the tasks get which signal before the job's time limit; None for no signal."""
+    """Return the seconds until the tasks get the signal before the job's time limit, and its number; None for none."""
     told, end = environment.get(STEP_SIGNAL, ""), environment.get("SLURM_JOB_END_TIME", "")
     if not told or not end:
         return None
@@ -211,7 +215,7 @@ def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] 
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the step that the words ask for; return its exit code."""
+    """Run the `srun` command with these arguments; return its exit code."""
     try:
         launcher = find_launcher(words, os.environ)
         return _become(launcher) if launcher else asyncio.run(_run(words))
@@ -224,7 +228,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _become(launcher: Sequence[str]) -> int:
-    """Become the launcher of MPI; return the exit code where there is none."""
+    """Replace this process by the MPI launcher; return an exit code only if the launcher is not installed."""
     try:
         os.execvp(launcher[0], list(launcher))  # noqa: S606
     except FileNotFoundError:

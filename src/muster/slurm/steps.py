@@ -1,4 +1,4 @@
-"""Plans a step: which tasks `srun` starts on which nodes of the job, and what each of them finds. Pure."""
+"""Plans a step: which tasks `srun` starts on which nodes of the job, and the environment and files of each. Pure."""
 
 import os
 import shlex
@@ -30,7 +30,8 @@ _CHOOSE_GPUS = (
 class Task(Struct, frozen=True):
     """A task of a step.
 
-    node: which of the job's nodes it runs on, 0 for that of the script. variables: those that only this task finds.
+    node: the number of the job's node that it runs on; 0 is the script's node.
+    variables: the SLURM_ variables of this task, in addition to those of all tasks.
     """
 
     rank: int
@@ -40,9 +41,12 @@ class Task(Struct, frozen=True):
 
 
 class StepDemand(Struct, frozen=True):
-    """How much of its job a step needs. nodes: those that it may run on. counts: tasks of each node, for as many nodes.
+    """A step's demand for a part of its job.
 
-    cpus: of each task; 0 if nothing is said. waits: whether its CPUs are to be free of other steps that wait.
+    nodes: the nodes that the step may run on.
+    counts: the number of tasks on each node of the step; the step needs as many nodes as there are counts.
+    cpus: the CPUs of each task; 0 if the options do not say.
+    waits: whether the step waits until no other such step uses its CPUs.
     """
 
     nodes: Sequence[int]
@@ -52,16 +56,18 @@ class StepDemand(Struct, frozen=True):
 
     @property
     def cpus_of_nodes(self) -> list[int]:
-        """How many CPUs the step needs, for each of its nodes."""
+        """The number of CPUs that the step needs on each of its nodes."""
         return [count * max(self.cpus, 1) for count in self.counts]
 
 
 class SrunStep(Struct, frozen=True):
     """The tasks that one call of srun starts.
 
-    environment: what all tasks find. before: what the script's worker had before the script set anything.
-    output, error, source: patterns of file names, or "".
-    label: whether lines begin with the rank. ends_at_failure: whether a task that fails ends the others.
+    environment: the variables of all tasks.
+    before: the environment of the script's worker before the script changed it.
+    output, error, source: patterns of the names of the tasks' stdout, stderr and stdin files; "" for no file.
+    label: whether each line of output begins with the rank of its task.
+    ends_at_failure: whether a task that fails ends the other tasks.
     """
 
     tasks: Sequence[Task]
@@ -79,7 +85,7 @@ class SrunStep(Struct, frozen=True):
 
 
 def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> StepDemand:
-    """Return what the words of srun ask for. Raises `OptionError`."""
+    """Return the demand of srun's arguments. Raises `OptionError`, also if the job cannot satisfy the demand."""
     if "SLURM_JOB_NODELIST" not in environment:
         raise OptionError("there is no job: srun starts tasks in a script with #SBATCH lines, run by muster run")
     asked = _take(read_srun(words)[0])
@@ -95,7 +101,10 @@ def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> StepDem
 
 
 def _check_gpus(asked: Mapping[str, str], environment: Mapping[str, str], demand: StepDemand) -> None:
-    """Raise `OptionError` if a step would find other GPUs than it asks for, which it might share with other steps."""
+    """Raise `OptionError` if the step would see another number of GPUs than its options request.
+
+    Without `--gpus-per-task` a step sees all GPUs of its nodes, also those that other steps use.
+    """
     visible = environment.get("CUDA_VISIBLE_DEVICES", "")
     room = len(visible.split(",")) if visible else int(environment.get("SLURM_GPUS_ON_NODE", "0"))
     each = _count_gpus_per_task(asked, environment)
@@ -121,9 +130,9 @@ def _count_gpus_per_task(asked: Mapping[str, str], environment: Mapping[str, str
 
 
 def find_launcher(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Return the call of mpirun that starts the tasks where srun is told of MPI; [] for a step of srun's own.
+    """Return the `mpirun` command that replaces `srun --mpi=KIND`; [] if srun starts the tasks itself.
 
-    mpirun knows the nodes of the job, and speaks to its programs, which srun does not. Raises `OptionError`.
+    MPI programs must talk to their launcher, and srun does not speak that protocol. Raises `OptionError`.
     """
     settings, command = read_srun(words)
     kind = _take(settings).get("mpi", "none")
@@ -143,10 +152,13 @@ def plan_step(
     number: int,
     nodes: Sequence[int],
 ) -> SrunStep:
-    """Return the step that the words of srun ask for.
+    """Return the step that srun's arguments describe.
 
-    environment: that of srun. before: that of the worker before its script began. number: which step of the job it is.
-    nodes: one for each number of tasks that it demands. Raises `OptionError`.
+    environment: the environment of srun.
+    before: the environment of the worker before its script began.
+    directory: the working directory of srun.
+    number: SLURM_STEP_ID.
+    nodes: the nodes of the step, one for each of `StepDemand.counts`. Raises `OptionError`.
     """
     demand = find_demand(words, environment)
     settings, command = read_srun(words)
@@ -172,10 +184,10 @@ def plan_step(
 
 
 def task_text(step: SrunStep, task: Task, *, here: bool) -> str:
-    """Return the task as text for a shell.
+    """Return the shell script that runs a task: it sets the directory, the variables and stdin, and runs the command.
 
-    here: whether that shell has the environment of srun already, and the words of the command as its arguments. Linux
-    limits the length of a single argument, which the text is.
+    here: whether the shell inherits srun's environment and gets the command as its arguments. The script then repeats
+    neither, because it is a single argument, whose length Linux limits.
     """
     environment = {} if here else step.environment
     changed = {name: value for name, value in environment.items() if step.before.get(name) != value}
@@ -194,7 +206,7 @@ def task_text(step: SrunStep, task: Task, *, here: bool) -> str:
 
 
 def task_files(step: SrunStep, task: Task) -> tuple[str, str]:
-    """Return the names of the files for the output and the errors of a task; "" without one."""
+    """Return the names of the files for a task's stdout and stderr; "" for srun's own stream."""
     letters = _list_letters(step, task)
     return _name_file(step.output, letters), _name_file(step.error or step.output, letters)
 
@@ -229,7 +241,7 @@ def _take(settings: Sequence[Setting]) -> dict[str, str]:
 
 
 def _count(asked: Mapping[str, str], name: str) -> int:
-    """Return the number behind an option; 0 without the option. Raises `OptionError`."""
+    """Return an option's value as a number; 0 if the option is not given. Raises `OptionError`."""
     try:
         return values.count(asked[name]) if name in asked else 0
     except OptionError as error:
@@ -237,7 +249,7 @@ def _count(asked: Mapping[str, str], name: str) -> int:
 
 
 def _lay_out(demand: StepDemand, nodes: Sequence[int], environment: Mapping[str, str], number: int) -> Iterator[Task]:
-    """Yield the tasks, those of one node in a row."""
+    """Yield the tasks in the order of their ranks, node by node. number: SLURM_STEP_ID."""
     counts = demand.counts
     hosts = environment["SLURM_JOB_NODELIST"].split(",")
     shared = {
@@ -267,7 +279,7 @@ def _lay_out(demand: StepDemand, nodes: Sequence[int], environment: Mapping[str,
 
 
 def _choose_nodes(asked: Mapping[str, str], environment: Mapping[str, str]) -> list[int]:
-    """Return the nodes of the job that a step may use, in their order. Raises `OptionError`."""
+    """Return the numbers of the job's nodes that a step may use, in order. Raises `OptionError`."""
     hosts = environment["SLURM_JOB_NODELIST"].split(",")
     chosen = list(range(len(hosts)))
     if "nodelist" in asked:
@@ -284,7 +296,7 @@ def _choose_nodes(asked: Mapping[str, str], environment: Mapping[str, str]) -> l
 
 
 def _count_tasks(asked: Mapping[str, str], environment: Mapping[str, str], chosen: Sequence[int]) -> list[int]:
-    """Return how many tasks each node has; nodes without a task are left out."""
+    """Return the number of tasks for each node of the step; nodes without a task are left out."""
     whole, each = _count(asked, "ntasks"), _count(asked, "ntasks-per-node")
     if whole:
         return spread_tasks(whole, min(whole, len(chosen)))

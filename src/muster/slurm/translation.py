@@ -1,7 +1,8 @@
 """Translates the `#SBATCH` lines of a script into options of `muster run`. Pure.
 
-It takes the words of each line, and returns words of `muster run`, a `ScriptSettings`, and what Muster ignores. An
-option that cannot be followed is an error, so that nothing is submitted that means something else.
+`translate` takes the words of each line. It returns arguments of `muster run`, a `ScriptSettings` for options that
+`muster run` does not have, and the options that Muster ignores. An option that changes the job's meaning and cannot be
+followed is an error.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -28,7 +29,7 @@ _MODES = {"append": True, "truncate": False}
 
 
 class LineError(ValueError):
-    """A line that cannot be followed. number: which of the script."""
+    """A `#SBATCH` line has an invalid or refused option. number: the line's number in the script."""
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message)
@@ -36,7 +37,12 @@ class LineError(ValueError):
 
 
 class Translation(Struct, frozen=True):
-    """A script's options as words of `muster run`, and the rest. ignored: options that change nothing, with reasons."""
+    """The result of a translation.
+
+    words: arguments of `muster run`.
+    batch: the settings that `muster run` has no options for.
+    ignored: the options without an effect, each with the reason, for the user.
+    """
 
     words: tuple[str, ...]
     batch: ScriptSettings
@@ -46,10 +52,11 @@ class Translation(Struct, frozen=True):
 def translate(
     lines: Iterable[tuple[int, Sequence[str]]], environment: Container[str], *, has_limit: bool = False
 ) -> Translation:
-    """Return what the lines ask for; of an option that is written twice, the last counts.
+    """Translate a script's `#SBATCH` lines; if an option is repeated, the last one counts. Raises `LineError`.
 
-    environment: the names of the variables that are set. has_limit: whether the command line sets the time limit,
-    whatever the lines say. Raises `LineError`.
+    lines: each line's number and words.
+    environment: the names of the variables that are set where the user submits.
+    has_limit: whether the command line of `muster run` sets a time limit, which replaces the script's.
     """
     asked = _Asked()
     for number, words in lines:
@@ -68,14 +75,14 @@ def _of_line(number: int) -> Iterator[None]:
 
 
 class _Asked:
-    """The options that a script writes, by name, and those to ignore."""
+    """The options of a script: the followed ones by name, and the ignored ones with reasons."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[int, str]] = {}
         self.ignored: dict[str, str] = {}
 
     def add(self, number: int, setting: Setting) -> None:
-        """Take in an option of a line. Raises `OptionError` if Muster refuses it."""
+        """Add an option of a line. number: the line's. Raises `OptionError` if Muster refuses the option."""
         option = setting.option
         if option.fate is Fate.REFUSED:
             raise OptionError(f"--{option.name}: {option.why}")
@@ -88,11 +95,11 @@ class _Asked:
         return name in self._values
 
     def text(self, name: str) -> str:
-        """Return the value of an option; "" if the script does not have it."""
+        """Return the value of an option as written; "" if the script does not set it."""
         return self._values[name][1] if name in self._values else ""
 
     def parsed(self, name: str, parse: Callable[[str], Parsed]) -> Parsed | None:
-        """Return the parsed value of an option; None if the script does not have it. Raises `LineError`."""
+        """Return the value of an option, parsed by `parse`; None if the script does not set it. Raises `LineError`."""
         if name not in self._values:
             return None
         number, text = self._values[name]
@@ -102,7 +109,7 @@ class _Asked:
             raise LineError(number, f"--{name}: {error}") from None
 
     def refuse(self, name: str, why: str) -> LineError:
-        """Return the error that an option does not go with the others."""
+        """Return the error for an option that contradicts other options, with the number of its line."""
         return LineError(self._values[name][0], f"--{name}: {why}")
 
 
@@ -141,7 +148,10 @@ def _make_translation(asked: _Asked, environment: Container[str], *, has_limit: 
 
 
 def _lay_out(asked: _Asked) -> tuple[int, int]:
-    """Return how many nodes and tasks there are. Without `--nodes`, there are as few nodes as the tasks need."""
+    """Return the numbers of nodes and tasks of the job. Raises `LineError`.
+
+    Without `--nodes`, the job has as few nodes as `--ntasks` needs with `--ntasks-per-node`; by default one.
+    """
     nodes, tasks = asked.parsed("nodes", values.parse_nodes), asked.parsed("ntasks", values.count)
     per_node = asked.parsed("ntasks-per-node", values.count)
     if nodes is None:
@@ -158,7 +168,10 @@ def _lay_out(asked: _Asked) -> tuple[int, int]:
 
 
 def _count_gpus(asked: _Asked, nodes: int, tasks: int, per_node: int) -> tuple[int, int]:
-    """Return how many GPUs a node has, and how many each task has for itself. Raises `LineError`."""
+    """Return the GPUs of each node, and the GPUs of each task (0 if tasks share those of the node).
+
+    Raises `LineError`.
+    """
 
     def number(name: str, parse: Callable[[str], tuple[int, str]] = values.parse_gpus) -> int:
         count, kind = asked.parsed(name, parse) or (0, "")
@@ -205,7 +218,7 @@ def _take_time(asked: _Asked) -> list[str]:
 
 
 def _take_names(asked: _Asked) -> list[str]:
-    """Return the options whose values mean the same here, and are checked here."""
+    """Return the arguments for the sbatch options whose values `muster run` takes unchanged. Raises `LineError`."""
     same = {"array": "--array", "chdir": "--workdir", "partition": "--queue", "qos": "--priority"}
     asked.parsed("array", values.parse_array)
     return [word for name, option in same.items() if asked.text(name) for word in (option, asked.text(name))]
@@ -217,7 +230,7 @@ def _take_deferral(asked: _Asked) -> list[str]:
 
 
 def _take_mail(asked: _Asked) -> list[str]:
-    """Return the options of `--mail-type` and `--mail-user`: without either, Muster sends no mail."""
+    """Return the arguments for `--mail-type` and `--mail-user`; none unless the script sets both."""
     events, unsent = asked.parsed("mail-type", values.mail_events) or ((), ())
     for name in unsent:
         asked.ignored[f"--mail-type={name}"] = _NO_SUCH_MAIL
@@ -247,7 +260,7 @@ def _take_environment(asked: _Asked, environment: Container[str]) -> list[str]:
 
 
 def _find_notice(asked: _Asked, *, has_limit: bool) -> values.Notice | None:
-    """Return the signal before the time limit. Without a limit there is none to come before, as in Slurm."""
+    """Return the signal before the time limit; None for no signal, or, as in Slurm, without a time limit."""
     notice, limit = asked.parsed("signal", values.parse_signal), asked.parsed("time", values.parse_seconds)
     if notice is None or has_limit:
         return notice

@@ -1,6 +1,6 @@
-"""Parses the values of sbatch's options. Pure.
+"""Parses the values of the options of sbatch and srun. Pure.
 
-All functions raise `OptionError` with a sentence that begins with the value.
+All functions raise `OptionError` for an invalid value, with a message that begins with the value.
 """
 
 import re
@@ -38,7 +38,11 @@ _HOURS = {"midnight": "00:00", "noon": "12:00", "fika": "15:00", "teatime": "16:
 
 
 class Notice(Struct, frozen=True):
-    """A signal before the time limit. to_script: whether the script gets it; otherwise its steps do."""
+    """A signal before the time limit.
+
+    name: without `SIG`. seconds: the time between the signal and the limit.
+    to_script: whether the script gets the signal; otherwise the tasks of its steps get it.
+    """
 
     name: str
     seconds: int
@@ -46,14 +50,14 @@ class Notice(Struct, frozen=True):
 
 
 def count(text: str) -> int:
-    """Return a whole number of at least 1."""
+    """Parse a whole number of at least 1."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text)):
         raise OptionError(f"{text!r} is no number of at least 1")
     return int(text)
 
 
 def parse_nodes(text: str) -> int:
-    """Return how many nodes `4` or `2-4` asks for. Of a range it is the least, with which the job may run, too."""
+    """Parse a number of nodes, `4` or `2-4`; return the least number of a range, because the job may run with it."""
     least, dash, most = text.partition("-")
     if dash and count(most) < count(least):
         raise OptionError(f"{text!r}: the second number is the smaller one")
@@ -61,7 +65,10 @@ def parse_nodes(text: str) -> int:
 
 
 def parse_array(text: str) -> str:
-    """Return the indexes `0-99%8`, if they are some; what stands behind % is checked where it is followed."""
+    """Check the indexes of an array, such as `0-99%8`, and return the text unchanged.
+
+    `muster run --array` checks the part after %.
+    """
     try:
         Array.parse(text.partition("%")[0])
     except ValueError as error:
@@ -70,7 +77,7 @@ def parse_array(text: str) -> str:
 
 
 def parse_mebibytes(text: str) -> int:
-    """Return the memory that `4G` or `4000` asks for, in MiB, rounded up; 0 for all that a node has."""
+    """Parse an amount of memory, `4G` or `4000` (MiB); return MiB, rounded up. 0 means all memory of a node."""
     match = re.fullmatch(r"(\d{1,9})([KMGT]?)B?", text.upper(), re.ASCII)
     if match is None:
         raise OptionError(f"{text!r} is no memory, as 4000 (MB), 512M or 16G")
@@ -78,7 +85,7 @@ def parse_mebibytes(text: str) -> int:
 
 
 def parse_seconds(text: str) -> int | None:
-    """Return a time limit in seconds; None for no limit. A number alone is in minutes."""
+    """Parse a time limit, such as `90` (minutes), `1:30:00` or `2-12`; return seconds, or None for no limit."""
     if text.upper() in _ENDLESS:
         return None
     match = _CLOCK.fullmatch(text)
@@ -94,7 +101,7 @@ def parse_seconds(text: str) -> int | None:
 
 
 def parse_dependencies(text: str) -> tuple[str, ...]:
-    """Return the jobs of `afterok:a:b,afterany:c` as `muster run --after` takes them. Jobs have names here."""
+    """Parse dependencies, `afterok:a:b,afterany:c`; return values of `muster run --after`, which name jobs."""
     if "?" in text:
         raise OptionError(f"{text!r}: a job waits for all of its dependencies; separate them with commas")
     parsed = []
@@ -111,7 +118,7 @@ def parse_dependencies(text: str) -> tuple[str, ...]:
 
 
 def parse_begin(text: str) -> str:
-    """Return the time at which a job begins as `muster run --begin` takes it; "" for a start at once."""
+    """Parse the earliest start of a job, such as `now+2hours`; return a value of `muster run --begin`, "" for now."""
     match = _FROM_NOW.fullmatch(text)
     if match is not None:
         return f"+{int(match[1]) * _SECONDS[match[2]]}s" if match[1] and int(match[1]) else ""
@@ -123,7 +130,7 @@ def parse_begin(text: str) -> str:
 
 
 def mail_events(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the events of `--notify-on` of which `BEGIN,FAIL` sends mail, and the types that have no such event."""
+    """Parse mail types, such as `BEGIN,FAIL`; return events of `muster run --notify-on`, and the types without one."""
     names = [name.strip().upper() for name in text.split(",")]
     if unknown := next((name for name in names if name not in (*_MAIL, *_NO_MAIL)), None):
         raise OptionError(f"{unknown!r} is no type of mail: {', '.join(_MAIL)}")
@@ -132,13 +139,13 @@ def mail_events(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def parse_gpus(text: str) -> tuple[int, str]:
-    """Return how many GPUs `4`, `a100:4` or `a100:2,v100:2` asks for, and the types that it names."""
+    """Parse a number of GPUs, `4`, `a100:4` or `a100:2,v100:2`; return their sum, and the types with commas."""
     pairs = [part.rpartition(":") for part in text.split(",")]
     return sum(count(number) for _, _, number in pairs), ",".join(kind for kind, _, _ in pairs if kind)
 
 
 def generic_resources(text: str) -> tuple[int, str]:
-    """Return how many GPUs `gpu`, `gpu:4` or `gpu:a100:4` asks for on each node, and the types that it names."""
+    """Parse generic resources, `gpu`, `gpu:4` or `gpu:a100:4`; return each node's GPUs, and the types with commas."""
     number, kinds = 0, []
     for part in text.split(",") if text.lower() not in ("", "none") else ():
         name, *more = part.removeprefix("gres:").removeprefix("gres/").split(":")
@@ -153,7 +160,7 @@ def generic_resources(text: str) -> tuple[int, str]:
 
 
 def parse_signal(text: str) -> Notice:
-    """Return the signal that `USR1`, `10@300` or `B:TERM@120` asks for."""
+    """Parse a signal before the time limit, `USR1`, `10@300` or `B:TERM@120`; without @, it comes 60 s before."""
     match = _SIGNAL.fullmatch(text.upper())
     number = _find_signal(match[2]) if match else None
     if match is None or number is None:

@@ -37,11 +37,11 @@ __all__ = ["AutoExecutor", "FailedJobError", "Job", "JobEnvironment", "Uncomplet
 
 
 class UncompletedJobError(RuntimeError):
-    """A job without a result."""
+    """A job has no result; the base of submitit's errors."""
 
 
 class FailedJobError(UncompletedJobError):
-    """A job that has failed; the text holds the traceback from the worker."""
+    """A job failed; the message has the traceback from the worker."""
 
 
 # Slurm's names of shared parameters, which are accepted, too.
@@ -87,7 +87,10 @@ _STATES = {
 
 
 class AutoExecutor:
-    """An executor that submits functions. Muster stores the results; `folder` is kept for callers that read it."""
+    """submitit's executor, which submits calls of functions as Muster's jobs.
+
+    folder: for output files (`Job.paths`); Muster stores the results elsewhere.
+    """
 
     def __init__(self, folder: str | Path, cluster: str | None = None, **parameters: Any) -> None:
         self.folder = Path(folder).expanduser().absolute()
@@ -96,9 +99,10 @@ class AutoExecutor:
         self.update_parameters(**parameters)
 
     def update_parameters(self, **parameters: Any) -> None:
-        """Set parameters.
+        """Set parameters for the next submissions.
 
-        Submitit's shared ones, those of Slurm with a counterpart, or `muster_` and an option of run.
+        A name is one of submitit's shared parameters, `slurm_` and one of Slurm's, or `muster_` and an option of
+        `muster.run`. A parameter of Slurm without a counterpart is ignored with a warning.
 
         Raises `NameError` for an unknown parameter.
         """
@@ -107,23 +111,27 @@ class AutoExecutor:
                 self._set_parameter(name, value)
 
     def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> "Job":
-        """Submit a call that all tasks make."""
+        """Submit one call as a job; each task of the job makes the call."""
         return self._submit_one(Work([name_function(fn)], _pack_call(fn, args, kwargs)), can_resume=_is_resumable(fn))
 
     def map_array(self, fn: Callable[..., Any], *iterable: Iterable[Any]) -> "list[Job]":
-        """Submit one call for each step of the iterables, as one sweep; a parameter limits how many run at a time."""
+        """Submit `fn(*args)` for each tuple of the zipped iterables, as trials of one sweep.
+
+        If a call has several tasks, it is a job of its own. The parameter `slurm_array_parallelism` limits the trials
+        that run at a time.
+        """
         calls = [_pack_call(fn, args, {}) for args in zip(*iterable, strict=False)]
         return self._submit_all([name_function(fn)], calls, can_resume=_is_resumable(fn))
 
     def submit_array(self, fns: Sequence[Callable[[], Any]]) -> "list[Job]":
-        """Submit several functions without arguments, as one sweep."""
+        """Submit calls of several functions without arguments, as trials of one sweep."""
         names = [name_function(fns[0])] if fns else []
         can_resume = any(map(_is_resumable, fns))
         return self._submit_all(names, [_pack_call(fn, (), {}) for fn in fns], can_resume=can_resume)
 
     @contextmanager
     def batch(self, allow_implicit_submissions: bool = False) -> Iterator[None]:  # noqa: ARG002 - submitit's own
-        """Return a context in which scripts submit the parts of an array. Here each call is submitted at once."""
+        """Return a context for submissions, as in submitit; unlike there, each call in it is submitted at once."""
         yield
 
     @property
@@ -151,7 +159,7 @@ class AutoExecutor:
         return MusterJob(submit_work(there, named, self._options(can_resume=can_resume)))
 
     def _options(self, *, can_resume: bool = False) -> Options:
-        """Return the parameters as options of `muster.run`. can_resume: whether the function has `checkpoint`."""
+        """Convert the parameters to options of `muster.run`. can_resume: whether the function has `checkpoint`."""
         asked, tasks = self.parameters, int(self.parameters.get("tasks_per_node", 1))
         options: dict[str, Any] = dict(asked.get("options", {}))
         options |= {name: asked[name] for name in ("queue", "priority") if name in asked}
@@ -174,7 +182,10 @@ class AutoExecutor:
         return normalize_options({**self._resume_after_limit(options["time"]), **chosen}) if resumes else chosen
 
     def _resume_after_limit(self, time: str | int) -> dict[str, Any]:
-        """Return the options of a call that saves its state before its time limit and continues after it."""
+        """Return the options `signal` and `retries`, so that a call saves its state and continues after its limit.
+
+        time: the limit, in seconds or as `muster.run` takes it. Return {} if the parameter `max_num_timeout` is 0.
+        """
         attempts = self.parameters.get("max_num_timeout", _MAX_TIMEOUTS)
         if attempts == 0:
             return {}
@@ -202,7 +213,10 @@ class AutoExecutor:
 
 
 class Job:
-    """A job, or one trial of an array with the id NAME_INDEX. Another program finds the job by this id."""
+    """A submitted job, or one trial of a sweep.
+
+    job_id: the job's name, or NAME_INDEX for a trial; any program can make this object again from the id.
+    """
 
     def __init__(
         self, folder: str | Path, job_id: str, tasks: Sequence[int] = (0,), *, job: MusterJob | None = None
@@ -216,12 +230,12 @@ class Job:
         return f"Job<job_id={self.job_id}>"
 
     def result(self) -> Any:
-        """Return the result of the function. Raises `FailedJobError`."""
+        """Wait for the end, and return the result of a job with one task. Raises `FailedJobError`."""
         assert self.num_tasks == 1, "there are several tasks: say results()"
         return self.results()[0]
 
     def results(self) -> list[Any]:
-        """Return the results of all tasks. Raises `FailedJobError`."""
+        """Wait for the end, and return the results of all tasks by rank. Raises `FailedJobError`."""
         try:
             value = collect_result(self._wait_for_end())
         except Exception as error:  # the function may raise anything
@@ -230,7 +244,7 @@ class Job:
         return value if self.num_tasks > 1 else [value]
 
     def exception(self) -> UncompletedJobError | None:
-        """Wait for the end; return the error of a failed job, or None."""
+        """Wait for the end; return the error of a failed job, or None if it succeeded."""
         try:
             self.results()
         except UncompletedJobError as error:
@@ -246,7 +260,10 @@ class Job:
         return bool(_find_ended([self]))
 
     def has_ended(self, known: dict[str, Collection[int]]) -> bool:
-        """Return whether the job has ended. known: the ended trials of arrays, by uid, where they have been read."""
+        """Return whether the job or trial has ended.
+
+        known: the ended trials of each sweep that was read, by the sweep's UID. This method adds the trial's sweep.
+        """
         if self._index is None:
             return self._job.done()
         reference = self._job.reference
@@ -256,25 +273,25 @@ class Job:
 
     @property
     def place(self) -> tuple[JobReference, int | None]:
-        """Muster's job, and the index of the trial in an array."""
+        """The reference to Muster's job, and the index of the trial; None for the index if the job is no sweep."""
         return self._job.reference, self._index
 
     def cancel(self, check: bool = True) -> None:  # noqa: ARG002 - submitit's own
-        """End the job; of an array, all trials."""
+        """Cancel the job; for a trial, cancel the whole sweep."""
         self._job.cancel()
 
     @property
     def state(self) -> str:
-        """The state in submitit's words; the state of the whole array for a trial."""
+        """The state of the job in submitit's words, such as RUNNING; for a trial, the state of the whole sweep."""
         return _STATES.get(self._job.state, "PENDING")
 
     def get_info(self, mode: str = "force") -> dict[str, str]:  # noqa: ARG002 - submitit's own
-        """Return the id and the state of the job."""
+        """Return the job's id as `JobID`, and the job's state as `State`."""
         return {"JobID": self.job_id, "State": self.state}
 
     @property
     def paths(self) -> JobPaths:
-        """The paths of files with the output of task 0, as far as the job has printed it when you ask for them."""
+        """The paths of files with the output of task 0; each access writes the present output to the files."""
         paths = JobPaths(self.folder, self.job_id)
         paths.folder.mkdir(parents=True, exist_ok=True)
         paths.stdout.write_text(self._read_output(STDOUT))
@@ -282,11 +299,11 @@ class Job:
         return paths
 
     def stdout(self) -> str | None:
-        """Return what the job has printed on stdout."""
+        """Return the present stdout of task 0."""
         return self._read_output(STDOUT)
 
     def stderr(self) -> str | None:
-        """Return what the job has printed on stderr."""
+        """Return the present stderr of task 0."""
         return self._read_output(STDERR)
 
     def _wait_for_end(self) -> Ended:
@@ -300,7 +317,7 @@ class Job:
 
 
 class JobEnvironment:
-    """The position of a task in its job. Raises `RuntimeError` outside of a task."""
+    """The position of the calling task in its job, from the environment. Raises `RuntimeError` outside of a task."""
 
     def __init__(self) -> None:
         if "MUSTER_JOB" not in os.environ:
@@ -317,7 +334,7 @@ class JobEnvironment:
 
     @property
     def paths(self) -> JobPaths:
-        """The paths of this task in the folder of the executor."""
+        """The paths of this task's output files in the folder of the executor."""
         return JobPaths(Path(os.environ[FOLDER]), self.job_id, self.global_rank)
 
     def __repr__(self) -> str:
@@ -329,12 +346,12 @@ def _is_resumable(fn: Any) -> bool:
 
 
 def _pack_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-    """Return the pickled call; one with `checkpoint` continues after an interruption."""
+    """Pickle a call; a function with the method `checkpoint` is wrapped, so that it continues after an interruption."""
     return pack_call(Resumable(fn) if _is_resumable(fn) else fn, args, kwargs)
 
 
 class _CommandFunction:
-    """A command as a function that returns its output, or raises `FailedJobError`."""
+    """A function that runs a command and returns the command's stdout. Raises `FailedJobError` if the command fails."""
 
     def __init__(
         self,
@@ -358,7 +375,7 @@ class _CommandFunction:
 
 
 def _as_completed(jobs: Sequence[Job], **_: Any) -> Iterator[Job]:
-    """Yield jobs as they end; those that have ended together come in their order."""
+    """Yield the jobs in the order in which they end; jobs that end together keep the order of `jobs`."""
     left = list(jobs)
     while left:
         while not (ended := _find_ended(left)):

@@ -1,4 +1,4 @@
-"""Prints the directory to put on the path for libraries that import submitit by name."""
+"""Prints a directory for PYTHONPATH with a package `submitit`, for libraries that import submitit by that name."""
 
 from pathlib import Path
 

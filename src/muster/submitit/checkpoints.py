@@ -1,8 +1,9 @@
 """Calls that save their state before they are interrupted, by submitit's `checkpoint()`. Runs on a worker.
 
-Muster sends SIGTERM before it takes a worker's place away, and `SIGNAL` before the time limit. Rank 0 then calls
-`checkpoint`, saves the returned call in the state directory of the job, and ends. The next attempt makes the saved call
-in place of the first one. As in submitit, the other ranks go on at `SIGNAL`: the end of one would end rank 0, too.
+Muster sends a worker SIGTERM before it stops the worker, and `SIGNAL` before the time limit. Rank 0 then calls
+`checkpoint`, saves the returned call in the state directory of the job, and exits. The next attempt makes the saved
+call instead of the submitted one. As in submitit, the other ranks ignore `SIGNAL`, because the exit of any rank would
+end rank 0, too.
 """
 
 import os
@@ -20,7 +21,7 @@ SIGNAL = signal.SIGUSR2
 
 
 class DelayedSubmission:
-    """A call to make later, whose result is computed once."""
+    """A call that is made when its result is first requested, as in submitit."""
 
     def __init__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
@@ -28,7 +29,7 @@ class DelayedSubmission:
         self._result: Any = None
 
     def result(self) -> Any:
-        """Make the call, unless it is done; return its result."""
+        """Return the result of the call; the first use makes the call."""
         if not self._done:
             self._result, self._done = self.function(*self.args, **self.kwargs), True
         return self._result
@@ -39,22 +40,22 @@ class DelayedSubmission:
 
 
 class Checkpointable:
-    """A function with state that continues after an interruption as it was when it was interrupted."""
+    """A base class for callable objects whose state is saved at an interruption and restored by the next attempt."""
 
     def checkpoint(self, *args: Any, **kwargs: Any) -> DelayedSubmission:
-        """Return the same call, with the present state of this object."""
+        """Return the call that the next attempt makes: the same arguments, with the present state of this object."""
         assert callable(self), f"{type(self).__name__} needs the method __call__"
         return DelayedSubmission(self, *args, **kwargs)
 
 
 @dataclass(frozen=True, slots=True)
 class Resumable:
-    """A function that continues at its last checkpoint."""
+    """A function with a method `checkpoint`, wrapped for a worker: it continues at its last checkpoint."""
 
     func: Callable[..., Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the call, or the one that the attempt before has saved."""
+        """Make the call, or the call that an earlier attempt saved; save a checkpoint at SIGTERM or `SIGNAL`."""
         path = find_checkpoint_path(os.environ)
         saved = load_checkpoint(path) if path is not None else None
         submission = saved or DelayedSubmission(self.func, *args, **kwargs)
@@ -72,20 +73,20 @@ class Resumable:
 
 
 def find_checkpoint_method(function: Any) -> Callable[..., DelayedSubmission | None] | None:
-    """Return the method of a function that makes checkpoints."""
+    """Return a function's method `__submitit_checkpoint__`, else `checkpoint`; None if it has neither."""
     checkpoint: Callable[..., DelayedSubmission | None] | None = getattr(function, "checkpoint", None)
     special: Callable[..., DelayedSubmission | None] | None = getattr(function, "__submitit_checkpoint__", checkpoint)
     return special
 
 
 def find_checkpoint_path(environment: Mapping[str, str]) -> Path | None:
-    """Return the path of the checkpoint of a job, or of a trial; None where the job has no state directory."""
+    """Return the path of the checkpoint of this job or trial; None if the job has no state directory."""
     directory = environment.get("MUSTER_STATE")
     return Path(directory, f"submitit-{environment.get('MUSTER_INDEX', '0')}.pkl") if directory else None
 
 
 def load_checkpoint(path: Path) -> DelayedSubmission | None:
-    """Return the saved call, if there is one. Only the user of the job can write the state directory."""
+    """Unpickle the saved call; return None if there is none. Only the user of the job can write the state directory."""
     try:
         with path.open("rb") as file:
             saved: DelayedSubmission = pickle.load(file)  # noqa: S301 - see above
@@ -99,7 +100,7 @@ def _is_first_rank() -> bool:
 
 
 def _save_and_exit(submission: DelayedSubmission, path: Path | None, code: int) -> NoReturn:
-    """Save a checkpoint on rank 0, and end the process; no outcome is written, as the call is not over."""
+    """Save a checkpoint on rank 0, and exit with this code without an outcome, because the call has not returned."""
     try:
         if _is_first_rank():
             _save_checkpoint(submission, path)

@@ -1,4 +1,4 @@
-"""The files of a job in submitit's folder. Pure."""
+"""Names the output files of a job, by submitit's rules. Pure."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class JobPaths:
-    """The paths of the output of a task. base: the folder of the executor, where %j, %A, %a and %t stand for ids."""
+    """The paths of a task's output files.
+
+    base: the folder of the executor. In it, %j is the id of the job, %A the name of its sweep, %a the index of the
+    trial, and %t the task.
+    """
 
     base: Path
     job_id: str
@@ -14,7 +18,7 @@ class JobPaths:
 
     @property
     def folder(self) -> Path:
-        """The folder of the job."""
+        """The folder of the executor with the ids filled in."""
         array, _, index = self.job_id.partition("_")
         text = str(self.base)
         for mark, value in {"%j": self.job_id, "%A": array, "%a": index, "%t": str(self.task_id)}.items():
@@ -23,10 +27,10 @@ class JobPaths:
 
     @property
     def stdout(self) -> Path:
-        """The file with what the task printed on stdout."""
+        """The path of the file with the task's stdout."""
         return self.folder / f"{self.job_id}_{self.task_id}_log.out"
 
     @property
     def stderr(self) -> Path:
-        """The file with what the task printed on stderr."""
+        """The path of the file with the task's stderr."""
         return self.folder / f"{self.job_id}_{self.task_id}_log.err"

@@ -52,7 +52,7 @@ class _Spec(Struct):
 
 
 class Definition(Struct):
-    """A CustomResourceDefinition without its schemas, which are large."""
+    """A CustomResourceDefinition as this module caches it: without its schemas, which are large."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _Spec = _Spec()
@@ -62,10 +62,10 @@ _DEFINITION = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
 class BundleTarget(NamedTuple):
-    """An object that contains the bundle of our authorities.
+    """An API object that must contain the bundle: the certificates of the authorities that sign Muster's certificate.
 
-    edits: returns the JSON patch of the object for a bundle and our host names.
-    weaker: the warning to log at the start if no object with the same warning exists; "" for none.
+    edits: returns the JSON patch that writes the bundle, for the object, the bundle and our host names.
+    weaker: the warning to log at the start if none of the targets with this warning is installed; "" for no warning.
     """
 
     kind: Kind[Any]
@@ -103,7 +103,7 @@ def of_service(service_object: APIService, bundle: bytes, names: Collection[str]
 
 
 def _is_ours(client: WebhookClientConfig, names: Collection[str]) -> bool:
-    """Return whether the server calls a host that our certificate is valid for."""
+    """Return whether a webhook's clientConfig calls the conversion path of a host that our certificate names."""
     if (service := client.service) is not None:
         return f"{service.name}.{service.namespace}.svc" in names and service.path == CONVERTING
     try:
@@ -146,7 +146,7 @@ class Bundles:
             informer.on_change(lambda _old, _new: self._changed.set())
 
     async def run(self) -> None:
-        """Write the bundle where it is missing."""
+        """Once this replica leads, write the bundle to each target that lacks it, until `stop`."""
         await run_until_first(self._leads.wait(), self._stopping.wait())
         if self._stopping.is_set():
             return
@@ -163,7 +163,7 @@ class Bundles:
             try:
                 await self._put_all()
             except (ApiError, TransportError) as error:
-                log.warning("the server could not be told by which authorities it knows what is served: %s", error)
+                log.warning("caBundle could not be written to the webhooks' objects, and is retried: %s", error)
                 await run_until_first(self._clock.sleep(RETRY_SECONDS), self._stopping.wait())
                 self._changed.set()
 

@@ -1,9 +1,8 @@
 """Decides when to renew the serving certificate and its authorities, which lie in one Secret.
 
-All replicas serve with the Secret's certificate. It is renewed long before its end. A new authority is published beside
-the old one, which signs once more; the new one signs after `SETTLING`, whether the server knows it or not. The leader
-has that long to tell the server, and logs whenever it cannot. What is due is a function of the certificates and the
-time.
+All replicas serve with the certificate in the Secret, which is renewed long before it expires. A new authority is first
+only published, beside the old one, which signs once more. The new authority signs after `SETTLING`: until then the
+leader has time to write it into `caBundle` (`bundles`). What is due depends only on the certificates and the time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +43,7 @@ _SUBJECT: Final = subject_of("muster-webhooks")  # not a host: common names have
 
 
 class Held(Struct, frozen=True):
-    """The content of the Secret; unreadable parts count as absent.
+    """The certificates and keys in the Secret; unreadable parts count as absent.
 
     authorities: the certificates of the authorities, the newest first.
     signer: the newest authority with its key.
@@ -59,7 +58,7 @@ class Held(Struct, frozen=True):
 
 
 class DueParts(NamedTuple):
-    """The parts of the Secret to renew now."""
+    """The parts of the Secret to renew now: the authority, the serving certificate."""
 
     authority: bool = False
     server: bool = False
@@ -74,7 +73,7 @@ def read(data: Mapping[str, bytes]) -> Held:
 
 
 def make_secret_data(held: Held) -> dict[str, bytes]:
-    """Return the Secret's data for this content."""
+    """Return the data of a Secret with these certificates and keys, as PEM."""
     pems = (one.public_bytes(serialization.Encoding.PEM) for one in held.authorities)
     data = {AUTHORITIES: b"".join(pems)}
     if held.signer is not None:
@@ -85,7 +84,7 @@ def make_secret_data(held: Held) -> dict[str, bytes]:
 
 
 def list_changes(held: Held, renewed: Held) -> dict[str, bytes]:
-    """Return the parts of the Secret that a renewal replaces. All others keep their bytes, whoever wrote them."""
+    """Return the entries of the Secret's data that a renewal changes; all other entries keep their bytes."""
     parts = make_secret_data(renewed)
     kept = {AUTHORITIES} if renewed.authorities == held.authorities and not held.unusable else set()
     kept |= {AUTHORITY_KEY} if renewed.signer is held.signer else set()

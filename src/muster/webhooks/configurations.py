@@ -115,7 +115,7 @@ _NO_RULES = Validation()  # except those of the schema
 
 
 class _Hooks:
-    """A maker of webhooks that differ in their rules."""
+    """A maker of the entries of webhook configurations, with the fields that all entries share."""
 
     def __init__(self, configuration: Configuration, endpoint: Endpoint, service_account: str) -> None:
         self._configuration = configuration
@@ -185,7 +185,7 @@ class _Hooks:
         yield self._job_hook(f"{name}.changes.muster.dev", VALIDATING, kind, "Ignore", ["UPDATE"], condition)
 
     def _rules_of_jobsets(self, *, queue: bool) -> Iterator[Json]:
-        """Yield the webhooks for the rules that JobSets keep whether they queue or not."""
+        """Yield the webhooks that check the JobSet API's own rules. queue: whether the engine queues JobSets."""
         if queue:
             held = "" if self._without_queue else _ASKS
             yield self._job_hook("vjobset.kb.io", VALIDATING, JOB_SET, "Fail", ["CREATE"], held)

@@ -1,9 +1,7 @@
-"""Decides admission reviews.
+"""Decides admission reviews: defaults, refusals and warnings. Pure: a `Find` provides the other objects that it reads.
 
-Defaults, refusals and warnings. Pure: `Find` gives everything else that a decision reads.
-
-The decisions are those of `api` and `controllers.integrations`, which the embedded server uses too; this module only
-chooses among them by the resource.
+This module only chooses the function for the reviewed resource. The functions are those of `api` and
+`controllers.integrations`, which the embedded server calls, too.
 """
 
 from collections.abc import Sequence
@@ -55,11 +53,11 @@ _HELD = frozenset(kind.resource for kind in HELD_KINDS)
 
 
 class _UnreadableError(Exception):
-    """An object does not fit its kind; the message says why."""
+    """A reviewed object cannot be decoded as its kind; the message says why."""
 
 
 class ReviewDecisions:
-    """The decisions about admission reviews under one Configuration. Objects of unknown resources are allowed."""
+    """The decider of admission reviews under one Configuration. It allows objects of unknown resources."""
 
     def __init__(self, configuration: Configuration, integrations: Sequence[Integration[Any]] = INTEGRATIONS) -> None:
         ours = list_enabled(integrations, configuration)
@@ -72,7 +70,7 @@ class ReviewDecisions:
         self._pods_queue = "pod" in configuration.integrations.frameworks
 
     def mutate(self, request: Request, find: Find) -> bytes:
-        """Return the answer to a mutating review: the defaults of the object."""
+        """Return the encoded answer to a mutating review: a patch that sets the object's defaults, or a refusal."""
         if request.object is None:
             return reviews.make_allowing_answer(request)
         given = without_nulls(request.object)  # the server prunes not all nulls before it calls webhooks
@@ -85,7 +83,7 @@ class ReviewDecisions:
         return reviews.make_allowing_answer(request, compute_difference(given, document))
 
     def validate(self, request: Request, find: Find) -> bytes:
-        """Return the answer to a validating review: whether the object may be stored."""
+        """Return the encoded answer to a validating review: allow the object, with warnings, or refuse it."""
         if request.object is None:
             return reviews.make_allowing_answer(request)
         try:
@@ -182,7 +180,7 @@ class ReviewDecisions:
 
 
 def _broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
-    """Return the errors in an object by the rules of its kind that hold whether or not the object queues."""
+    """Return the errors in an object by the validation of its kind, which holds for objects without a queue, too."""
     if request.key not in _RULES:
         return ()
     kind, rules = _RULES[request.key]

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Certificates:
-    """The component that has the current serving certificate. A `Manager` runs it.
+    """The component that loads and renews the serving certificate. A `Manager` runs it.
 
     names: the hosts in the certificate.
     ready: set once there is a certificate.

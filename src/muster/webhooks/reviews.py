@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class MalformedError(ValueError):
-    """A request body is no review; the message says why."""
+    """A request body is no valid AdmissionReview; the message says why."""
 
 
 class _Resource(Struct):

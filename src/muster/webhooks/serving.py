@@ -1,7 +1,8 @@
-"""Answers reviews over HTTPS and reads the objects on which a decision depends, only when the decision asks for them.
+"""Answers reviews over HTTPS, and reads the objects on which a decision depends when the decision asks for them.
 
-Small kinds are followed; others are read from the server. Every program that reaches the port may send a review. So
-objects are read only by a valid name, no answer repeats the server's words, and few long bodies are read at a time.
+Small kinds are cached by watches; objects of other kinds are read from the server. Any program that reaches the port
+can send a review. So objects are read only by a valid name, no answer contains the server's messages, and few long
+bodies are read at a time.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 class UnknownError(Exception):
-    """A decision needs an object that was not read yet."""
+    """A decision needs an object that `Known` does not have yet. key: the object's kind, namespace and name."""
 
     def __init__(self, key: _Key) -> None:
         super().__init__()
@@ -66,13 +67,13 @@ class UnknownError(Exception):
 
 
 class Known:
-    """The objects read so far, as a `Find` for decisions. It raises `UnknownError` for an object that was not read."""
+    """A `Find` for decisions: the objects that were read for one review. Raises `UnknownError` for any other object."""
 
     def __init__(self) -> None:
         self._objects: dict[_Key, Any] = {}
 
     def __call__(self, kind: Kind[T], namespace: str, name: str) -> T | None:
-        """Return the object, or None if it is known to be absent."""
+        """Return the object; None if it was read and does not exist."""
         key = (kind, namespace, name)
         if key not in self._objects:
             raise UnknownError(key)
@@ -84,7 +85,7 @@ class Known:
 
 
 class Reader:
-    """A reader of objects: from a cache if their kind is followed and synced, else from the server."""
+    """A reader of objects: from a cache if their kind is watched and the cache is complete, else from the server."""
 
     def __init__(self, manager: Manager) -> None:
         self._client: Client = manager.client
@@ -103,9 +104,9 @@ class Reader:
 
 
 async def answer_review(decide: Callable[[Request, Find], bytes], request: Request, read: Read) -> bytes:
-    """Return the answer to a review, after reading every object that the decision depends on.
+    """Decide a review; read each object that the decision asks for, and decide again, until it needs no more.
 
-    Raises `ApiError`, `TransportError`.
+    Return the encoded answer. Raises `ApiError`, `TransportError`.
     """
     known = Known()
     for _ in range(_MOST_QUESTIONS):

@@ -221,3 +221,13 @@ def test_the_controllers_of_a_cluster_are_neighbors() -> None:
             assert await client.create(POD, pod) is await client.get(POD, "a", SPACE)
 
     run_virtual(test())
+
+
+@api
+async def test_an_object_that_the_store_keeps_in_pieces_is_decoded_once(api):
+    near, far = near_and_far(api.plane)
+    await near.create(MAPS, ConfigMap(metadata=ObjectMeta(name="a"), data={"key": "x" * 5_000}), SPACE)
+    await api.store.pack()
+    first = await near.get(MAPS, "a", SPACE)
+    assert await near.get(MAPS, "a", SPACE) is first
+    assert remove_managed_fields(await far.get(MAPS, "a", SPACE)) == first

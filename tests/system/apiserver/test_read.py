@@ -2,6 +2,8 @@
 
 import base64
 import json
+import tracemalloc
+from hashlib import sha256
 
 import pytest
 from tests.system.apiserver.harness import (
@@ -19,7 +21,9 @@ from tests.system.apiserver.harness import (
     pod,
 )
 
+from muster.cluster.apiserver.identity.users import ADMIN
 from muster.cluster.apiserver.request.paging import PINNED_FOR, PINNED_SNAPSHOTS
+from muster.runtime.transport import Request
 
 
 async def maps(api, count, namespace="default", prefix="m"):
@@ -396,3 +400,42 @@ async def test_big_lists_are_made_once(api):
     assert (await api.get(MAPS)).json["items"][0]["data"] == {"a": "b"}
     table = await api.get(MAPS, accept=TABLE)
     assert len(table.json["rows"]) == 150
+
+
+@api
+async def test_lists_of_packed_objects_have_the_same_bytes(api):
+    for n in range(3):
+        await api.made(MAPS, config_map(f"long{n}", {f"key{each}": f"{n}" * 40 for each in range(200)}))
+        await api.made(MAPS, config_map(f"short{n}"))
+    requests = [
+        {},
+        {"limit": "2"},
+        {"labelSelector": "!missing"},
+        {"accept": TABLE},
+        {"accept": PARTIAL},
+    ]
+    before = [(await api.get(MAPS, **options)).body for options in requests]
+    await api.store.pack()
+    sizes = [len(entry.fragments) for entry in api.store.list("configmaps", "default").entries]
+    assert sorted(sizes)[:3] == [1, 1, 1]
+    assert sorted(sizes)[3] > 1
+    assert [(await api.get(MAPS, **options)).body for options in requests] == before
+
+
+@api
+async def test_a_long_list_of_packed_objects_is_never_whole_in_memory(api):
+    for n in range(320):
+        await api.made(MAPS, config_map(f"m{n:03}", {"key": f"{n:04}" * 14_000}))
+    before = sha256((await api.get(MAPS)).body).digest()
+    await api.store.pack()
+    after = sha256()
+    tracemalloc.start()
+    try:
+        async with api.chunks(Request("GET", MAPS), ADMIN) as chunks:
+            async for chunk in chunks:
+                after.update(chunk)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after.digest() == before
+    assert most < 5 << 20, "a piece or two, of a list of 17 MB"

@@ -1,6 +1,7 @@
 """Play a scenario by both engines, and compare what they decided, when and in which order.
 
-The use of quota in worker clusters is not compared: a cluster gives clones quota, and takes it back a moment later.
+The use of quota in worker clusters is not compared: a cluster gives clones quota, and takes it back a moment later. It
+only tells whether the jobs have other homes.
 """
 
 from bisect import insort
@@ -23,7 +24,7 @@ from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.scenario.changes import list_times
 from muster.simulation.scenario.draws import parse_seconds
 from muster.simulation.scenario.reading import Reading, read_scenario
-from muster.simulation.scenario.workers import read_workers
+from muster.simulation.scenario.workers import list_names, read_workers
 
 # Causes that are closer than this, in seconds, may be one moment to the fast engine and two to a cluster.
 APART_SECONDS = 8.0
@@ -65,9 +66,11 @@ class Journal(SimulationRecord):
     def __init__(self, works: Any) -> None:
         super().__init__(works)
         self.events: list[tuple[float, str, Any]] = []
+        self.queue_of: dict[str, str] = {}
 
     def submit(self, name, work, queue, pods, priority, at, run_time):
         self.events.append((at, "submit", name))
+        self.queue_of[name] = queue
         return super().submit(name, work, queue, pods, priority, at, run_time)
 
     def start(self, job, at, demand=(), nodes=None, pods=None):
@@ -95,8 +98,8 @@ class Journal(SimulationRecord):
         super().locate(job, cluster)
 
     def change(self, at, queue, flavor, resource, amount):
-        if "/" not in queue:  # clones get quota in several clusters, and lose it a moment later
-            self.events.append((at, "use", (queue, flavor, resource, amount)))
+        what = "there" if "/" in queue else "use"
+        self.events.append((at, what, (queue, flavor, resource, amount)))
         super().change(at, queue, flavor, resource, amount)
 
 
@@ -132,7 +135,8 @@ class Moment(Struct):
     order: by kind, whom it happens to, in order. Nodes and what runs there have the order of their names, and so have
     evicted jobs, because a cluster evicts several victims side by side. runs: whether a job runs at the end that starts
     or stops here. brief: the jobs that get quota here and are evicted. A cluster may evict them before their pods
-    start, or may start the pods of others that it evicts. use: by how much the use of quota changes in all.
+    start, or may start the pods of others that it evicts. use: by how much the use of quota changes in all. there: the
+    same in worker clusters.
     """
 
     at: float
@@ -140,6 +144,7 @@ class Moment(Struct):
     runs: dict[str, bool] = field(default_factory=dict)
     brief: set[str] = field(default_factory=set)
     use: Counter[Any] = field(default_factory=Counter)
+    there: Counter[Any] = field(default_factory=Counter)
 
     def is_as(self, other: "Moment") -> bool:
         """Return whether another moment has the same decisions at the same time."""
@@ -200,6 +205,15 @@ class Moment(Struct):
         """Return whether the jobs that start go to the same clusters."""
         return self.order.get("locate") == other.order.get("locate")
 
+    def has_homes_as(self, other: "Moment") -> bool:
+        """Return whether jobs get quota for good in the same worker clusters, also jobs that do not start."""
+        return +self.there == +other.there and -self.there == -other.there
+
+    def breaks_others_than(self, other: "Moment") -> bool:
+        """Return whether other jobs lose nodes in another moment, in which the same nodes change."""
+        same = self.order.get("node") == other.order.get("node")
+        return same and self.order.get("interrupt") != other.order.get("interrupt")
+
     def _uses_as(self, other: "Moment") -> bool:
         uses = (sorted((key, amount) for key, amount in one.use.items() if amount) for one in (self, other))
         return abs(self.at - other.at) <= LATE_SECONDS and len(set(map(repr, uses))) == 1
@@ -212,10 +226,11 @@ def list_moments(journal: Journal) -> list[Moment]:
     for at, what, of in journal.events:
         if not moments or at > moments[-1].at + MOMENT_SECONDS:
             moments.append(Moment(at))
-        if what == "use":
+        if what in ("use", "there"):
             *key, amount = of
-            moments[-1].use[tuple(key)] += amount
-            if amount > 0 and key[-1] == "cpu":
+            uses = moments[-1].use if what == "use" else moments[-1].there
+            uses[tuple(key)] += amount
+            if what == "use" and amount > 0 and key[-1] == "cpu":
                 _note_admission(moments[-1].order["admit"], of)
         elif what == "start":
             moments[-1].runs[of] = True
@@ -253,12 +268,21 @@ def _list_fair_queues(reading: Reading) -> set[str]:
     return {one["metadata"]["name"] for one in queues if "admissionScope" in one["spec"]}
 
 
+def _list_sent_queues(reading: Reading) -> set[str]:
+    """Return the ClusterQueues that send their jobs to worker clusters."""
+    queues = [one.document for one in reading.manifests if one.document["kind"] == "ClusterQueue"]
+    return {one["metadata"]["name"] for one in queues if "admissionChecksStrategy" in one["spec"]}
+
+
 class Unclear(NamedTuple):
     """Why two plays cannot be compared to their end."""
 
     why: str
 
 
+FIRST = Unclear("another cluster was first")
+BACK = Unclear("the quota of a job that a worker cluster evicted came free before the job was back in its queue")
+OTHER_NODES = Unclear("jobs that lost their nodes together got other ones")
 CAME = Unclear("the jobs that came during a restart came into the queues one after the other")
 ENDED = Unclear("the quota of the jobs that ended during a restart came free one after the other")
 
@@ -271,34 +295,68 @@ def _find_restart(journal: Journal, outages: Iterable[tuple[float, float]]) -> U
     return ENDED if happened.count("end") > 1 else None
 
 
+class _Comparison:
+    """A comparison of two plays up to their present moments, and where they parted without either being wrong."""
+
+    def __init__(self, journal: Journal, reading: Reading, configuration: Configuration) -> None:
+        self._journal = journal
+        self._outages = _list_outages(reading)
+        self._fair_queues, self._sent_queues = _list_fair_queues(reading), _list_sent_queues(reading)
+        clusters = [name for one in reading.scenario.spec.clusters for name in list_names(one)]
+        # A cluster asks all clusters at once, too, but they answer one after the other.
+        self.draws_homes = len(clusters) > 1 and configuration.multi_kueue.dispatcher_name == ALL_AT_ONCE
+        self._other_past = self._other_homes = self._other_nodes = False
+
+    def list_restarts(self, fast: Moment) -> list[tuple[float, float]]:
+        """Return the outages that end in a moment: queues come back one after the other, with decisions in between."""
+        return [span for span in self._outages if span[1] <= fast.at <= span[1] + MOMENT_SECONDS]
+
+    def note(self, fast: Moment, full: Moment) -> None:
+        """Note where moments with the same decisions differ."""
+        self._other_homes = self._other_homes or (self.draws_homes and not fast.has_homes_as(full))
+        self._other_nodes = self._other_nodes or len(fast.order.get("interrupt", ())) > 1
+        grants = [one.sum_grants(self._fair_queues) for one in (fast, full)]
+        self._other_past = self._other_past or grants[0] != grants[1]
+
+    def explain(self, fast: Moment | None, full: Moment | None, restart: Unclear | None) -> Unclear | None:
+        """Return why moments may have other decisions; None if there is no reason for that."""
+        if fast is not None and full is not None:
+            if fast.evicts_as(full):
+                return Unclear("the quota of several victims came free one after the other")
+            if restart is not None and fast.is_caused_as(full):
+                return restart
+            if self._is_back_late(fast, full):
+                return BACK
+            if self._other_nodes and fast.breaks_others_than(full):
+                return OTHER_NODES
+        if self._other_past:
+            return Unclear("a job more got quota for a moment, which counts as past use")
+        return FIRST if self._other_homes else None
+
+    def _is_back_late(self, fast: Moment, full: Moment) -> bool:
+        """Return whether an evicted job of a queue with worker clusters gets its quota again in the fast engine only.
+
+        A cluster requeues a workload that a check sent back in a write after that which frees its quota.
+        """
+        queues = {self._journal.queue_of[name] for name in fast.order.get("evict", ())} & self._sent_queues
+        return fast.is_caused_as(full) and any(fast.sum_grants([one]) - full.sum_grants([one]) for one in queues)
+
+
 def find_difference(file: str, configuration: Configuration = CONFIGURATION) -> str | Unclear:
     """Return where the engines differ; "" if they do not."""
     fast, fast_waiting = play(file, World, configuration)
     if not is_clear(fast):
         return Unclear("two moments are too close to each other to be compared")
     full, full_waiting = play(file, FullEngine, configuration)
-    reading = read_scenario(file)
-    outages, fair_queues, other_past = _list_outages(reading), _list_fair_queues(reading), False
+    comparison = _Comparison(fast, read_scenario(file), configuration)
     for one, other in zip_longest(list_moments(fast), list_moments(full)):
-        # Queues come back one after the other, and a cluster decides between them.
-        back = [] if one is None else [span for span in outages if span[1] <= one.at <= span[1] + MOMENT_SECONDS]
+        back = [] if one is None else comparison.list_restarts(one)
         restart = _find_restart(fast, back)
         if one is None or other is None or not (one.is_as(other) or one.follows_as(other, loose=bool(back))):
-            if one is not None and other is not None:
-                if one.evicts_as(other):
-                    return Unclear("the quota of several victims came free one after the other")
-                if restart is not None and one.is_caused_as(other):
-                    return restart
-            if other_past:
-                return Unclear("a job more got quota for a moment, which counts as past use")
-            return f"fast {one}\nfull {other}"
-        other_past = other_past or one.sum_grants(fair_queues) != other.sum_grants(fair_queues)
-        if restart is not None and not one.starts_as(other):
-            return restart
+            return comparison.explain(one, other, restart) or f"fast {one}\nfull {other}"
+        comparison.note(one, other)
         if not one.starts_as(other):
-            return Unclear("the room of evicted jobs came free for another job")
+            return restart or Unclear("the room of evicted jobs came free for another job")
         if not one.locates_as(other):
-            asks_all = configuration.multi_kueue.dispatcher_name == ALL_AT_ONCE
-            # All clusters are asked at once in the fast engine, and the first one with room gets a job.
-            return Unclear("another cluster was first") if asks_all else f"fast {one}\nfull {other}"
+            return FIRST if comparison.draws_homes else f"fast {one}\nfull {other}"
     return "" if fast_waiting == full_waiting else f"at the end there wait\nfast {fast_waiting}\nfull {full_waiting}"

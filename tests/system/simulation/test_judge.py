@@ -1,9 +1,11 @@
 """The judge of the fast engine: what it compares, and where it says that there is nothing to compare."""
 
 import pytest
-from tests.system.simulation.judge import CAME, ENDED, Unclear, configure, find_difference
+from tests.system.simulation.judge import BACK, CAME, ENDED, FIRST, OTHER_NODES, Unclear, configure, find_difference
 from tests.system.simulation.random_scenarios import RandomScenario
-from tests.system.simulation.test_full_engine import job, queue, work, write
+from tests.system.simulation.test_full_engine import job, kueue, queue, work, write
+
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 
 JOB_SET = {
     "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -48,3 +50,64 @@ def test_a_job_more_that_got_quota_for_a_moment_counts_as_past_use(tmp_path):
     outcome = find_difference(scenario.write(tmp_path), configure(scenario.dispatcher))
     assert isinstance(outcome, Unclear)
     assert "past use" in outcome.why
+
+
+def make_clusters(names):
+    reference = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "clusters"}
+    check = kueue("AdmissionCheck", "clusters", controllerName=MULTI_KUEUE_CONTROLLER, parameters=reference)
+    return [check, kueue("MultiKueueConfig", "clusters", clusters=names)]
+
+
+NODE = {"status": {"allocatable": {"cpu": "1"}}}
+SENT = {"admissionChecksStrategy": {"admissionChecks": [{"name": "clusters"}]}}
+
+
+def test_a_job_that_never_starts_may_have_another_home(tmp_path):
+    """Only a job at home in the cluster that is lost is evicted."""
+    manifests, nodes = (
+        [kueue("ResourceFlavor", "default"), *queue("q", 9)],
+        [{"name": "n", "count": 0, "template": NODE}],
+    )
+    clusters = [{"name": name, "manifests": manifests, "nodes": nodes} for name in ("east", "west")]
+    clusters[1]["lost"] = [{"at": 1000}]
+    objects = [*queue("q", 9, **SENT), *make_clusters(["east", "west"])]
+    works = [work("w", list(range(10, 170, 20)), 100, queue="q")]
+    assert find_difference(write(tmp_path, works, objects, clusters=clusters, until=3000)) == FIRST
+
+
+def test_the_quota_of_a_job_that_comes_back_from_a_worker_may_go_to_another(tmp_path):
+    """The local job ends, so that q gets quota, which preempts the job of p in the worker."""
+    nothing, any_of = {"cohortName": "all"}, {"cohortName": "all", "preemption": {"reclaimWithinCohort": "Any"}}
+    manifests = [kueue("ResourceFlavor", "default"), *queue("p", 0, **nothing), *queue("q", 1, **any_of)]
+    objects = [
+        *queue("p", 1, **nothing, **SENT),
+        *queue("q", 1, **nothing, **SENT),
+        *queue("r", 0, **nothing),
+        *make_clusters(["east"]),
+    ]
+    works = [
+        work("victim", [10], 1000, queue="p"),
+        work("local", [30], 100, queue="r"),
+        work("w", [50, 70], 1000, queue="q"),
+    ]
+    clusters = [{"name": "east", "manifests": manifests}]
+    assert find_difference(write(tmp_path, works, objects, clusters=clusters)) == BACK
+
+
+def test_jobs_that_lose_their_nodes_together_get_other_ones(tmp_path):
+    """The pods of a JobSet come back later than that of a Job, which so has another node when c is lost."""
+    role = {"name": "r", "replicas": 2, "template": {"spec": job(backoffLimit=0)["spec"]}}
+    gang = JOB_SET | {"metadata": {"annotations": {"muster.dev/gang": "true"}}, "spec": {"replicatedJobs": [role]}}
+    pools = {"a": (1, "3"), "b": (0, "1"), "c": (0, "1")}
+    nodes = [
+        {"name": name, "count": count, "template": {"status": {"allocatable": {"cpu": cpu}}}}
+        for name, (count, cpu) in pools.items()
+    ]
+    works = [work("set", [10], 1000, template=gang), work("job", [30], 1000)]
+    changes = [
+        {"at": 60, "scale": {"pool": "b", "count": 2}},
+        {"at": 80, "scale": {"pool": "c", "count": 1}},
+        {"at": 100, "drain": {"pool": "a", "count": 1}},
+        {"at": 200, "lose": {"pool": "c", "count": 1, "for": 100}},
+    ]
+    assert find_difference(write(tmp_path, works, nodes=nodes, changes=changes)) == OTHER_NODES

@@ -196,6 +196,18 @@ def test_a_job_runs_with_the_pods_that_its_worker_admits(tmp_path, engine):
     assert (round(job.started), round(job.ended), job.cluster) == (0, 600, "east")
 
 
+@pytest.mark.parametrize("engine", ["fast", "full"])
+def test_a_job_is_evicted_at_once_and_keeps_its_quota_while_its_cluster_is_lost(tmp_path, engine):
+    works = [work(1, run="1h"), work(1, name="urgent", at=120, more="    priority: 9\n")]
+    clusters = [cluster("east", 5, more=LOST % ""), cluster("west", 0)]
+    report = play(tmp_path, clusters, works, quota=1, after="  until: 10m\n", engine=engine)
+    low, high = report.jobs
+    assert (low.evictions, round(low.lost), high.started) == (1, 120, None)
+    assert [change.amount for change in report.changes if change.queue == "here"] == [1000]
+    if engine == "fast":
+        assert report.waiting[0].why == "it may still run in cluster east, which is lost"
+
+
 def test_a_worker_that_preempts_sends_the_job_back(tmp_path):
     works = [work(1, run="1h"), work(1, name="urgent", at=60, run="10m", more="    priority: 9\n")]
     low, high = play(tmp_path, [cluster("east", 1)], works).jobs

@@ -29,13 +29,14 @@ def options(more: str = "", kinds: tuple[str, ...] = KUEUE) -> Options:
 SCRIPT = make_removal_script(options())
 
 # Notes what it is called with. What there is to `get` is in the file of that resource, or Lease, if there is one; after
-# N naps it is what the file NAME.after-N says.
+# N naps it is what the file NAME.after-N says. The pods of the engine have a file of their own, `engine`.
 KUBECTL = """\
 #!/bin/sh
 echo "$@" >> calls
 if [ "$1" = get ]; then
   [ -f broken ] && exit 1
   if [ "$2" = leases.coordination.k8s.io ]; then name="$5"; else name="$2"; fi
+  if [ "$2 $5" = "pods -l" ]; then name=engine; fi
   [ ! -f "$name" ] || cat -- "$name"
 fi
 """
@@ -130,14 +131,30 @@ def test_jobsets_hold_it_up_where_jobsets_own_controller_has_ended(tmp_path: Pat
     assert (done.code, done.deleted) == (1, [])
 
 
-def test_kinds_stay_while_an_engine_outside_of_the_cluster_renews_its_lease(tmp_path: Path):
-    (tmp_path / f"{ENGINE_LEASE}.after-11").write_text("box_uid now 15")
-    done = run(tmp_path, **{ENGINE_LEASE: "box_uid then 15"})
-    goes_on = "an engine that is no pod of this cluster goes on, as box_uid: stop it, and run this again\n"
-    assert (done.code, done.said) == (1, in_use(f"{options().lease_namespace}/{ENGINE_LEASE}") + goes_on)
+GOES_ON = "an engine that this script does not remove goes on, as {}: stop it, and run this again"
+
+
+def test_nothing_is_removed_while_an_engine_outside_of_the_cluster_renews_its_lease(tmp_path: Path):
+    (tmp_path / f"{ENGINE_LEASE}.after-11").write_text("muster_box_uid now 15")
+    done = run(tmp_path, **{ENGINE_LEASE: "muster_box_uid then 15", "engine": "pod/engine-0\n"})
+    said = in_use(f"{options().lease_namespace}/{ENGINE_LEASE}") + GOES_ON.format("muster_box_uid")
+    assert (done.code, done.deleted, done.said) == (1, [], f"{said}; nothing has been removed\n")
+
+
+def test_kinds_stay_where_an_engine_outside_of_the_cluster_takes_the_lease(tmp_path: Path):
+    (tmp_path / f"{ENGINE_LEASE}.after-11").write_text("muster_box_uid now 15")
+    done = run(tmp_path, **{ENGINE_LEASE: "muster_engine-0_uid then 15", "engine": "pod/engine-0\n"})
+    said = in_use(f"{options().lease_namespace}/{ENGINE_LEASE}") + GOES_ON.format("muster_box_uid")
+    assert (done.code, done.said) == (1, f"{said}\n")
     kinds = [arguments[0].partition(".")[0] for arguments in done.deleted]
     assert "deployment" in kinds
     assert "customresourcedefinition" not in kinds
+
+
+def test_a_replica_that_takes_the_lease_of_a_dead_one_holds_nothing_up(tmp_path: Path):
+    (tmp_path / f"{ENGINE_LEASE}.after-3").write_text("muster_engine-1_uid now 15")
+    done = run(tmp_path, **{ENGINE_LEASE: "muster_box_uid then 15", "engine": "pod/engine-0\npod/engine-1\n"})
+    assert done.code == 0
 
 
 def test_who_holds_a_lease_is_shown_without_what_could_steer_a_terminal(tmp_path: Path):
@@ -145,9 +162,9 @@ def test_who_holds_a_lease_is_shown_without_what_could_steer_a_terminal(tmp_path
     assert "goes on, as box[2J_uid: stop" in run(tmp_path, **{ENGINE_LEASE: "box\x1b[2J_uid then 15"}).said
 
 
-def test_a_lease_that_lasts_for_ever_is_looked_at_for_two_minutes(tmp_path: Path):
+def test_a_lease_that_lasts_for_ever_is_looked_at_for_two_minutes_each_time(tmp_path: Path):
     done = run(tmp_path, **{ENGINE_LEASE: "box_uid then 2147483647"})
-    assert (done.code, len((tmp_path / "naps").read_text().split())) == (0, 60)
+    assert (done.code, len((tmp_path / "naps").read_text().split())) == (0, 2 * 60)
 
 
 def test_what_managers_in_other_clusters_were_granted_goes_with_the_engine(tmp_path: Path):

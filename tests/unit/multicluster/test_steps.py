@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from muster.api.batch import Job
+from muster.api.kinds import Kind
 from muster.api.kueue import Workload
 from muster.api.status import ApiError, Status
 from muster.multicluster.dispatched import Copies, Dispatched
@@ -88,10 +89,15 @@ def ended(version: str) -> Job:
     return job(version, startTime=NOW, completionTime=NOW, succeeded=1, conditions=conditions)
 
 
+def note_nothing(kind: Kind[Any], written: Any) -> None:
+    """Forget what was written: `Here` stores nothing."""
+    del kind, written
+
+
 def mirrored(there: There, *, times: int = 1) -> tuple[Steps, Dispatched, list[dict[str, Any]]]:
     """After so many looks at a job that shows nothing here."""
     here, one = Here(), Dispatched(workload(), workload().metadata.owner_references, JobMirror(), (job(),))
-    steps = Steps(cast("Client", here), RealClock(), "here", DispatchMetrics(Registry()))
+    steps = Steps(cast("Client", here), RealClock(), "here", DispatchMetrics(Registry()), note_nothing)
 
     async def look() -> None:
         for _ in range(times):
@@ -161,7 +167,7 @@ def test_a_status_that_is_refused_for_good_holds_up_no_end(code: int, expected: 
 
 
 def test_the_end_of_a_local_job_is_dated_once() -> None:
-    steps = Steps(cast("Client", Here()), RealClock(), "here", DispatchMetrics(Registry()))
+    steps = Steps(cast("Client", Here()), RealClock(), "here", DispatchMetrics(Registry()), note_nothing)
     owners = workload().metadata.owner_references
     ends, runs = (Dispatched(workload(), owners, JobMirror(), (one,)) for one in (ended("5"), running("5")))
     assert steps.note_end(runs) is None

@@ -246,6 +246,13 @@ def test_list_reads_all_pages() -> None:
     ]
 
 
+def test_a_client_with_small_pages_asks_for_them() -> None:
+    transport = ScriptedTransport(page("ab", "t1"), page("c"))
+    listed = run_virtual(Client(transport, page_size=2).list(THING, "ns"))
+    assert [one.metadata.name for one in listed.items] == ["a", "b", "c"]
+    assert [request.query["limit"] for request in transport.requests] == ["2", "2"]
+
+
 def test_list_whose_pages_expire_is_asked_for_whole() -> None:
     transport = ScriptedTransport(page("ab", "t1"), refusal(expired("too old")), page("abc", version="12"))
     assert run_virtual(names_of(transport)) == ("abc", "12")

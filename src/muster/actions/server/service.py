@@ -15,7 +15,7 @@ from pathlib import Path
 
 from muster.actions.errors import FAILED, UserError
 from muster.actions.server.home import Home
-from muster.actions.server.systemunit import HEADER, SCOPES, Scope, Unit
+from muster.actions.server.systemunit import HEADER, SCOPES, Scope, Unit, is_current
 from muster.runtime.process.privatefiles import write_private
 
 # The directory that exists if and only if systemd runs the machine, as sd_booted(3) says.
@@ -26,10 +26,14 @@ _PATIENCE_SECONDS = 90.0
 
 def require_systemd() -> None:
     """Raise `UserError` on a machine that systemd does not run."""
-    if not BOOTED.is_dir() or shutil.which("systemctl") is None:
+    if not _has_systemd():
         raise UserError(
             "systemd does not run this machine, so there are no services: let its init system run `muster up`"
         )
+
+
+def _has_systemd() -> bool:
+    return BOOTED.is_dir() and shutil.which("systemctl") is not None
 
 
 def find_version() -> int:
@@ -48,6 +52,25 @@ def find_units(home: Home, account: pwd.struct_passwd) -> list[Unit]:
     """Return the installed units of a home."""
     units = [make_unit(scope, home, account) for scope in SCOPES]
     return [unit for unit in units if unit.path.exists()]
+
+
+def find_outdated(home: Home) -> str:
+    """Return a sentence if a unit of this user's home differs from what this release writes; "" otherwise.
+
+    Raises `UserError`, `OSError`.
+    """
+    if not _has_systemd():
+        return ""
+    units = find_units(home, find_account(os.getuid()))
+    return next(filter(None, map(describe_outdated, units)), "")
+
+
+def describe_outdated(unit: Unit) -> str:
+    """Return a sentence if a unit of Muster differs from what this release writes; "" otherwise. Raises `UserError`."""
+    text = unit.path.read_text(errors="replace")
+    if not text.startswith(HEADER) or is_current(text, unit, version=find_version()):
+        return ""
+    return f"{unit.path} is not what this release writes; write it again: {name_install(unit)}"
 
 
 def find_account(user: int | str) -> pwd.struct_passwd:
@@ -166,6 +189,20 @@ def name_log(unit: Unit) -> str:
 def name_start(unit: Unit) -> str:
     """Return the command that starts the unit's server."""
     return shlex.join(["systemctl", *_name_manager(unit), "start", unit.name])
+
+
+def name_install(unit: Unit) -> str:
+    """Return the command that writes the unit."""
+    is_system, is_default = unit.scope == "system", unit.home == unit.user_home / ".muster"
+    return shlex.join(
+        [
+            *(["sudo"] if is_system else []),
+            *("muster", "service", "install"),
+            *(["--system"] if is_system else []),
+            *(["--as", unit.user] if is_system and unit.user != "root" else []),
+            *([] if is_default else ["--data", str(unit.home)]),
+        ]
+    )
 
 
 def _read_ours(unit: Unit) -> str:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # The only namespace of a cluster inside this process.
 OWN_NAMESPACE = "default"
+# The objects that a list of a command requests at once: a page of 100 pods has 1.5 MB, twice while it is read.
+_PAGE_SIZE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Session:
     tunnels: the transport for exec and attach.
     own: whether the cluster runs inside this process.
     where: the cluster's address, if it is not the one of this home.
+    unused_home: the home that MUSTER_HOME names, if KUBECONFIG, which takes precedence, names another cluster.
     files: a directory that is deleted with a cluster that the command started, however the cluster ends.
     """
 
@@ -66,7 +69,15 @@ class Session:
     own: bool = False
     tunnels: Any = None  # muster.runtime.transport.Tunnels
     where: str = ""
+    unused_home: Path | None = None
     files: Path | None = None
+
+    def describe_cluster(self) -> str:
+        """Return a sentence that names the cluster of `where`, and how to use the one of `unused_home` instead."""
+        if self.unused_home is None:
+            return f"cluster: {self.where}"
+        advice = f"for the cluster of {self.unused_home}, unset KUBECONFIG"
+        return f"cluster: {self.where}, because KUBECONFIG takes precedence over MUSTER_HOME; {advice}"
 
 
 def names_another(target: Target, home: Home) -> bool:
@@ -75,6 +86,12 @@ def names_another(target: Target, home: Home) -> bool:
     if not named:
         return home.uses_login()
     return Path(named).expanduser().absolute() != home.kubeconfig
+
+
+def find_unused_home(target: Target, home: Home) -> Path | None:
+    """Return the home that MUSTER_HOME names, if KUBECONFIG names another cluster and no option chooses one."""
+    is_chosen = target.kubeconfig or not os.environ.get("KUBECONFIG") or not os.environ.get("MUSTER_HOME")
+    return None if is_chosen or not names_another(target, home) else home.path
 
 
 def has_cluster(target: Target) -> bool:
@@ -202,12 +219,14 @@ async def connect(
     tunnels = PlainRefusals(moving)
     transport = Warnings(Patience(tunnels, say), say)
     try:
-        client, namespace = Client(transport, field_manager="muster-cli"), target.namespace or config.namespace
+        client = Client(transport, field_manager="muster-cli", page_size=_PAGE_SIZE)
+        namespace = target.namespace or config.namespace
         home = Home.find(os.environ)
         sockets = ("", SYSTEM_SOCKET, str(home.socket))
         is_own = not names_another(target, home) and config.cluster.local_socket in sockets
         where = "" if is_own else _describe_server(config)
-        yield Session(client, namespace, tunnels=tunnels, where=where)
+        unused = find_unused_home(target, home)
+        yield Session(client, namespace, tunnels=tunnels, where=where, unused_home=unused)
     finally:
         await transport.close()
 

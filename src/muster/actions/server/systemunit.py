@@ -97,6 +97,19 @@ def render_unit(unit: Unit, python: str, environ: Mapping[str, str], *, version:
     )
 
 
+def is_current(text: str, unit: Unit, *, version: int) -> bool:
+    """Return whether an installed unit has the text that this release writes.
+
+    The interpreter and the variables may differ: they are those of the installation. version: systemd's. Raises
+    `UserError`.
+    """
+    return _list_fixed_lines(text) == _list_fixed_lines(render_unit(unit, "", {}, version=version))
+
+
+def _list_fixed_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith(("ExecStart=", "Environment="))]
+
+
 def _escape_path(path: Path) -> str:
     """Return a path as part of a unit's name, as systemd-escape(1) does."""
     text = "-".join(

@@ -6,12 +6,15 @@ A gang with a schedule is a CronJob with such a Service. An MPI gang also gets a
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from muster.actions.choices import gpu_resource, node_cpus, queue_lacks_cpus
 from muster.actions.errors import UserError
+from muster.actions.server.session import Session
 from muster.actions.submission.caller import find_account_name
 from muster.actions.submission.defaultcpus import needs_default, read_default, set_default_cpus
 from muster.actions.submission.gang import Gang
@@ -25,6 +28,7 @@ from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.api.meta import Object
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError
+from muster.insight.jobs.state import NeverVerdict
 from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.record import JobRecord, record_of
 from muster.runtime.client import Client
@@ -41,7 +45,7 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
     """Create the objects of a gang; return the job as the server created it.
 
     named: whether the user chose the name, which another job may have. Raises `ApiError`, `TransportError`, and
-    `UserError` if the name is taken.
+    `UserError` if the name is taken. If the job may exist after an error, the error's message says how to end the job.
     """
     if named:
         await _check_name(client, gang)
@@ -82,7 +86,7 @@ async def submit_cron_job(client: Client, gang: Gang) -> None:
     await _check_name(client, gang)
     gang = await fit_cluster(client, gang)
     try:
-        created = await client.create(CRON_JOB.seen_as(dict), sign_manifest(cron_job(gang)), gang.namespace)
+        created = await _create_job(client, gang, CRON_JOB, cron_job(gang))
         if gang.sweep is None:
             await _create_service(client, gang, CRON_JOB, created["metadata"]["uid"])
     except ApiError as error:
@@ -103,12 +107,45 @@ async def fit_cluster(client: Client, gang: Gang) -> Gang:
     return gang
 
 
+def may_have_created(error: BaseException | None) -> bool:
+    """Return whether the server may have created the job before the connection broke or the server failed."""
+    failed = isinstance(error, ApiError) and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return failed or isinstance(error, TransportError)
+
+
+def describe_possible_job(gang: Gang) -> str:
+    """Return that the server may have created the job of a gang, and how to look at the job and to end it."""
+    where = f"{gang.name} -n {gang.namespace}" if gang.namespace else gang.name
+    return f"{gang.name} may have been submitted; look at it: muster why {where}; end it: muster cancel {where}"
+
+
+async def foresee(session: Session, job: JobRecord, say: Callable[[str], None]) -> NeverVerdict:
+    """Return the verdict of `predict_start`, whose module is imported only for jobs that need a verdict."""
+    from muster.actions.submission.foresight import predict_start  # importing it takes long
+
+    return await predict_start(session, job, say)
+
+
+async def _create_job(client: Client, gang: Gang, kind: Kind[Any], manifest: dict[str, Any]) -> dict[str, Any]:
+    """Create the object that is the job of a gang; return it. Raises as `submit`."""
+    try:
+        created: dict[str, Any] = await client.create(kind.seen_as(dict), sign_manifest(manifest), gang.namespace)
+    except (ApiError, TransportError) as error:
+        if not may_have_created(error):
+            raise
+        message = f"{error}; {describe_possible_job(gang)}"
+        if isinstance(error, ApiError):
+            raise ApiError(structs.replace(error.status, message=message)) from error
+        raise type(error)(message) from error
+    return created
+
+
 async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> JobRecord:
     """Create the JobSet, or the Job with its Service; return the job. Raises as `submit`."""
     if gang.is_job:
         return await _submit_job(client, gang)
     try:
-        created = await client.create(JOB_SET.seen_as(dict), sign_manifest(make_jobset(gang)), gang.namespace)
+        created = await _create_job(client, gang, JOB_SET, make_jobset(gang))
     except ApiError as error:
         if error.code != 404 or await list_or_none(client, JOB_SET, gang.namespace) is not None:
             raise _choose_error(error, _describe_taken_job(gang)) from None
@@ -173,7 +210,7 @@ def sign_manifest(manifest: dict[str, Any], account: str = "") -> dict[str, Any]
 async def _submit_job(client: Client, gang: Gang) -> JobRecord:
     """Create the Job of a gang or sweep, and the Service of a gang; the workers of a sweep need no host names."""
     try:
-        created = await client.create(JOB.seen_as(dict), sign_manifest(make_job(gang)), gang.namespace)
+        created = await _create_job(client, gang, JOB, make_job(gang))
     except ApiError as error:
         raise _choose_error(error, _describe_taken_job(gang)) from None
     if gang.sweep is not None:

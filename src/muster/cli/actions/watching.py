@@ -33,6 +33,8 @@ async def show(target: Target, what: str, kinds: Sequence[Kind[Any]], picture: P
 
             async def look() -> None:
                 notes: dict[str, None] = {}
+                if connected.unused_home is not None:
+                    notes[connected.describe_cluster()] = None
                 try:
                     text = await picture(connected, notes.setdefault)
                 except (ApiError, TransportError) as error:

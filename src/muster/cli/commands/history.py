@@ -11,7 +11,7 @@ from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
 from muster.cli.names.selecting import add_selection_options
 from muster.cli.names.types import parse_job_name
-from muster.cli.session import ask, connect, target_options
+from muster.cli.session import ask, connect, say_unexpected_cluster, target_options
 
 # A copy from `muster.insight.history.runs`, whose import takes long.
 STATES = ("Completed", "Failed", "Cancelled", "Deleted")
@@ -82,6 +82,8 @@ async def _history(
             until=options["until"],
         )
         runs, is_cut = await read_history(session.client, wanted, options["limit"], say)
+        if not runs:
+            say_unexpected_cluster(session)
     _show([make_row(run) for run in reversed(runs)], output, everywhere=everywhere)
     if is_cut:
         say(f"the newest {len(runs)}; there are more: --limit N, or 0 for all")

@@ -11,7 +11,7 @@ from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
 from muster.cli.names.types import parse_job_name
-from muster.cli.session import ask, connect, run, target_options
+from muster.cli.session import ask, connect, run, say_unexpected_cluster, target_options
 
 # All states of `muster.insight.jobs.state`, in the order of a job's life.
 STATES = (
@@ -114,6 +114,8 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
         rows = select_rows(listed_rows, only["jobs"], only["states"], only["queue"], only["user"])
         await _require_queue(session, only["queue"], listed_rows, where)
         await say_if_not_led(session.client, [row["state"] for row in rows], now, say)
+        if not rows:
+            say_unexpected_cluster(session)
         if output == "wide":
             rows = await _add_usage(session, rows, where, say)
     shown = arrange(rows, find_earliest_end(only, output, now))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from muster.actions.submission.gang import Gang
     from muster.cli.actions.running.interrupting import Cancelling
     from muster.cli.terminal.liveline import LiveLine
-    from muster.insight.jobs.state import Ending, NeverVerdict
+    from muster.insight.jobs.state import Ending
     from muster.insight.record import JobRecord
 
 _STDIN = 0
@@ -156,12 +156,8 @@ def _passes_stdin(options: dict[str, Any]) -> bool:
 
 
 async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target) -> int:
-    from muster.cli.terminal.output import say
-
     if has_cluster(target):
-        async with connect(target) as session:
-            if session.where:  # the user may have forgotten about this cluster
-                say(f"cluster: {session.where}")
+        async with connect(target, submits=True) as session:  # the user may have forgotten about this cluster
             return await _submit(session, arguments, options)
     if needy := "--detach" if options["detach"] else "--cron" if options["schedule"] else "":
         raise click.UsageError(f"{needy} needs a running cluster; start one with: muster up --detach")
@@ -261,6 +257,7 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
 
     def leave() -> None:
         session.leave()
+        _say_if_unanswered(session, gang, submitting, line)
         staying.cancel()
 
     line = LiveLine()
@@ -288,6 +285,14 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
     if ending.text:
         line.say(f"{gang.name}: {ending.text}")
     return ending.code
+
+
+def _say_if_unanswered(session: Session, gang: "Gang", submitting: "asyncio.Task[JobRecord]", line: "LiveLine") -> None:
+    """Print that the job may exist if the server has not answered the submission and the user leaves."""
+    from muster.actions.submission.submitting import describe_possible_job
+
+    if not (submitting.done() or session.own):
+        line.say(describe_possible_job(gang))
 
 
 def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> "Gang":
@@ -353,6 +358,7 @@ async def _stay(
 
     For a detached job, print a hint how to follow it and return at once, unless the job is being cancelled.
     """
+    from muster.actions.submission.submitting import foresee
     from muster.cli.terminal.output import say
     from muster.insight.jobs.state import OPEN, Ending
     from muster.insight.reader.queues import is_simulated
@@ -367,7 +373,7 @@ async def _stay(
     asks = any(role.cpus or role.memory or role.gpus for role in gang.parts)
     # The forecast takes as long as the submission, and one worker without requests fits into any embedded cluster.
     needs_forecast = asks or (session.own and gang.most_workers > 1)
-    verdict = await _foresee(session, created) if needs_forecast and (session.own or detach) else OPEN
+    verdict = await foresee(session, created, say) if needs_forecast and (session.own or detach) else OPEN
     forecast = f"{gang.name} {verdict.sentence}" if verdict.sentence else ""
     if session.own and verdict.text:
         raise click.ClickException(forecast)  # a cluster of the command's own never gets more room
@@ -389,13 +395,6 @@ async def _hint_at_limit(session: Session, sweep: "JobRecord") -> None:
 
     if sentence := await foresee_queue_use(session, sweep):
         say(f"{sweep.metadata.name}: {sentence}")
-
-
-async def _foresee(session: Session, job: "JobRecord") -> "NeverVerdict":
-    from muster.actions.submission.foresight import predict_start  # importing it takes long
-    from muster.cli.terminal.output import say
-
-    return await predict_start(session, job, say)
 
 
 async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveLine") -> "Ending":

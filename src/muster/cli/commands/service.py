@@ -121,6 +121,8 @@ def status(data: str, scope: Scope, account: str) -> None:
     _, unit = _find_installed(data, scope, account)
     active, enabled = service.describe_state(unit)
     click.echo(f"{unit.path}: {active}, {enabled}\n{service.name_log(unit)}")
+    if outdated := service.describe_outdated(unit):
+        click.echo(outdated)
 
 
 def _find_installed(data: str, scope: Scope, account: str) -> tuple[Home, Unit]:

@@ -45,6 +45,7 @@ def command(**options: Any) -> None:
 async def _status(target: Target, home: Home) -> int:
     import msgspec
 
+    from muster.actions.server.service import find_outdated
     from muster.api.nodes import describe_full_disk, has_full_disk, is_ready
     from muster.api.ours.limits import LIMITS_ANNOTATION
     from muster.cli.terminal.output import say
@@ -63,6 +64,8 @@ async def _status(target: Target, home: Home) -> int:
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
     if pid and (upgrade := describe_upgrade(nodes or (), find_installed_release())):
         click.echo(f"upgrade  {upgrade}")
+    if pid and (outdated := find_outdated(home)):
+        click.echo(f"service  {outdated}")
     well = sum(map(is_ready, nodes or ()))
     cordoned = [node.metadata.name for node in nodes or () if node.spec.unschedulable]
     takes_pods = not nodes or any(

@@ -273,7 +273,7 @@ class ApiServer:
 
     async def _get(self, call: Call) -> Response:
         entry = self._reader.get(call.key, call.resource, call.request.query)
-        return self._object(call, (await load_entry(call.resource, entry)).body)
+        return self._object(call, self.shared.read_body(await load_entry(call.resource, entry)))
 
     async def _list(self, call: Call) -> Response | Stream:
         query = call.request.query

@@ -365,7 +365,7 @@ class ProcessNode:
         self._remover.add([scratch])
         if not isolated.complete:
             log.warning("%s: %s", self.node_name, isolated.warning())
-        groups = cgroups.prepare(f"muster-{self.node_name}-{seed_of(self._state):08x}")
+        groups = cgroups.prepare(cgroups.name_group(self.node_name, seed_of(self._state)))
         if not self._outlive_server:
             self._lifeline = os.pipe2(os.O_CLOEXEC)
         return Kit(

@@ -10,7 +10,6 @@ the thread would request the lock after each row, and wait for a busy event loop
 The files reserve room for a full disk: the writes that end jobs, and so may free space, must still succeed.
 """
 
-import errno
 import logging
 import os
 import sqlite3
@@ -28,6 +27,7 @@ from muster.cluster.store.integrity.mark import Mark, MarkFile
 from muster.cluster.store.journal import JournalRecord
 from muster.cluster.store.presence import Presence
 from muster.cluster.store.schema import COLUMNS, prepare, set_meta
+from muster.runtime.process.fulldisk import has_no_room
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,6 @@ _ROW = "(?,?,?,?,?,?,?,?)"
 _REPLACED = "revision IN (SELECT previous FROM log WHERE revision > ? AND revision <= ?)"
 _GONE = "revision > ? AND revision <= ? AND deleted"
 Statement = tuple[str, tuple[object, ...]]
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Database:
@@ -145,7 +144,7 @@ class Database:
         try:
             self._marks.write(self._mark)
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if not has_no_room(error):
                 self._broken = StorageFailed(str(self._path.with_name(marks.FILE)), str(error))
 
     def checkpoint(self) -> None:
@@ -281,7 +280,7 @@ class Database:
         try:
             probe.write_bytes(bytes(PROBE_BYTES))
         except OSError as error:
-            return error.errno in _NO_ROOM
+            return has_no_room(error)
         finally:
             probe.unlink(missing_ok=True)
         return False

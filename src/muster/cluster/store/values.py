@@ -40,6 +40,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deleting: bool = False
 
 
+Fragments: TypeAlias = tuple[bytes, ...]  # which a reader joins
 HeaderOf = Callable[[str, bytes], Header]  # (resource, body) -> header
 
 
@@ -61,6 +62,17 @@ class Entry(msgspec.Struct, gc=False, eq=False):
         return body if isinstance(body, bytes) else b"".join(body.pieces)
 
     @property
+    def is_packed(self) -> bool:
+        """Whether the body is kept in pieces, which each read joins."""
+        return not isinstance(self._body, bytes)
+
+    @property
+    def fragments(self) -> Fragments:
+        """The body in pieces, for a caller that joins many bodies."""
+        body = self._body
+        return (body,) if isinstance(body, bytes) else body.pieces
+
+    @property
     def size(self) -> int:
         """The number of bytes of the body."""
         body = self._body
@@ -70,9 +82,6 @@ class Entry(msgspec.Struct, gc=False, eq=False):
         """Keep the body in less memory from now on; each read puts it together."""
         if isinstance(self._body, bytes):
             self._body = packing.pack(self._body)
-
-
-Fragments: TypeAlias = tuple[bytes, ...]
 
 
 def watch_line(type_: str, body: bytes) -> Fragments:

@@ -41,6 +41,7 @@ from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, decide
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import MutationCache
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import family_of, key_of, meta_of, own_key, owner_key, split_key
@@ -96,6 +97,8 @@ class JobReconciler(Reconciler, Generic[T]):
             (one, manager.informer(one.kind, indexes={_BY_OWNER: _owner_key}, optional=integration.optional))
             for one in integration.parts
         ]
+        self._latest = MutationCache(self._jobs.get)
+        self._jobs.on_change(self._forget_shown_write)
         self._controller.watch(self._jobs)
         for one, jobs in self._parts:
             self._controller.watch(jobs, self._job_above, when=partial(_has_stopped, one))
@@ -104,6 +107,12 @@ class JobReconciler(Reconciler, Generic[T]):
         self._controller.watch(owners.workloads, self._jobs_of)
         self._controller.watch(priorities.own, self._jobs_of_class, when=has_appeared)
         self._controller.watch(priorities.of_pods, self._jobs_of_class, when=has_appeared)
+
+    def _forget_shown_write(self, old: T | None, new: T | None) -> None:
+        """Forget a write to a job that the informer now shows."""
+        seen = new if new is not None else old
+        assert seen is not None
+        self._latest.is_news(key_of(seen), new)
 
     # Events to keys.
 
@@ -146,7 +155,7 @@ class JobReconciler(Reconciler, Generic[T]):
     # One reconcile of one job.
 
     async def _reconcile(self, key: str) -> Result:
-        job = self._jobs.get(key)
+        job = self._latest.get(key)
         meta = meta_of(job) if job is not None else ObjectMeta()
         namespace, name = split_key(key)
         going = meta.deletion_timestamp is not None
@@ -248,9 +257,9 @@ class JobReconciler(Reconciler, Generic[T]):
     # Writing.
 
     async def _carry_out(self, job: T, facts: ObservedJob, plan: PairingPlan, now: datetime) -> None:
-        # The cache may lack this controller's own writes. Injected values must not count as requests of the job, and a
-        # job that has started must keep its quota.
-        if (plan.create or plan.gives_back) and not await self._is_current(job):
+        # Injected values never count as requests of a new Workload, because `_latest` has this controller's own writes.
+        # But a job that another program has started must keep its quota, and the cache may lack that start.
+        if plan.gives_back and not await self._is_current(job):
             return
         if plan.stop is not None:
             await self._steps(job, self._integration.stop(job, plan.stop))
@@ -298,8 +307,11 @@ class JobReconciler(Reconciler, Generic[T]):
 
     async def _step(self, job: T, step: Step) -> T:
         if step.operations:
-            return await self._client.edit_object(self._kind, job, step.operations, subresource=step.subresource)
-        return await self._client.patch_object(self._kind, job, step.patch, subresource=step.subresource)
+            job = await self._client.edit_object(self._kind, job, step.operations, subresource=step.subresource)
+        else:
+            job = await self._client.patch_object(self._kind, job, step.patch, subresource=step.subresource)
+        self._latest.wrote(job)
+        return job
 
 
 def _find_holder(workloads: Sequence[Workload]) -> Workload:

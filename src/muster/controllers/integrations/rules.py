@@ -1,5 +1,6 @@
 """Derive the pairing rules from the settings, and from annotations of queues and flavors."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from muster.api.config import Configuration
@@ -11,12 +12,17 @@ from muster.runtime.control.manager import Manager
 
 def follow_rules(manager: Manager, configuration: Configuration) -> PairingRules:
     """Return the rules, which are updated as the queues and flavors change."""
+    kept = configuration.object_retention_policies.workloads.after_deactivated_by_kueue
+    watched = follow_readiness(manager, configuration)
+    return PairingRules(watched, None if kept is None else timedelta(microseconds=kept // 1000))
+
+
+def follow_readiness(manager: Manager, configuration: Configuration) -> Callable[[Workload], bool]:
+    """Return a function that says whether the readiness of an admitted Workload's pods is watched."""
     queues, flavors = manager.informer(CLUSTER_QUEUE), manager.informer(RESOURCE_FLAVOR)
     base = configuration.wait_for_pods_ready
-    kept = configuration.object_retention_policies.workloads.after_deactivated_by_kueue
 
     def watched(workload: Workload) -> bool:
-        """Return whether the readiness of this Workload's pods is watched."""
         admission = workload.status.admission
         queue = queues.get(admission.cluster_queue) if admission is not None else None
         assigned = admission.pod_set_assignments if admission is not None else ()
@@ -25,4 +31,4 @@ def follow_rules(manager: Manager, configuration: Configuration) -> PairingRules
         of_queue = queue.metadata.annotations if queue is not None else {}
         return settings_for(base, workload.metadata.annotations, of_queue, granted) is not None
 
-    return PairingRules(watched, None if kept is None else timedelta(microseconds=kept // 1000))
+    return watched

@@ -41,6 +41,7 @@ from muster.queueing.scheduling import cycle, explain
 from muster.queueing.scheduling.migration import GATED
 from muster.queueing.scheduling.preemption import classical
 from muster.queueing.workload.eviction import evict, release
+from muster.queueing.workload.readiness import begin_readiness
 from muster.queueing.workload.reservation import make_admission as admission_of
 from muster.queueing.workload.reservation import mark_blocked, mark_preempted, reserve_quota
 from muster.runtime.control.backoff import Backoff
@@ -69,6 +70,10 @@ PENDING_SECONDS = 1.0
 # The delay before a workload whose write the server refused is tried again.
 REFUSED_SECONDS = 5.0
 
+# The time in which all writes that a server in trouble does not store make one line in the log.
+GATHER_SECONDS = 1.0
+WRITE_FAILED = "%s: the write failed, deciding again in %g s: %s"
+
 # The delay before a workload that another client changed is read, by the conflicts in a row: until that change is
 # stored, which takes long on a busy disk, a read does not show it.
 CHANGED = Backoff(first=0.01, limit=1.0)
@@ -88,6 +93,11 @@ Cycled = Callable[[cycle.CycleOutcome, float], None]
 log = logging.getLogger(__name__)
 
 
+def watch_none(_: Workload) -> bool:
+    """Return False: no readiness is watched."""
+    return False
+
+
 class AdmissionController(Reconciler):
     """The reconciler that runs admission cycles, and writes their decisions on the Workloads."""
 
@@ -102,12 +112,14 @@ class AdmissionController(Reconciler):
         on_cycle: Sequence[Cycled] = (),
         spare: cycle.Spare = cycle.spare_none,
         on_wait: Waits | None = None,
+        watched: Callable[[Workload], bool] = watch_none,
     ) -> None:
         """Create the controller.
 
         on_cycle: functions to call after each cycle.
         on_wait: function to call when the reason of a waiting workload is written.
         spare: returns whether elastic workloads will shrink, so that a planned preemption is unnecessary.
+        watched: returns whether the readiness of an admitted workload's pods is watched.
         """
         super().__init__(manager)
         self._cache = cache
@@ -115,10 +127,12 @@ class AdmissionController(Reconciler):
         self._cycled = on_cycle
         self._spare = spare
         self._on_wait = on_wait
+        self._watched = watched
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=2)
         self._waiting: dict[str, float] = {}  # when to write why each workload waits
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last write for each workload
         self._conflicts: dict[str, tuple[str, int]] = {}  # by workload: its UID, and the conflicts in a row
+        self._unstored: list[str] = []  # the workloads that the next line about a server in trouble counts
         self._random = manager.random
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._stopping = False
@@ -200,12 +214,11 @@ class AdmissionController(Reconciler):
         if is_refusal(error, "NotFound", "Conflict"):
             log.debug("%s changed meanwhile, deciding again: %s", key, error)
             await self._clock.sleep(CHANGED.delay(self._count_conflict(key, uid), self._random))
+        elif isinstance(error, TransportError) or (isinstance(error, ApiError) and error.code >= 500):
+            await self._pause_after_outage(key, error)
         else:
-            expected = isinstance(error, ApiError | TransportError)
-            level, trace = (logging.WARNING, None) if expected else (logging.ERROR, error)
-            log.log(
-                level, "%s: the write failed, deciding again in %g s: %s", key, REFUSED_SECONDS, error, exc_info=trace
-            )
+            level, trace = (logging.WARNING, None) if isinstance(error, ApiError) else (logging.ERROR, error)
+            log.log(level, WRITE_FAILED, key, REFUSED_SECONDS, error, exc_info=trace)
             await self._clock.sleep(REFUSED_SECONDS)
         namespace, _, name = key.partition("/")
         while not self._stopping:
@@ -215,6 +228,19 @@ class AdmissionController(Reconciler):
                 log.debug("%s: the read failed, reading again: %s", key, refusal)
             await self._clock.sleep(ASK_SECONDS)
         return None
+
+    async def _pause_after_outage(self, key: str, error: Exception) -> None:
+        """Wait until a workload that a server in trouble did not store is decided again.
+
+        Log one line for all workloads that meet the same trouble, because each pending write does.
+        """
+        self._unstored.append(key)
+        is_first = len(self._unstored) == 1
+        await self._clock.sleep(GATHER_SECONDS)
+        if is_first:
+            others, self._unstored = len(self._unstored) - 1, []
+            log.warning(WRITE_FAILED, f"{key} and {others} more" if others else key, REFUSED_SECONDS, error)
+        await self._clock.sleep(REFUSED_SECONDS - GATHER_SECONDS)
 
     def _count_conflict(self, key: str, uid: str) -> int:
         """Count one more conflict of a workload; return how many there were in a row."""
@@ -240,6 +266,8 @@ class AdmissionController(Reconciler):
         if queue is None:
             return obj
         status = reserve_quota(obj.status, queue.policy, assignment, now)
+        if self._watched(replace(obj, status=status)):
+            status = replace(status, conditions=begin_readiness(status.conditions, now))
         result = await self._set_status(obj, status)
         waited = int((now - workload.queued).total_seconds())
         message = f"Quota reserved in ClusterQueue {workload.queue}, wait time since queued was {waited}s"

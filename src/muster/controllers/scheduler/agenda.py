@@ -24,7 +24,7 @@ _REPAIR_PRIORITY = 2**31
 
 
 class Look(StrEnum):
-    """A task for more than one gang. Its keys differ from those of gangs, which contain a slash."""
+    """A queue key for a task that concerns several gangs. Keys of single gangs contain a slash; these do not."""
 
     SWEEP = "sweep"  # reconcile the first waiting gang of each class
     LATER = "later"  # reconcile the gangs whose victims were protected
@@ -34,7 +34,7 @@ class Look(StrEnum):
 
 
 class SchedulerAgenda:
-    """A writer to the scheduler's queue. resizes: whether there are jobs whose size may change."""
+    """The writer of the scheduler's work queue. resizes: returns whether the cluster has elastic Jobs."""
 
     def __init__(self, queue: WorkQueue, roster: Roster, pending: PendingGangs, resizes: Callable[[], bool]) -> None:
         self._queue = queue
@@ -67,7 +67,7 @@ class SchedulerAgenda:
             self._queue.add_after(Look.SWEEP, seconds)
 
     def later(self, seconds: float) -> None:
-        """Queue another search for victims after a number of seconds, at the end of a protection or a deletion."""
+        """Queue another search for victims after a number of seconds, when pods lose their protection or are gone."""
         self._queue.add_after(Look.LATER, seconds)
 
     def evict(self) -> None:
@@ -75,7 +75,7 @@ class SchedulerAgenda:
         self._queue.add(Look.EVICT, _REPAIR_PRIORITY)
 
     def queue_size_decisions(self) -> None:
-        """Queue a decision about sizes, after the waiting gangs or the free room changed."""
+        """Queue decisions on which elastic Jobs shrink and grow; no-op if there are none."""
         if self._resizes():
             self._queue.add_after(Look.SHRINK, SHRINK_SECONDS, LOWEST_PRIORITY)
             self._queue.add_after(Look.GROW, GROW_SECONDS, LOWEST_PRIORITY)

@@ -1,4 +1,4 @@
-"""Compute the request of a gang's turn, and where it is placed. Pure."""
+"""Compute the scheduler's request for a gang: which pods need which nodes now, and where they fit. Pure."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -35,12 +35,12 @@ from muster.gang.topology import place_near
 
 
 class GangTurn(Struct, frozen=True, eq=False):
-    """A turn of a gang, with all inputs of the decision about it.
+    """A gang's pods that are due to be placed together (its turn), with all inputs of the decision about them.
 
-    shapes: the shapes of its pods, by UID.
-    alike: the key of its equivalence class: gangs with the same key get the same refusal.
-    closed: nodes that are closed to its pods, because the server refused to bind pods there.
-    running: the node of each running member, if it matters.
+    shapes: the shapes of the pods, by UID.
+    alike: the key of the gang's equivalence class: gangs with the same key get the same refusal.
+    closed: the nodes on which the pods must not be placed, because the server refused to bind them there.
+    running: the node of each running member; empty unless the gang has a topology constraint.
     """
 
     key: str
@@ -64,7 +64,7 @@ class GangTurn(Struct, frozen=True, eq=False):
         closed: frozenset[str],
         asking: Asking = no_claims_known,
     ) -> Self:
-        """Return the request of a turn now. asking: returns the requests of its pods' claims."""
+        """Make the request for a turn from the cluster's present capacity. asking: returns a pod's device requests."""
         shapes = shapes_of(turn.pods, capacity.watched, asking)
         oldest = min(turn.pods, key=lambda pod: read_creation_time(pod.metadata))
         criteria = OrderCriteria(turn.repairs, gang.priority, tenant_of(oldest), read_creation_time(oldest.metadata))
@@ -87,13 +87,13 @@ class GangTurn(Struct, frozen=True, eq=False):
         return self.turn.demand is Demand.START and not self._running_members()
 
     def intent(self, pods: Sequence[Pod], others: Iterable[Pod]) -> Intent | None:
-        """Return the intent to bind these pods together; None if it does not matter.
+        """Return the record, for a scheduler that restarts, that these pods must be bound together; None if not needed.
 
-        others: the pods that could not be bound.
+        A start of several pods needs the record, and so do the unbound pods of a half-bound gang. Replacements and
+        growth may be bound one by one. The record's time is the creation time of the youngest pod, from the server's
+        clock, because the scheduler's clock may be wrong.
 
-        Its time is from the server's clock, which stamped the pods, because the scheduler's clock may be wrong.
-        Replacements and growth need no intent, because they need not be bound together; the rest of a half-bound gang
-        needs it.
+        others: the gated pods of the gang.
         """
         if self.turn.demand is Demand.START and len(pods) > 1:
             since = max(read_creation_time(pod.metadata) for pod in pods)
@@ -103,7 +103,7 @@ class GangTurn(Struct, frozen=True, eq=False):
         return read_intent(half[0].metadata) if half else None
 
     def _leaves_behind(self, pods: Sequence[Pod], since: datetime, others: Iterable[Pod]) -> bool:
-        """Return whether these pods start without members of the same age or older, which only a carrier can record."""
+        """Return whether members created until `since` are not among these pods; only the carrier can record that."""
         if self.gang.source is None or self.carrier is None:
             return False
         going = {pod.metadata.uid for pod in pods}
@@ -113,7 +113,7 @@ class GangTurn(Struct, frozen=True, eq=False):
         return any(made_by(pod, since) for pod in members if pod.metadata.uid not in going)
 
     def held(self, pods: Sequence[Pod]) -> int:
-        """Return how many members the gang has once these pods run too."""
+        """Return the number of the gang's members once these pods run as well."""
         source, carrier = self._find_carrier()
         pods_by_uid = {pod.metadata.uid: pod for pod in (*self._running_members(), *pods)}
         return source.held(carrier.object, list(pods_by_uid.values()))
@@ -134,13 +134,14 @@ class GangTurn(Struct, frozen=True, eq=False):
 
     @property
     def fewest(self) -> Mapping[Shape, int]:
-        """The fewest pods that have to be placed, by shape."""
+        """The least number of pods of each shape that must be placed for the gang to start."""
         pods = find_fewest(self.shapes, self.turn.quorums) if self.turn.quorums else self.shapes
         return Counter(self.shapes[uid] for uid in pods)
 
     def place(self, capacity: Capacity, taken: Ints | None = None, effort: Effort | None = None) -> Chosen | Refusal:
-        """Return the pods to place and their nodes, in addition to the use in `taken`, or why no pod is placed.
+        """Choose nodes for the pods; return the pods that get a node, or the refusal if too few fit.
 
+        taken: room on each node that counts as used, in addition to the bound pods.
         effort: see `placement.place`.
         """
         effort = effort if effort is not None else Effort()
@@ -154,9 +155,10 @@ class GangTurn(Struct, frozen=True, eq=False):
     def placing(
         self, capacity: Capacity, taken: Ints, gone: frozenset[str] = frozenset(), effort: Effort | None = None
     ) -> Placement | Refusal:
-        """Return where the pods are placed, in addition to the use in `taken`.
+        """Choose nodes for the pods as if some running pods were gone; return the placement, or the refusal.
 
-        gone: pods that are treated as gone; `taken` counts their room as free.
+        taken: room on each node that counts as used; negative where the gone pods free room.
+        gone: the UIDs of the pods that count as gone, for rules about other pods.
         """
         looking = gone and any(shape.meets_others for shape in self.shapes.values())
         with capacity.guests.without(gone if looking else ()):
@@ -164,14 +166,14 @@ class GangTurn(Struct, frozen=True, eq=False):
         return outcome.placement if isinstance(outcome, Chosen) else outcome
 
     def bindings(self, chosen: Chosen) -> list[tuple[Pod, str]]:
-        """Return the chosen pods with their nodes."""
+        """Return each chosen pod with the name of its node."""
         nodes = {shape: chosen.placement.expand(shape) for shape in chosen.placement.nodes}
         going = frozenset(chosen.pods)
         pods = [pod for pod in self.turn.pods if pod.metadata.uid in going]
         return [(pod, next(nodes[self.shapes[pod.metadata.uid]])) for pod in pods]
 
     def without_node(self, node: str) -> Self:
-        """Return a copy that is closed to one more node."""
+        """Return a copy of the request that excludes one more node."""
         return replace(self, closed=self.closed | {node})
 
     def end(self, now: float) -> EndTime | None:

@@ -1,9 +1,9 @@
-"""Write bindings so that another scheduler can continue after any of them.
+"""Write the bindings of a gang's pods to nodes, so that a restarted scheduler can continue after any single write.
 
-Each of several bindings records the intent on its pod. A scheduler that finds the pod bound reads from it which other
-pods must be bound too, even if the carrier is deleted. A binding whose response is lost may have succeeded, so its pod
-is read again before the next decision about it. If the server refuses one binding, the others are still written, and
-the caller decides again for that pod.
+Each binding records on its pod that the pods of the gang's start are bound together (the *intent*). A restarted
+scheduler reads from a bound pod which other pods must be bound, even if the carrier is deleted. A binding whose
+response is lost may have succeeded, so the scheduler reads that pod again before it decides about the pod. If the
+server refuses one binding, the others are still written, and the caller places the refused pod again.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ Refusals = dict[str, tuple[str, str]]
 
 
 class Binder:
-    """A writer of bindings, which also deletes the bound pods of half-bound gangs.
+    """The writer of bindings, which also deletes the bound pods of half-bound gangs.
 
-    roster: is updated with each bound pod, and tells whether a node has changed since it was chosen.
+    roster: gets each bound pod, and knows whether a node has changed since it was chosen.
     """
 
     def __init__(self, client: Client, clock: Clock, roster: Roster) -> None:
@@ -51,9 +51,9 @@ class Binder:
         self._unknown: set[str] = set()  # UIDs of pods whose bindings may have happened
 
     async def record_start(self, carrier: Carrier, held: int | None, intent: Intent | None) -> None:
-        """Record on the carrier the facts of a start that its pods do not record.
+        """Annotate the carrier with the facts of a start that the pods do not record.
 
-        held: how many members the gang has after the start; None if some of it runs already.
+        held: the number of members after the start; None if members run already.
         intent: the intent of a start that leaves some pods unbound.
         """
         annotations: dict[str, str | None] = {}
@@ -81,7 +81,7 @@ class Binder:
         return Carrier(carrier.kind, obj) if obj is not None else None
 
     async def record_loss(self, carrier: Carrier, message: str) -> None:
-        """Record on the carrier which of its pods are deleted and not recreated."""
+        """Annotate the carrier with the message that bound pods were deleted and that no controller recreates them."""
         with ignoring("NotFound"):
             await self._annotate(carrier, {TAKEN_BACK_ANNOTATION: message})
 
@@ -120,9 +120,9 @@ class Binder:
         return refusals
 
     async def settle(self, pods: Mapping[str, Pod]) -> None:
-        """Read the pods, given by UID, whose bindings may have succeeded without a response.
+        """Read from the server those of the pods whose bindings may have succeeded without a response.
 
-        Deallocate the claims of the others.
+        pods: by UID. Deallocate the claims of the pods that are not bound.
         """
         for pod in [pods[uid] for uid in self._unknown & pods.keys()]:
             uid = pod.metadata.uid

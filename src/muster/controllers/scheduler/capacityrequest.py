@@ -52,14 +52,17 @@ _PLACED = (
 
 
 class Need(Struct, frozen=True):
-    """The need of a gang: its request and pod templates. carrier: gets an event if the request cannot be created."""
+    """A gang's ProvisioningRequest and its pod templates, as they should be.
+
+    carrier: the object that gets an event if the request cannot be created.
+    """
 
     carrier: Carrier
     request: ProvisioningRequest
     templates: tuple[PodTemplate, ...]
 
     def is_met_by(self, request: ProvisioningRequest) -> bool:
-        """Return whether an existing request is for exactly this need."""
+        """Return whether an existing ProvisioningRequest requests exactly these pods."""
         meta, owners = request.metadata, self.request.metadata.owner_references
         same = (meta.name, request.spec, meta.owner_references) == (
             self.request.metadata.name,
@@ -70,7 +73,7 @@ class Need(Struct, frozen=True):
 
 
 def need_of(ask: GangTurn, provisioning_class: str) -> Need | None:
-    """Return the need of a gang: all pods that it needs to start.
+    """Return the ProvisioningRequest for all pods that a gang needs to start.
 
     Return None for a single pod, which autoscalers handle themselves, and for pods that claim devices or fit no node.
     """
@@ -105,9 +108,9 @@ def need_of(ask: GangTurn, provisioning_class: str) -> Need | None:
 
 
 def _make_template(pod: Pod, shape: Shape) -> PodTemplateSpec:
-    """Return the template of a pod.
+    """Return the template of a pod for an autoscaler's simulation.
 
-    It has the fields that select nodes or that the server requires, and the labels that other pods select by.
+    The template has the fields that select nodes or that the server requires, and the labels that other pods select.
     """
     spec = pod.spec
     claims = [one for one in spec.volumes if one.persistent_volume_claim is not None or one.ephemeral is not None]
@@ -129,7 +132,7 @@ def _make_container(of: Container) -> Container:
 
 
 def _make_name(carrier: str, template: PodTemplateSpec) -> str:
-    """Return the name of a template. It depends on the content, so leftovers of an older request are never used."""
+    """Return a template's name with a hash of its content, so that templates of an older request are never reused."""
     digest = sha256(msgspec.json.encode(template, order="deterministic")).hexdigest()[:8]
     return f"{carrier[: _NAME_LENGTH - 9].rstrip('-.')}-{digest}"
 
@@ -146,7 +149,10 @@ def _make_owner(kind: Kind[Any], meta: ObjectMeta, *, blocks: bool = False) -> O
 
 
 class CapacityRequests(Reconciler):
-    """The controller of ProvisioningRequests, with gangs as keys. waits: whether a gang has pods without a node."""
+    """The controller that creates and deletes the ProvisioningRequests of gangs; its keys are those of gangs.
+
+    waits: returns whether a gang has pods without a node.
+    """
 
     name = "capacity-request"
 
@@ -165,7 +171,7 @@ class CapacityRequests(Reconciler):
         self._controller.watch(self._requests, _find_gang, when=lambda old, new: old is None or new is None)
 
     def lacks(self, ask: GangTurn) -> None:
-        """Record that a gang lacks room."""
+        """Record that a gang lacks room; its request is created if that lasts."""
         need = need_of(ask, self._class)
         if need is None:
             self.forget(ask.key)
@@ -174,7 +180,7 @@ class CapacityRequests(Reconciler):
             self._controller.queue.add_after(ask.key, ASK_SECONDS)
 
     def forget(self, key: str) -> None:
-        """Record that a gang has started or is deleted."""
+        """Record that a gang has started or is deleted, so that its request is deleted."""
         if key in self._needs or self._requests.by(_BY_GANG, key):
             self._needs[key] = None
             self._controller.queue.add(key)
@@ -237,6 +243,6 @@ class CapacityRequests(Reconciler):
 
 
 def _find_gang(request: ProvisioningRequest) -> tuple[str, ...]:
-    """Return the gang of a request; none for requests of other programs."""
+    """Return the key of a request's gang, or () for a request of another program."""
     key = request.metadata.annotations.get(GANG_KEY_ANNOTATION)
     return (key,) if key else ()

@@ -1,4 +1,4 @@
-"""Read the carriers of gangs. Pure, apart from finding a carrier."""
+"""Read facts about a gang from its carrier: the Job or PodGroup that says how many pods the gang has. Read-only."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -43,11 +43,11 @@ class Carrier:
 
 
 class Carriers:
-    """A reader of gangs' carriers.
+    """A reader of the carriers of gangs.
 
-    find: returns the carrier of a key from a source, from the cache; None if there is none. A stale one causes at most
-    a conflict.
-    jobs: returns the `Members.jobs` of a key.
+    find: returns a gang's carrier from the cache, by source and key; None if there is none. A stale carrier causes at
+    most a conflict.
+    jobs: returns the `Members.jobs` of a gang, by key.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Carriers:
         return self._find(gang.source, key) if gang.source is not None else None
 
     def due(self, key: str, roster: Roster) -> tuple[Carrier | None, DueTurns]:
-        """Return the carrier of a gang, and the part of the gang to place now."""
+        """Return the carrier of a gang, and the pods of the gang that are due to be placed now, as turns."""
         gang = roster.gangs.get(key)
         if gang is None or not gang.unbound:
             return None, DueTurns()
@@ -73,19 +73,19 @@ class Carriers:
         return carrier, gang.source.due(carrier.object if carrier is not None else None, members)
 
     def needs(self, key: str, gang: Gang) -> tuple[Quorum, ...]:
-        """Return the quorums that a gang needs to keep running; none: all its pods."""
+        """Return the quorums that a gang needs to keep running; () if it needs all its pods."""
         carrier = self.of(key, gang)
         if gang.source is None or carrier is None:
             return ()
         return gang.source.needs(carrier.object, gang.bound.values())
 
     def end(self, key: str, gang: Gang, started: float) -> EndTime | None:
-        """Return when a gang that started at `started` ends, as far as its carrier says."""
+        """Return the end of a gang that started at `started`, from its carrier; None if the carrier does not say."""
         carrier = self.of(key, gang)
         return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None
 
     def patience(self, key: str, gang: Gang) -> float:
-        """Return how many seconds a half-bound gang may wait for room for its rest."""
+        """Return how many seconds a half-bound gang may wait for room for its unbound pods."""
         carrier = self.of(key, gang)
         if gang.source is None or carrier is None:
             return PATIENCE_SECONDS

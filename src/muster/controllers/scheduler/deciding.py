@@ -1,4 +1,7 @@
-"""Decide whether a gang that waits for room starts now, from the whole state of the scheduler. Pure."""
+"""Decide whether a waiting gang starts now: it must fit, and must not delay gangs for which room is reserved.
+
+`decide_start` does no I/O; it records its answer in the `PendingGangs`.
+"""
 
 from collections.abc import Hashable
 from typing import Protocol
@@ -24,31 +27,34 @@ class Asking(Protocol):
 
     @property
     def alike(self) -> Hashable:
-        """The key of its equivalence class."""
+        """The key of the gang's equivalence class: gangs with the same key get the same refusal."""
         ...
 
     @property
     def criteria(self) -> OrderCriteria:
-        """Its criteria in the order of gangs."""
+        """The gang's position in the order of waiting gangs."""
         ...
 
     def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
-        """Return the pods to place and their nodes, in addition to the use in `taken`, or why no pod is placed."""
+        """Choose nodes; return the pods that get a node, or the refusal. taken: room that counts as used by others."""
         ...
 
     def end(self, now: float) -> EndTime | None:
-        """Return when its pods end if they start now; None if that is unknown."""
+        """Return when the pods end if they start now; None if that is unknown."""
         ...
 
 
 class KeptRoom(Struct, frozen=True):
-    """The answer that there is room, but it is kept for the head, or (None) for gangs whose victims freed it."""
+    """The answer that a gang fits but must not start, because the room is reserved.
+
+    head: the gang for which the room is reserved; None if it is reserved for gangs that preempted pods to get it.
+    """
 
     head: Head | None = None
 
 
 def decide_start(pending: PendingGangs, ask: Asking, capacity: Capacity, now: float) -> Chosen | Refusal | KeptRoom:
-    """Return the pods that start now and their nodes, or why none does; record the answer in `pending`."""
+    """Decide whether a gang starts now: return its pods with their nodes, or why it waits; record that in `pending`."""
     outcome: Chosen | Refusal | None = pending.get_refusal(ask.alike)
     if outcome is None:
         if (head := pending.recall_delayed_head(ask.key, ask.alike, ask.criteria, ask.end(now))) is not None:

@@ -1,4 +1,4 @@
-"""Describe the scheduler's decisions about a gang as records. All but `PlacementRecorder` is pure."""
+"""Describe the scheduler's decisions about a gang as records of the decision log. Pure, except `PlacementRecorder`."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,10 +35,10 @@ _MOST_OTHERS = 20
 def describe_placement(
     subject: Subject, nodes: Mapping[str, int], now: datetime, *, rule: str, waited: float, priority: int
 ) -> Decision:
-    """Return the record of pods that got nodes.
+    """Return the record that pods of a gang got nodes.
 
-    nodes: how many pods go to each node.
-    rule: the demand of the gang.
+    nodes: the number of pods on each node.
+    rule: the gang's demand, such as a start or a repair.
     waited: the seconds since the oldest pod was created.
     """
     few = nodes if len(nodes) <= _MOST_NODES else dict(list(nodes.items())[:_MOST_NODES])
@@ -59,7 +59,11 @@ def describe_placement(
 def describe_wait(
     subject: Subject, now: datetime, *, rule: str, because: str, priority: int, pods: int, other: str = ""
 ) -> Decision:
-    """Return the record of a gang that waits for nodes. other: `namespace/name` of the gang that they are kept for."""
+    """Return the record that a gang waits for nodes.
+
+    rule: why the gang waits, as one of the constants of this module. because: the sentence for users.
+    other: `namespace/name` of the gang for which the nodes are reserved; "" for none.
+    """
     others = (Other(other),) if other else ()
     return Decision(
         now,
@@ -75,9 +79,9 @@ def describe_wait(
 
 
 def describe_give_back(subject: Subject, now: datetime, *, lacking: int, timeout: int) -> Decision:
-    """Return the record of a broken gang that gives its nodes back.
+    """Return the record that a broken gang gives its nodes back: all its pods are evicted and it starts again.
 
-    lacking: how many pods have no node. timeout: how long it waited for them, in nanoseconds.
+    lacking: the number of pods without a node. timeout: how long the gang waited for nodes, in nanoseconds.
     """
     because = f"found no room for {lacking} of its pods within {durations.format(timeout)}"
     return Decision(now, "GaveBack", subject.job, subject.uid, rule=RECOVERY_TIMEOUT, because=because, pods=lacking)
@@ -115,7 +119,7 @@ class PlacementRecorder:
         )
 
     def waits(self, ask: GangTurn, rule: str, because: str, other: str = "") -> None:
-        """Record that a gang waits, and by which rule. other: the gang that the nodes are kept for."""
+        """Record that a gang waits, and by which rule. other: the gang for which the nodes are reserved."""
         subject = find_gang_subject(ask.key, ask.turn.pods)
         if self._decisions.is_news(subject, "Unplaced", rule):
             now, priority = self._clock.now(), ask.criteria.priority
@@ -138,7 +142,7 @@ class PlacementRecorder:
         self._decisions.add(describe_give_back(subject, self._clock.now(), lacking=lacking, timeout=timeout))
 
     def preempts(self, ask: GangTurn, plan: GangPreemption, gangs: Mapping[str, Gang]) -> None:
-        """Record a preemptor and its victims."""
+        """Record the gang that preempts, and each gang that loses pods to it."""
         now, by = self._clock.now(), find_gang_subject(ask.key, ask.turn.pods)
         preemptor = Other(by.job, by.uid, priority=ask.criteria.priority)
         victims = [(key, _find_pods(gangs[key], uids)) for key, uids in plan.victims.items() if key in gangs]

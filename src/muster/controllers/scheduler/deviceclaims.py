@@ -1,6 +1,6 @@
-"""Allocate the claims of a pod before it is bound, and deallocate those of pods that are not bound.
+"""Allocate the ResourceClaims of a pod before the pod is bound, and deallocate the claims of pods that are not bound.
 
-The event of a written claim arrives later; until then the roster keeps the devices that were picked for it.
+The event of an allocated claim arrives later. Until then the roster reserves the devices that were picked for it.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class DeviceClaims:
             await self._client.patch_object(RESOURCE_CLAIM, claim, {"status": status}, subresource="status")
 
     async def give_back(self, pods: Mapping[str, Pod]) -> None:
-        """Deallocate the claims of pods without a node, given by UID, after an interrupted attempt.
+        """Deallocate the claims of pods that were not bound after all. pods: by UID.
 
         The server is read first, because a binding of an earlier scheduler may have arrived since the pods were
         observed.

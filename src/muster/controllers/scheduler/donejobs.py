@@ -27,9 +27,9 @@ class DoneJobs:
         return self._jobs.by(_BY_GANG, key)
 
     def on_change(self, changed: Callable[[str], None]) -> None:
-        """Register a callback for the key of a gang, one of whose Jobs now counts another number of pods as done.
+        """Register a callback, called with a gang's key when one of the gang's Jobs changes its number of done pods.
 
-        The events of a gang's pods may arrive before the status of their Job.
+        The scheduler needs it because the events of a gang's pods may arrive before their Job's status.
         """
 
         def job_changed(old: Job | None, new: Job | None) -> None:

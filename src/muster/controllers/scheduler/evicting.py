@@ -4,9 +4,9 @@ Victims are evicted through the Eviction API, so that the server enforces budget
 marks each victim with the condition DisruptionTarget, so that no Job of Muster's counts it as a failure
 (`muster.jobs.interruption`). Other Job controllers would count it, so a victim first loses its tracking finalizer.
 
-Before the first victim of a plan is evicted all are marked, so that a scheduler that restarts finishes the plan,
-because half a gang is of no use. If the preempting gang no longer waits, or has chosen other victims, gangs of which no
-pod has been evicted yet are spared.
+Before the first victim of a plan is evicted, all victims are marked by an annotation, so that a restarted scheduler
+finishes the plan: half a gang is of no use. If the preempting gang no longer waits, or chooses other victims, the
+gangs of which no pod has been evicted yet are spared.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _TRIES = 5
 
 
 class Evictor:
-    """A writer of evictions and nominations. runs_jobs: see `Scheduler`."""
+    """The writer of evictions, and of nodes nominated to preempting gangs. runs_jobs: see `Scheduler`."""
 
     def __init__(self, client: Client, recorder: Recorder, displaced: Displaced, *, runs_jobs: bool) -> None:
         self._client = client
@@ -44,9 +44,9 @@ class Evictor:
         self._runs_jobs = runs_jobs
 
     async def evict(self) -> None:
-        """Evict the chosen victims, and unmark the spared.
+        """Evict the chosen victims, and remove the marks of spared ones.
 
-        Raises the first error, after all have been tried; failed evictions are retried at the next call.
+        Try all of them, then raise the first error; the next call retries failed evictions.
         """
         victims = dict(self._displaced.chosen)
         await _apply_to_all(self._displaced.spared, self._unmark)
@@ -55,7 +55,7 @@ class Evictor:
         self._displaced.forget_evicted()
 
     async def nominate(self, ask: GangTurn, placement: Placement | None) -> None:
-        """Record on the pods the nodes where they will be bound; None clears the record."""
+        """Write `status.nominatedNodeName` of the pods from a placement; None clears the field."""
         limit = asyncio.Semaphore(AT_ONCE)
 
         async def one(pod: Pod, node: str) -> None:
@@ -80,11 +80,11 @@ class Evictor:
             self._displaced.spared.pop(uid, None)
 
     async def _restore_finalizer(self, uid: str, pod: Pod, annotations: Mapping[str, None]) -> None:
-        """Restore the finalizer of a marked pod's Job, so that the pod counts.
+        """Restore the Job-tracking finalizer of a marked pod, so that the pod's Job counts the pod again.
 
-        An unmarked pod may have been counted already.
+        Leave a pod without the mark unchanged, because its Job may have counted it already.
 
-        Raises `ApiError` (Conflict).
+        annotations: to patch along with it. Raises `ApiError` (Conflict).
         """
         with ignoring("NotFound"):
             current = await self._client.get(POD, pod.metadata.name, pod.metadata.namespace)
@@ -95,7 +95,7 @@ class Evictor:
             await self._client.patch_object(POD, current, {"metadata": patch}, type=STRATEGIC_MERGE_PATCH)
 
     async def _mark(self, uid: str, victim: VictimPod) -> None:
-        """Mark a pod as a victim. A pod that has ended is counted by its Job instead, and is not evicted."""
+        """Annotate a pod as a victim; drop the victim if the pod has ended, because its Job counts it then."""
         pod, annotations = victim.pod, {PREEMPTED_ANNOTATION: victim.message}
         uncounted = {} if self._runs_jobs else UNTRACK
         for _ in range(_TRIES):
@@ -158,7 +158,7 @@ async def _apply_to_all(victims: Mapping[str, VictimPod], act: Callable[[str, Vi
 
 
 def make_eviction(pod: Pod) -> dict[str, Any]:
-    """Return the request that evicts this very pod."""
+    """Return the Eviction of exactly this pod, by UID, not of a successor with its name."""
     meta = pod.metadata
     return {
         "apiVersion": "policy/v1",

@@ -1,4 +1,7 @@
-"""Do what was decided about gangs that wait: publish it, record it, and write it."""
+"""Execute the decisions about gangs that wait: events and conditions, records, evictions, deletions, reservations.
+
+The decisions are those of `shortage`, `halves` and `recovery`. `scheduler` executes the start of a gang.
+"""
 
 from dataclasses import dataclass
 
@@ -37,7 +40,10 @@ from muster.runtime.objects import split_key
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """An executor of the decisions about gangs that wait. requests: asks for more nodes, if that is on."""
+    """The executor of decisions about waiting gangs.
+
+    requests: creates ProvisioningRequests for an autoscaler; None if that is off.
+    """
 
     state: SchedulerState
     binder: Binder
@@ -50,7 +56,7 @@ class Executor:
     clock: Clock
 
     async def wait_for_room(self, ask: GangTurn, refusal: Refusal, now: float) -> None:
-        """Let a gang without room wait; if it is the first that waits, reserve room for it or preempt."""
+        """Let a gang that does not fit wait: preempt for it, reserve room if it comes first, and publish the reason."""
         state = self.state
         sentence, plan = explain(state.roster.capacity, refusal, sum(ask.fewest.values()), ask.turn.demand), None
         if not ask.turn.surplus:
@@ -73,9 +79,9 @@ class Executor:
         await self._publish_wait(ask, sentence)
 
     async def wait_for_head(self, ask: GangTurn, head: Head | None, now: float) -> None:
-        """Let a gang wait although there is room.
+        """Let a gang that fits wait, because the room is reserved, and publish for which gang.
 
-        The gang would delay the head, or victims freed the room for another gang.
+        head: the gang that would be delayed; None if victims freed the room for other gangs.
         """
         if head is None:
             sentence = "The nodes are kept for a gang for which other pods were evicted."
@@ -88,17 +94,17 @@ class Executor:
         await self._keep_back(ask, sentence)
 
     async def wait_for_devices(self, ask: GangTurn) -> None:
-        """Let a gang wait for devices.
-
-        There are enough, but no node has a set that suits the pod's claims together.
-        """
+        """Let a gang wait because no node has a set of free devices that satisfies a pod's claims together."""
         nodes = f"0/{len(self.state.roster.capacity)} nodes are available"
         sentence = f"{nodes}: no node has free devices that suit a claim together."
         self.records.waits(ask, DEVICES_DIFFER, sentence)
         await self._keep_back(ask, sentence, rest="the rest no longer fits")
 
     async def replan(self, ask: GangTurn, refusals: Refusals) -> None:
-        """Place pods whose binding was refused on other nodes, or let their gang start over."""
+        """Exclude the nodes to which the server refused to bind pods, and queue the gang again.
+
+        After too many refusals, delete the gang's bound pods instead, so that the gang starts over.
+        """
         starts_over = close_refused_nodes(self.state, ask, refusals, self.clock.monotonic())
         refused = next(pod for pod in ask.turn.pods if pod.metadata.uid in refusals)
         node, why = refusals[refused.metadata.uid]
@@ -108,10 +114,11 @@ class Executor:
             await self.take_back_half(ask.key, ask.carrier, sentence)
 
     async def take_back_half(self, key: str, carrier: Carrier | None, why: str, *, may_change: bool = False) -> None:
-        """Delete the bound pods of a half-bound gang whose rest cannot be placed now, at once or after some time.
+        """Delete the bound pods of a half-bound gang whose unbound pods fit nowhere, at once or after its patience.
 
-        why: the reason that the rest cannot be placed, for users.
-        may_change: missing pods of the gang may still be created, so the gang gets its patience first.
+        Do nothing if the gang is not half bound.
+        why: why the unbound pods fit nowhere, for users.
+        may_change: whether missing pods of the gang may still be created, so that the gang gets its patience first.
         """
         state = self.state
         decision = decide_take_back(state, key, why, self.clock.monotonic(), may_change=may_change)
@@ -142,9 +149,9 @@ class Executor:
     async def _keep_back(
         self, ask: GangTurn, sentence: str, rest: str = "the nodes for the rest are kept for another gang"
     ) -> None:
-        """Add a gang to the waiting ones, take its half back if half of it is bound, and publish why it waits.
+        """Add a gang to the waiting ones, delete its bound pods if it is half bound, and publish why it waits.
 
-        sentence: the reason, for users. rest: the reason why the other half is not bound.
+        sentence: why it waits, for users. rest: why its unbound pods are not bound, for users.
         """
         self._add_waiter(ask)
         await self.take_back_half(ask.key, ask.carrier, rest)
@@ -164,7 +171,7 @@ class Executor:
             self.state.pending.record_published_reason(ask.key, sentence)
 
     def _give_back(self, ask: GangTurn) -> str:
-        """Let a broken gang give its nodes back at its time; return what to publish about that."""
+        """Choose a broken gang's pods for eviction once it waited too long; return the sentence to publish."""
         sentence, message = decide_give_back(self.state, ask, self.clock.monotonic(), self.clock.now())
         if message:
             self.records.gives_back(ask, self.state.rules.recovery_timeout)

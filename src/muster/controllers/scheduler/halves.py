@@ -1,7 +1,7 @@
 """Decide about half-bound gangs: a pod whose binding was refused gets another node, or the bound pods are deleted.
 
-Bound pods that a controller recreates are deleted as soon as the rest of their gang no longer fits. Other pods would be
-lost, so their rest, which is placed before all other gangs, first gets some time to find room.
+Bound pods that a controller recreates are deleted as soon as the gang's unbound pods no longer fit. Bound pods without
+a controller would be lost. So their gang first gets some time, in which its unbound pods are placed before all others.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ MOST_REFUSED = 3
 
 
 class TakeBack(Struct, frozen=True):
-    """The bound pods of a gang that are deleted. why: for users. again: whether their controllers recreate them."""
+    """The decision to delete a gang's bound pods. why: for users. again: whether their controllers recreate them."""
 
     pods: Sequence[Pod]
     why: str
@@ -26,7 +26,7 @@ class TakeBack(Struct, frozen=True):
 
 
 def close_refused_nodes(state: SchedulerState, ask: GangTurn, refusals: Refusals, now: float) -> bool:
-    """Close the nodes whose bindings the server refused to the pods; return whether their gang has to start over.
+    """Exclude each node for the pod that the server refused to bind there; return whether the gang must start over.
 
     now: monotonic.
     """
@@ -48,11 +48,13 @@ def close_refused_nodes(state: SchedulerState, ask: GangTurn, refusals: Refusals
 def decide_take_back(
     state: SchedulerState, key: str, why: str, now: float, *, may_change: bool = False
 ) -> TakeBack | None:
-    """Return the bound pods of a half-bound gang whose rest cannot be placed; None if it still gets time, or is whole.
+    """Decide whether to delete the bound pods of a half-bound gang whose unbound pods fit nowhere.
 
-    why: the reason that the rest cannot be placed, for users.
+    Return None if the gang still gets time, which queues it for later, or if it is not half bound.
+
+    why: why the unbound pods fit nowhere, for users.
     now: monotonic.
-    may_change: missing pods of the gang may still be created.
+    may_change: whether missing pods of the gang may still be created.
     """
     gang = state.roster.gangs.get(key)
     half = state.carriers.half_bound(key, gang) if gang is not None else []

@@ -1,4 +1,4 @@
-"""Decide when users are told that a gang lacks pods, or its carrier."""
+"""Decide when to publish that a gang lacks pods, or lacks its carrier: once the same lack has lasted a second."""
 
 from muster.api.core import Pod
 from muster.controllers.scheduler.state import SchedulerState, WaitReason
@@ -8,9 +8,9 @@ LACKING_SECONDS = 1.0
 
 
 def decide_report(state: SchedulerState, key: str, sentence: str, now: float) -> Pod | float | None:
-    """Return the pod on which a lack is reported now, the seconds until it would be, or None.
+    """Return the pod on which to publish a lack now, or the seconds until then, or None for nothing to publish.
 
-    sentence: what the gang lacks, for users; "" if nothing.
+    sentence: the lack, for users; "" if the gang lacks nothing.
     now: monotonic.
     """
     gang = state.roster.gangs.get(key)

@@ -12,7 +12,7 @@ _VICTIMS = tuple(2.0**power for power in range(11))
 
 
 class SchedulerMetrics:
-    """The scheduler's metrics. waiting: how many gangs wait for room now."""
+    """The scheduler's metrics. waiting: returns the number of gangs that wait for room now."""
 
     def __init__(self, registry: Registry, waiting: Callable[[], int]) -> None:
         self._pods = registry.counter(

@@ -1,8 +1,8 @@
-"""Keep the gangs that wait in their order, so that a change of shares costs no look at each of them.
+"""Keep the waiting gangs in order, so that a change of a tenant's share does not require sorting all gangs again.
 
-Broken gangs, which run without some of their pods, come first; then high priorities; then tenants that use less of the
-cluster; then the oldest. So the gangs of one tenant and one priority form a line whose order never changes. If the
-share of a tenant changes, only whole lines pass each other.
+Broken gangs, which run without some of their pods, come first. Then a higher priority comes first, then a tenant that
+uses less of the cluster, then an older gang. So the gangs of one tenant and one priority form a line whose order never
+changes. If the share of a tenant changes, only whole lines are reordered.
 """
 
 from bisect import bisect_left, insort
@@ -39,12 +39,12 @@ class OrderCriteria(Struct, frozen=True):
 
 
 def make_rank(key: str, criteria: OrderCriteria, share: float) -> Rank:
-    """Return the sort key of a gang. share: what its tenant has of the scarcest resource."""
+    """Return the sort key of a gang. share: its tenant's dominant share, from 0 to 1 of a resource of the cluster."""
     return not criteria.broken, -criteria.priority, share, criteria.created, key
 
 
 class GangOrder:
-    """The waiting gangs, in lines."""
+    """The waiting gangs, in one line for each tenant and priority."""
 
     def __init__(self) -> None:
         self._lines: dict[_Level, dict[str, _Line]] = {}

@@ -1,8 +1,8 @@
 """Keep the gangs that wait for room, and decide which gang is the head and which gangs may pass it.
 
-`order` says which gang comes first. Gangs with equal requests are an equivalence class: one refusal counts for the
-whole class until room becomes free. Room is reserved for the head for a future time; nothing is reserved for the
-surplus of a gang.
+The *head* is the first waiting gang (`order`) that did not fit: room is reserved for it at the time when it is expected
+to fit. Another gang may start before the head if that does not delay the head. Gangs with equal requests form an
+equivalence class: one refusal counts for the whole class until room becomes free.
 """
 
 from collections import deque
@@ -40,10 +40,10 @@ class Waiter(Struct, frozen=True):
 
 
 class Head(Struct, frozen=True, eq=False):
-    """The gang that starts next.
+    """The waiting gang for which room is reserved.
 
     alike: its equivalence class.
-    placing: places it beside the use of other gangs.
+    placing: finds nodes for it, in addition to the room that other gangs use.
     """
 
     key: str
@@ -53,13 +53,13 @@ class Head(Struct, frozen=True, eq=False):
     reservation: Reservation
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether the gang should have started by now."""
+        """Return whether the gang was expected to start before now."""
         shadow = self.reservation.shadow
         return shadow is not None and shadow <= now
 
 
 class Room(Protocol):
-    """The capacity of a cluster, and how much of it each tenant uses."""
+    """A source of the cluster's capacity, and of each tenant's use of it."""
 
     @property
     def capacity(self) -> Capacity:
@@ -68,21 +68,21 @@ class Room(Protocol):
 
     @property
     def shares(self) -> Shares:
-        """The use of each tenant's pods."""
+        """The amounts that each tenant's pods use."""
         ...
 
 
 class PendingGangs:
-    """The waiting gangs, their order, and the reservations for some of them.
+    """The waiting gangs in order, the head's reservation, and the room nominated to preempting gangs.
 
-    All state is a cache, except how often a present or former head was passed.
+    A restart rebuilds all of it, except how many gangs have started before each present or former head.
     """
 
     def __init__(self, room: Room, running: Callable[[float], GangLedger], overtakings: int = MOST_OVERTAKINGS) -> None:
-        """Start empty.
+        """Start without gangs.
 
-        running: returns the running gangs at a time, in seconds since the epoch.
-        overtakings: how many gangs with unknown end may pass the head.
+        running: returns the running gangs with their expected ends, for a time in seconds since the epoch.
+        overtakings: how many gangs with an unknown end may start before the head.
         """
         self._room = room
         self._running = running
@@ -133,7 +133,7 @@ class PendingGangs:
         return self._head is not None or bool(self._nominated)
 
     def get(self, key: str) -> Waiter | None:
-        """Return a gang, if it waits."""
+        """Return the waiting gang with this key; None if it does not wait."""
         return self._waiting.get(key)
 
     def get_refusal(self, alike: Hashable) -> Refusal | None:
@@ -148,9 +148,9 @@ class PendingGangs:
         self._stale = True
 
     def drop_refusals_by_other_pods(self) -> bool:
-        """Drop the refusals that depend on other pods, after the pods on the nodes changed.
+        """Drop the refusals that depend on other pods (affinity, spread), after the pods on the nodes changed.
 
-        Return whether there were any.
+        Return whether any was dropped.
         """
         helped = bool(self._looking)
         for alike in self._looking:
@@ -175,7 +175,7 @@ class PendingGangs:
         self._waiting[key] = waiter
 
     def forget(self, key: str) -> bool:
-        """Remove a gang, with its nomination and reservation; return whether it waited, so that others may follow."""
+        """Remove a gang with its nominated room and reservation; return whether it was waiting."""
         if self._head is not None and self._head.key == key:
             self._head = None
         self._heads.pop(key, None)
@@ -200,31 +200,31 @@ class PendingGangs:
             self._told[key] = sentence
 
     def get_failed_search(self, alike: Hashable, criteria: OrderCriteria) -> str | None:
-        """Return why the last search for victims failed, if it was for a gang of the class and of no lower priority."""
+        """Return why the last search for victims failed for this class, if its priority was at least this gang's."""
         result = self._tried.get(alike)
         return result[1] if result is not None and result[0] >= criteria.priority else None
 
     def record_failed_search(self, alike: Hashable, criteria: OrderCriteria, words: str) -> None:
-        """Record that gangs of a class find no victims, up to the priority of this gang, until `drop_failed_searches`.
+        """Record that gangs of this class, up to this priority, find no victims, until `drop_failed_searches`.
 
         words: the reason, for users.
         """
         self._tried[alike] = criteria.priority, words
 
     def drop_failed_searches(self) -> None:
-        """Drop the results of failed searches for victims, after an obstacle has changed."""
+        """Drop the results of failed searches for victims, after a change that may let a search succeed."""
         self._tried.clear()
 
     def nominate(self, key: str, criteria: OrderCriteria, placement: Placement) -> None:
-        """Reserve a placement for a gang until the pods there are gone."""
+        """Nominate a placement to a gang: reserve its nodes until the victims there are gone and the gang starts."""
         self._nominated[key] = criteria, placement
 
     def is_nominated(self, key: str) -> bool:
-        """Return whether a placement is reserved for a gang until the pods there are gone."""
+        """Return whether a placement is nominated to a gang that waits until the victims there are gone."""
         return key in self._nominated
 
     def withdraw(self, key: str) -> bool:
-        """Remove the reserved placement of a gang; return whether there was one, which frees the nodes for others."""
+        """Remove the placement nominated to a gang, and free its nodes for others; return whether there was one."""
         if self._nominated.pop(key, None) is None:
             return False
         self._forget_refusals()
@@ -277,7 +277,7 @@ class PendingGangs:
         return firsts
 
     def next_alike(self, alike: Hashable) -> str | None:
-        """Return the gang to try after another gang of its class found room."""
+        """Return the next gang of a class to try, after a gang of that class found room; None if there is none."""
         left = self._classes.get(alike, ())
         while left:
             if (key := left.popleft()) in self._waiting:
@@ -285,9 +285,10 @@ class PendingGangs:
         return None
 
     def next_before_head(self, alike: Hashable) -> str | None:
-        """Return the gang to try after another gang of its class was kept back for the head.
+        """Return the gang to try next, after a gang of this class had to wait for the head; None if there is none.
 
-        It is the head itself, or a gang that comes before the head, because shares have changed since the last sweep.
+        That is the head itself, or a gang of the class that now comes before the head, because the shares of tenants
+        have changed since the last sweep.
         """
         head, left = self._head, self._classes.get(alike)
         if head is None or not left or not self.has_several_tenants:
@@ -306,9 +307,9 @@ class PendingGangs:
         return self._head is not None and any(True for _ in self._iterate_before(self._head))
 
     def may_overtake_head(self, tenant: str) -> bool:
-        """Return whether a gang of another tenant may come before the head now, because a gang of this one started.
+        """Return whether another tenant's gang may now come before the head, after a gang of this tenant started.
 
-        A gang whose class is refused, and gets no reservation, changes nothing by that.
+        Gangs of classes that were refused and can get no reservation do not count.
         """
         head = self._head
         if head is None or head.criteria.tenant != tenant or not self.has_several_tenants:
@@ -327,10 +328,10 @@ class PendingGangs:
         return self._room.shares.share(tenant, self._sum_totals())
 
     def reserve_for(self, key: str, waiter: Waiter, placing: Placing, now: float) -> Refusal | None:
-        """Reserve room for a gang that found none, unless a waiting gang comes before it.
+        """Make a gang that did not fit the head, and reserve room for it, unless the present head comes before it.
 
-        Return why the gang never fits, without a reservation; else None.
-        placing: finds nodes for the gang in addition to the use of other gangs.
+        Return the refusal if the gang would not fit even after all running gangs ended; else None.
+        placing: finds nodes for the gang, in addition to the room that other gangs use.
         """
         head = self._head
         if head is not None:
@@ -348,9 +349,9 @@ class PendingGangs:
     def recall_delayed_head(
         self, key: str, alike: Hashable, criteria: OrderCriteria, end: EndTime | None
     ) -> Head | None:
-        """Return the head if it prevented the start of a gang of this class, and nothing has changed since.
+        """Return the head if it is known to prevent the start of gangs of this class, since nothing has changed.
 
-        Return None if that is not known.
+        Return None if `find_delayed_head` must decide. end: when the gang would end.
         """
         head = self._head
         if head is None or head.key == key or self._stale or self._nominated or alike not in self._list_kept(head):
@@ -369,13 +370,13 @@ class PendingGangs:
     def find_delayed_head(
         self, key: str, alike: Hashable, criteria: OrderCriteria, taken: Ints, end: EndTime | None, now: float
     ) -> Head | None:
-        """Return the head if a gang that fits must not start, because it would delay the head.
+        """Decide whether the start of a gang that fits would delay the head; return the head if so.
 
-        Return None if the gang may start; it counts as started from then on.
+        Return None if the gang may start, and count it as started before the head.
 
-        alike: its class.
+        alike: the gang's class.
         taken: the room that the gang would use.
-        end: when it would end.
+        end: when the gang would end.
         """
         head = self._head
         if head is not None and (self._stale or head.reservation.room.shape != taken.shape):

@@ -1,9 +1,9 @@
-"""Decide when broken gangs give back their nodes, because they find no room for the members that they lost.
+"""Decide when a broken gang gives back its nodes, because it finds no room for the pods that it lost.
 
-A gang that is not whole again in time gives all its nodes back: its pods are evicted and recreated. Pods without a
-controller would be lost, so their gangs stay. Gangs with a queue also stay if the queue takes their quota back in time
-(`waitForPodsReady.recoveryTimeout`). After a restart of the scheduler, the time counts from the restart. It is measured
-by the monotonic clock; the time of day is only shown.
+If the lost pods are not placed in time, all pods of the gang are evicted, and their controllers recreate them. A gang
+with pods that no controller recreates keeps its nodes. So does a gang with a queue, if the queue evicts it in time
+(`waitForPodsReady.recoveryTimeout`). The time is measured by the monotonic clock, from the scheduler's restart on; the
+time of day is only shown.
 """
 
 from datetime import datetime, timedelta
@@ -19,9 +19,9 @@ _QUEUE_LABELS = (QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, CLUSTER_QUEUE_NAME_LA
 
 
 def decide_give_back(state: SchedulerState, ask: GangTurn, now: float, time: datetime) -> tuple[str, str]:
-    """Choose the pods of a broken gang without room as victims, if it waited long enough.
+    """Choose all running pods of a broken gang for eviction, if the gang has waited for room long enough.
 
-    Return the sentence on when it gives its nodes back, and why it does so now; each is "" if it does not.
+    Return the sentence on when the gang will give its nodes back, and the reason why it does now; each may be "".
 
     now: monotonic. time: the time of day.
     """

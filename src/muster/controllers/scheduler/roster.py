@@ -1,4 +1,4 @@
-"""Track which pods belong together and the free amounts of nodes, from events and the scheduler's own writes."""
+"""Track which pods form a gang, and the free amounts of nodes, from watch events and the scheduler's own writes."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
@@ -31,12 +31,12 @@ Carried: TypeAlias = Callable[[str, Gang, float], EndTime | None]
 class RosterChange(Struct, frozen=True):
     """The effect of a pod's event on the gangs.
 
-    key: the pod's gang.
-    before: the pod's gang until now.
-    due: the gang has one more or one fewer pod that waits for a node, or another pod that its source counts, or a pod
-    whose resource claims were created.
-    freed: room became free.
-    moved: a pod was bound to a node, or changed a field that rules of other pods read.
+    key: the key of the pod's gang.
+    before: the key of the pod's previous gang, usually the same.
+    due: whether the gang must be reconciled: a pod began or ceased to wait for a node, a pod that the gang's source
+    counts changed, or resource claims of a pod were created.
+    freed: whether room became free.
+    moved: whether a pod was bound to a node, or changed a field that affinity or spread rules of other pods read.
     """
 
     key: str
@@ -139,7 +139,10 @@ class Roster:
         return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=allocatable))
 
     def _equip_again(self, names: Iterable[str]) -> bool:
-        """Update nodes whose devices, or the pods that use them, changed; return whether that may matter to a pod."""
+        """Recompute the capacity of nodes whose devices changed; return whether that may let a waiting pod start.
+
+        names: the names of the nodes.
+        """
         names, changed = frozenset(names), False
         for pod, name in self.devices.seated_on(names):
             if self.capacity.assigned(pod.metadata.uid) is not None:
@@ -152,7 +155,7 @@ class Roster:
         return guest_of(pod, self.devices.held_by(pod.metadata.uid) if pod.spec.resource_claims else ())
 
     def _seat(self, pod: Pod, node: str) -> None:
-        """Record that a pod with claims uses its devices on its node."""
+        """Count the devices of a pod's claims as used on its node."""
         if pod.spec.resource_claims:
             self._equip_again(self.devices.seat(pod, node))
 
@@ -205,7 +208,7 @@ class Roster:
         return RosterChange(key, before, due=due, freed=freed, moved=moved)
 
     def _release(self, uid: str) -> bool:
-        """Release the room and devices of a pod, and its share; return whether it had room."""
+        """Free the room and the devices that a pod uses, and reduce its tenant's share; return whether it used room."""
         released = self.capacity.release(uid)
         self.shares.release(uid)
         if nodes := self.devices.unseat(uid):
@@ -213,11 +216,11 @@ class Roster:
         return released
 
     def seat(self, pod: Pod) -> tuple[str, Guest] | None:
-        """Return the node of a pod, and the fields that matter to other pods; None if the pod uses no node."""
+        """Return a pod's node, and the fields that the placement of other pods depends on; None without a node."""
         return (pod.spec.node_name, self._make_guest(pod)) if pod.spec.node_name and not is_finished(pod) else None
 
     def carrier_changed(self, key: str) -> None:
-        """Record that the carrier of a gang may have another end or other quorums."""
+        """Record that a gang's carrier changed, so that the gang's expected end and quorums are computed again."""
         self._stale.add(key)
         if (gang := self.gangs.get(key)) is not None:
             gang.version += 1
@@ -228,12 +231,12 @@ class Roster:
         return self._nodes_version
 
     def is_open(self, pod: Pod, node: str) -> bool:
-        """Return whether a pod may run on a node by the node's present state, whatever is free there."""
+        """Return whether a node accepts a pod (selectors, taints, readiness), regardless of the free amounts there."""
         index = self.capacity.index_of(node)
         return index is not None and bool(self.capacity.eligible(shape_of(pod, asking=self.devices.ask))[index])
 
     def assume(self, pod: Pod, node: str) -> None:
-        """Record that a pod uses room from now on, as it is about to be bound."""
+        """Count a pod's requests as used on a node, because the pod is about to be bound there."""
         self._seat(pod, node)
         guest = self._make_guest(pod)
         self.capacity.assign(pod.metadata.uid, node, guest)
@@ -256,7 +259,10 @@ class Roster:
             self._sent[uid] = node
 
     def make_ledger(self, now: float, carried: Carried) -> GangLedger:
-        """Return the running gangs, with their start and expected end. now: seconds since the epoch."""
+        """Return the running gangs with their starts and expected ends, updated where pods or carriers changed.
+
+        now: seconds since the epoch. carried: returns a gang's end by its carrier.
+        """
         for key in self._stale:
             gang = self.gangs.get(key)
             if gang is not None and gang.bound:
@@ -275,18 +281,18 @@ class Roster:
         return self._running
 
     def list_leaving_pods(self, now: float) -> frozenset[str]:
-        """Return the pods that will soon be gone. Overdue pods are left out, because their end is unknown."""
+        """Return the UIDs of pods that are being deleted, except pods that are overdue, whose end is unknown."""
         return frozenset(uid for uid, deadline in self.leaving.items() if now < deadline + LATE_SECONDS)
 
     def others(self, key: str) -> Collection[Pod]:
-        """Return the pods of a gang that are neither bound nor could be.
+        """Return the pods of a gang that are neither bound nor ready to be bound, such as gated or succeeded pods.
 
-        If the source of the gang does not count others, these are only gated pods.
+        If the gang's source does not count others, return only the gated pods.
         """
         return self._others.get(key, {}).values()
 
     def _update_other(self, key: str, uid: str, pod: Pod | None) -> None:
-        """Add or update one of the pods of `others`; None removes it."""
+        """Add or replace one of the pods that `others` returns; None removes it."""
         if pod is not None:
             self._others.setdefault(key, {})[uid] = pod
         elif others := self._others.get(key):
@@ -315,9 +321,9 @@ class Roster:
 
 
 def tenant_of(pod: Pod) -> str:
-    """Return the tenant of a pod.
+    """Return the tenant of a pod, which is compared with others in fair sharing of nodes.
 
-    It is the ClusterQueue or Volcano's queue of the pod, else its namespace with its LocalQueue, if any.
+    The tenant is the pod's ClusterQueue or Volcano queue; without either, its namespace and LocalQueue.
     """
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     if queue := labels.get(CLUSTER_QUEUE_NAME_LABEL):
@@ -328,7 +334,7 @@ def tenant_of(pod: Pod) -> str:
 
 
 def started_at(pod: Pod, now: float) -> float:
-    """Return when the pod's node started the pod; `now` if it is just bound."""
+    """Return the pod's `status.startTime`, in seconds since the epoch; `now` if the node has not started it yet."""
     return pod.status.start_time.timestamp() if pod.status.start_time is not None else now
 
 
@@ -347,7 +353,7 @@ def _learns_claims(old: Pod | None, new: Pod | None) -> bool:
 
 
 def _summarise(pod: Pod | None) -> tuple[bool, ...]:
-    """Return the fields of a pod that the counts of a gang's pods depend on."""
+    """Return the fields of a pod that a gang's source reads to count pods, for comparison of two versions."""
     if pod is None:
         return ()
     leaving, gated = pod.metadata.deletion_timestamp is not None, bool(pod.spec.scheduling_gates)

@@ -8,12 +8,12 @@ to decide which Jobs shrink or grow.
 
 A gang of several pods is bound by several writes. Each write records the intent on its pod
 (`muster.dev/binding-since`). A scheduler that starts finds half-bound gangs by the intent, and binds the rest before it
-places any other pod. If the rest no longer fits, or the gang's carrier is deleted, the bound pods are deleted
-(`halves`). So finally a gang is bound whole or not at all.
+places any other pod. If the unbound pods no longer fit, or the gang's carrier is deleted, the bound pods are deleted
+(`halves`). So in the end a gang is bound whole or not at all.
 
-This module is the loop: it handles events, takes the next gang (`agenda`), and places it. All that is known is the
-`SchedulerState`. Its decisions are functions: `deciding`, `shortage`, `halves`, `recovery`, `lacking`. `Executor` does
-what they decide about gangs that wait, and this module what they decide about a gang that starts.
+This module is the loop: it handles events, takes the next gang (`agenda`), and places it. Its state is the
+`SchedulerState`. Its decisions are functions of `deciding`, `shortage`, `halves`, `recovery` and `lacking`. `Executor`
+executes the decisions about gangs that wait, and this module executes the start of a gang.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -80,7 +80,7 @@ class Scheduler(Reconciler):
     runs_jobs: whether the Job controller of this cluster is Muster's, which counts no interruption as a failure.
     queues_recover: whether the queue of a gang that stays broken takes its quota back, which ends all its pods.
     matches: whether a device matches an expression of a class or a claim.
-    decisions: the log to which decisions are added; by default one that is never read.
+    decisions: the decision log; by default a log that nothing reads.
     """
 
     name = "scheduler"
@@ -151,16 +151,16 @@ class Scheduler(Reconciler):
             carriers.on_change(partial(self._on_carrier, source))
 
     def _follow_surroundings(self) -> None:
-        """Follow the nodes and what else limits pods, from the first pod on.
+        """Watch the nodes, volumes, claims and namespaces, from the first pod on.
 
-        A cluster without pods makes no arrays, and needs no numpy, which takes 12 MB.
+        A cluster without pods makes no arrays, and so does not load numpy, which takes 12 MB.
         """
         unfollowed, self._unfollowed = self._unfollowed, []
         for informer, handler in unfollowed:
             informer.on_change(handler)
 
     async def run(self) -> None:
-        """Queue what an earlier scheduler left, half-bound gangs first, then schedule."""
+        """Queue the half-bound gangs and the marked victims of an earlier scheduler, then schedule until `stop`."""
         self._state.resume()
         await super().run()
 
@@ -241,7 +241,7 @@ class Scheduler(Reconciler):
         return None
 
     async def _reconcile_gang(self, key: str) -> Result:
-        """Place the pods of a gang that are due."""
+        """Place those pods of a gang that are due now; return when to reconcile the gang again."""
         state = self._state
         if (pause := state.find_pause(key, self._clock.monotonic())) > 0:
             state.stop_waiting(key)
@@ -273,7 +273,7 @@ class Scheduler(Reconciler):
         return None
 
     async def _record_shrink(self, key: str, gang: Gang) -> None:
-        """Record on the carrier of a gang how many members remain."""
+        """Annotate the carrier of a gang that shrank with the number of its remaining members."""
         carrier = self._state.carriers.of(key, gang)
         most = shrunk_to(gang.source, carrier.object) if gang.source is not None and carrier is not None else None
         if carrier is not None and most is not None:
@@ -281,7 +281,10 @@ class Scheduler(Reconciler):
         self._state.shrunk.discard(key)
 
     def _split_turns(self, due: DueTurns) -> Iterator[Turn]:
-        """Yield the turns of a gang. While nodes are reserved, each pod of a next wave has its own turn."""
+        """Yield a gang's turns: groups of its due pods that are placed together.
+
+        While nodes are reserved for some gang, each pod for a Job's next completions has a turn of its own.
+        """
         for turn in due.turns:
             yield from turn.one_by_one() if self._state.pending.keeps_nodes else (turn,)
 
@@ -292,7 +295,7 @@ class Scheduler(Reconciler):
         return None
 
     def _report_lacking(self, key: str, sentence: str, carrier: Carrier | None) -> Result:
-        """Report that a gang lacks pods, or its carrier, once it has lacked the same for a while."""
+        """Publish that a gang lacks pods, or its carrier, once the same lack has lasted a while."""
         decision = decide_report(self._state, key, sentence, self._clock.monotonic())
         if not isinstance(decision, Pod):
             return decision
@@ -317,7 +320,7 @@ class Scheduler(Reconciler):
         return SHRINK_SECONDS if again else None
 
     def _make_ask(self, key: str, turn: Turn, carrier: Carrier | None) -> GangTurn | None:
-        """Return the request of a turn; None if its pods need not be placed any more, which the next event handles."""
+        """Return the request for a turn; None if its pods are deleted or bound meanwhile, whose events follow."""
         capacity, gang = self._state.roster.capacity, self._state.roster.gangs.get(key)
         if gang is None or not all(pod.metadata.uid in gang.unbound for pod in turn.pods):
             return None
@@ -327,9 +330,9 @@ class Scheduler(Reconciler):
         return GangTurn.of(key, gang, turn, carrier, capacity, closed, self._state.roster.devices.ask)
 
     async def _place(self, ask: GangTurn) -> bool:
-        """Bind the pods of a turn together if they may start; return whether they did.
+        """Decide about a turn, and bind its pods together if they may start; return whether they were bound.
 
-        No other task runs between the decision and the assignment.
+        No `await` separates the decision from the assignment of room, so that no other task changes the state between.
         """
         now, began = self._clock.now().timestamp(), self._clock.monotonic()
         outcome = decide_start(self._state.pending, ask, self._state.roster.capacity, now)
@@ -348,7 +351,10 @@ class Scheduler(Reconciler):
         return await self._start(ask, chosen)
 
     def _pick_devices(self, ask: GangTurn, chosen: Chosen) -> Chosen | None:
-        """Pick the devices that the pods claim. If a node has too few, place the gang without that node."""
+        """Pick devices on the chosen nodes for the pods' claims; if a node lacks some, choose nodes without that one.
+
+        Return the final choice; None if the gang fits on no other nodes.
+        """
         if not any(pod.spec.resource_claims for pod in ask.turn.pods):
             return chosen
         nominated = self._state.pending.sum_nominated_room(ask.key, ask.criteria)
@@ -364,7 +370,7 @@ class Scheduler(Reconciler):
         return None
 
     async def _start(self, ask: GangTurn, chosen: Chosen) -> bool:
-        """Bind pods to their chosen nodes; they use the nodes' room from now on."""
+        """Count the chosen nodes' room as used, and write the bindings; return whether the pods were bound."""
         bindings = ask.bindings(chosen)
         self._state.stop_waiting(ask.key)
         if ask.turn.repairs:
@@ -410,7 +416,7 @@ class Scheduler(Reconciler):
             self._state.agenda.gang(key)
 
     def _unassume(self, key: str, bindings: Sequence[tuple[Pod, str]]) -> None:
-        """Release the room of pods that were certainly not bound."""
+        """Free the room of pods after a failure, unless their binding may have succeeded."""
         gang = self._state.roster.gangs.get(key)
         for pod, _ in bindings:
             uid = pod.metadata.uid

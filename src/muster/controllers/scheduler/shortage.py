@@ -1,4 +1,7 @@
-"""Decide what is done for a gang that finds no room: reserve room for it, preempt, and say why it waits."""
+"""Decide about a gang that does not fit: reserve room for it, choose victims, and word the reason for users.
+
+The functions change only the `SchedulerState`; `executing` evicts and publishes.
+"""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -16,7 +19,7 @@ PREEMPT_SECONDS = 1.0
 
 
 def add_waiter(state: SchedulerState, ask: GangTurn) -> None:
-    """Add a gang to those that wait."""
+    """Add a gang to the waiting gangs; a newly broken one also queues the broken gangs that may preempt it."""
     waiter = state.pending.get(ask.key)
     if ask.turn.repairs and (waiter is None or not waiter.criteria.broken):
         # This broken gang may be a victim for one of them.
@@ -26,7 +29,7 @@ def add_waiter(state: SchedulerState, ask: GangTurn) -> None:
 
 
 def reserve_room(state: SchedulerState, ask: GangTurn, now: float) -> str:
-    """Reserve room for a gang if it is the first that waits; return what to publish about that."""
+    """Reserve room for a gang if it comes first among the waiting gangs; return the sentence to publish about that."""
     pending = state.pending
     waiter, placing = Waiter(ask.alike, ask.criteria), partial(ask.placing, state.roster.capacity)
     before = pending.head
@@ -48,9 +51,10 @@ def reserve_room(state: SchedulerState, ask: GangTurn, now: float) -> str:
 def find_victims(
     state: SchedulerState, ask: GangTurn, now: float, *, resizes: bool
 ) -> tuple[GangPreemption | None, str]:
-    """Find victims for a gang, and nominate their room to it; return the plan, and what to publish about it.
+    """Find running pods to evict for a gang, and nominate their room to it.
 
-    resizes: whether there are elastic gangs, which shrink before anything is evicted.
+    Return the plan, or None without victims to evict now, and the sentence to publish.
+    resizes: whether the cluster has elastic gangs; they get a moment to shrink before pods are evicted.
     """
     pending, victims, agenda = state.pending, state.victims, state.agenda
     if resizes and pending.get(ask.key) is None:
@@ -87,7 +91,7 @@ def find_victims(
 
 
 def mark_victims(state: SchedulerState, ask: GangTurn, plan: GangPreemption) -> int:
-    """Mark the victims of a plan for eviction, which comes next; return how many there are."""
+    """Add a plan's victims to the pods to evict, and queue the eviction; return the number of victims."""
     state.displaced.spare_victims_of(ask.key)
     name = split_key(ask.key)[0] if ask.carrier is not None else key_of(ask.turn.pods[0])
     for key, uids in plan.victims.items():
@@ -107,7 +111,7 @@ def _describe_victims(plan: GangPreemption, broken: Collection[str]) -> str:
 
 
 def describe_expected_start(head: Head, now: float) -> str:
-    """Return the clause on when the head is expected to start; "" if that is unknown, or soon."""
+    """Return the clause `, expected at TIME` about the head's start; "" if the time is unknown or has passed."""
     shadow = head.reservation.shadow
     if shadow is None or shadow <= now:
         return ""

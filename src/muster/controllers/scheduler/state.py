@@ -1,8 +1,7 @@
-"""Hold what the scheduler knows: what it observed, what it decided, and what it has not seen done yet.
+"""Hold the scheduler's state: observed objects, decisions, and writes whose effect was not observed yet.
 
-All of it is a cache that a restart makes anew, from the cluster and from what was written to it, except how long gangs
-have waited. The modules beside this one decide from it. No function that decides waits for anything, so no other task
-sees a state between two.
+A restart rebuilds the state from the cluster's objects; only how long gangs have waited is lost. The decision functions
+of this package read and change the state. They never await, so that no other task sees a state that is half changed.
 """
 
 from collections import Counter
@@ -30,7 +29,7 @@ class Rules(Struct, frozen=True):
     """The settings of the decisions about broken gangs.
 
     recovery_timeout: the nanoseconds after which a broken gang gives its nodes back.
-    queues_recover: whether gangs with a queue are left to their queue.
+    queues_recover: whether the queue evicts a broken gang that has one, so that the scheduler does not.
     """
 
     recovery_timeout: int
@@ -56,11 +55,11 @@ class VictimPod(Struct, frozen=True):
 
 @dataclass(slots=True)
 class HalfBound:
-    """The gangs of which a part is bound. All times are monotonic.
+    """The facts about gangs of which only some pods are bound. All times are monotonic.
 
-    closed: by the UID of a pod, the nodes whose binding was refused, and until when they stay closed.
-    resting: the gangs that started over, and until when they rest.
-    since: the gangs whose bound pods would be lost, and since when their rest lacks room.
+    closed: by the UID of a pod, the nodes to which the server refused to bind it, and until when they are excluded.
+    resting: by the key of a gang that started over, until when the gang is not placed.
+    since: by the key of a gang with bound pods that no controller recreates, since when its unbound pods do not fit.
     """
 
     closed: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -68,12 +67,12 @@ class HalfBound:
     since: dict[str, float] = field(default_factory=dict)
 
     def forget(self, key: str) -> None:
-        """Forget the rest of a gang and since when it lacks room, because it no longer waits."""
+        """Drop the times of a gang that no longer waits."""
         self.resting.pop(key, None)
         self.since.pop(key, None)
 
     def open_node(self, name: str) -> None:
-        """Open a changed node again for pods whose binding was refused there."""
+        """Allow a node that changed again for the pods whose binding the server refused there."""
         for nodes in self.closed.values():
             nodes.pop(name, None)
 
@@ -87,9 +86,9 @@ class HalfBound:
 class Displaced:
     """The pods that were chosen as victims.
 
-    chosen: those still to be evicted, by UID.
-    spared: those that were spared, and may still be marked as victims.
-    begun: how many pods of each gang were evicted, or are about to be.
+    chosen: the pods still to be evicted, by UID.
+    spared: the pods that are no longer to be evicted, and whose marks must be removed, by UID.
+    begun: the number of pods of each gang that were evicted, or are being evicted.
     """
 
     chosen: dict[str, VictimPod] = field(default_factory=dict)
@@ -97,14 +96,14 @@ class Displaced:
     begun: Counter[str] = field(default_factory=Counter)
 
     def choose(self, gang: str, pod: Pod, by: str, message: str) -> None:
-        """Choose a pod as a victim."""
+        """Choose a pod as a victim. gang: the pod's gang. by: the gang for which it is evicted. message: for users."""
         self.chosen[pod.metadata.uid] = VictimPod(gang, pod, by, message)
         self.spared.pop(pod.metadata.uid, None)
 
     def spare_victims_of(self, by: str) -> bool:
-        """Spare the victims of a gang that no longer needs them, if no pod of their gangs has been evicted.
+        """Spare the pods chosen for a gang that no longer needs them, unless their own gang has lost a pod already.
 
-        Return whether marks have to be removed.
+        by: the gang that preempted. Return whether marks of spared pods must be removed.
         """
         for uid, victim in list(self.chosen.items()):
             if victim.by == by and not self.begun[victim.gang]:
@@ -112,7 +111,7 @@ class Displaced:
         return bool(self.spared)
 
     def forget_evicted(self) -> None:
-        """Forget the gangs of which no victim is left."""
+        """Drop the counts of evicted pods of gangs without further victims."""
         self.begun &= Counter({victim.gang: self.begun[victim.gang] for victim in self.chosen.values()})
 
 
@@ -125,8 +124,8 @@ class SchedulerState:
     pending: the gangs that wait for room, and what is reserved for them.
     victims: the running gangs as candidates for preemption.
     list_budgets: returns the PodDisruptionBudgets.
-    agenda: what is reconciled next.
-    lacking: what gangs lack that is not room.
+    agenda: the writer of the scheduler's work queue.
+    lacking: why gangs wait, if they lack something other than room, such as pods.
     shrunk: the gangs with fewer members than their carriers record.
     broken: since when broken gangs find no room (monotonic), and the time of day at which they give their nodes back.
     """
@@ -145,7 +144,7 @@ class SchedulerState:
     displaced: Displaced = field(default_factory=Displaced)
 
     def resume(self) -> None:
-        """Queue what an earlier scheduler left: half-bound gangs, and victims that it marked."""
+        """Queue the half-bound gangs of an earlier scheduler, and the pods that it marked as victims."""
         for key, gang in self.roster.gangs.items():
             if self.carriers.half_bound(key, gang):
                 self.agenda.repair(key)
@@ -162,24 +161,24 @@ class SchedulerState:
         self.agenda.sweep()
 
     def forget(self, key: str) -> None:
-        """Forget what is known of a gang that no longer waits."""
+        """Drop all facts about a gang that no longer waits."""
         self.lacking.pop(key, None)
         self.half_bound.forget(key)
         self.broken.pop(key, None)
         self.stop_waiting(key)
 
     def stop_waiting(self, key: str) -> None:
-        """Remove from the waiting gangs a gang that starts, or that waits for something other than room.
-
-        Spare its victims.
-        """
+        """Remove a gang from those that wait for room, because it starts or lacks something else; spare its victims."""
         if self.pending.forget(key):
             self.agenda.sweep()
             self.agenda.queue_size_decisions()
         self.spare_victims(key)
 
     def spare_victims(self, key: str) -> None:
-        """Spare the victims of a gang, except those whose gang is already partly evicted."""
+        """Spare the pods chosen as victims for a gang, except pods of gangs that have lost a pod already.
+
+        key: the gang that preempted.
+        """
         if self.displaced.spare_victims_of(key):
             self.agenda.evict()
 
@@ -189,13 +188,13 @@ class SchedulerState:
         return gang is not None and bool(gang.unbound)
 
     def sweep(self) -> None:
-        """Queue the first gang of each class again."""
+        """Queue the first waiting gang of each equivalence class again."""
         for key in self.pending.sweep():
             self.agenda.gang(key)
         self.agenda.queue_size_decisions()
 
     def find_pause(self, key: str, now: float) -> float:
-        """Return how many seconds a gang is left alone: it rests, or its running pods are being evicted.
+        """Return for how many seconds a gang must not be placed: it starts over, or its running pods are being evicted.
 
         now: monotonic.
         """

@@ -23,7 +23,7 @@ _NAMED = 5
 
 
 class Teller:
-    """A publisher of why gangs wait, and of where they are bound."""
+    """The writer of events and conditions on why gangs wait and to which nodes they are bound."""
 
     def __init__(self, client: Client, recorder: Recorder, clock: Clock) -> None:
         self._client = client
@@ -31,10 +31,10 @@ class Teller:
         self._clock = clock
 
     async def waits(self, pods: Sequence[Pod], carrier: Carrier | None, sentence: str) -> None:
-        """Publish that there is no room for these pods.
+        """Publish that these pods of a gang do not fit: an event on the carrier and the first pod, a condition on each.
 
-        An event on the gang and its first pod, and a condition on each pod, say so. When the reason changes, only the
-        first pod's condition is updated. Autoscalers add nodes for the condition, so it reports only a lack of room.
+        If only the reason changes, only the first pod's condition is updated. Autoscalers add nodes for pods with the
+        condition, so it reports nothing but a lack of room.
         """
         self.warn("FailedScheduling", pods[0], carrier, sentence)
         now = self._clock.now().replace(microsecond=0)
@@ -50,13 +50,13 @@ class Teller:
         await asyncio.gather(*marks)
 
     def warn(self, reason: str, pod: Pod, carrier: Carrier | None, sentence: str) -> None:
-        """Record a warning event on the gang and one of its pods."""
+        """Record a warning event on the gang's carrier, if any, and on one of its pods."""
         if carrier is not None:
             self._recorder.event(carrier.reference, "Warning", reason, sentence)
         self._recorder.event(make_reference(POD, pod), "Warning", reason, sentence)
 
     def report_bindings(self, bindings: Sequence[tuple[Pod, str]], carrier: Carrier | None) -> None:
-        """Record where pods were bound: one event for a gang."""
+        """Record events on the nodes to which pods were bound: one event for a whole gang, on its carrier."""
         if carrier is not None and len(bindings) > 1:
             nodes = sorted({node for _, node in bindings})
             node_names = ", ".join(nodes[:_NAMED]) + (", ..." if len(nodes) > _NAMED else "")
@@ -68,7 +68,7 @@ class Teller:
             self._recorder.event(make_reference(POD, pod), "Normal", "Scheduled", message)
 
     def say(self, reason: str, carrier: Carrier, message: str, type: Literal["Normal", "Warning"] = "Warning") -> None:
-        """Record an event on a gang."""
+        """Record an event on a gang's carrier."""
         self._recorder.event(carrier.reference, type, reason, message)
 
     async def _mark(self, pod: Pod, sentence: str, **time: datetime) -> None:

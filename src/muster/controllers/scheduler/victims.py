@@ -52,10 +52,12 @@ class Victims:
         now: float,
         broken: Sequence[str] = (),
     ) -> GangPreemption | Protected | Refusal | None:
-        """Return the victims that let these pods start; None if the pods preempt none.
+        """Return the pods to evict so that a gang fits, or why eviction does not help.
 
-        taken: the room kept for other gangs, less the use of the pods that are already leaving.
-        broken: gangs that are not whole and are preempted first, whatever their priority, the last of them first.
+        Return None if the gang may not preempt, or if no gang of lower priority runs.
+
+        taken: the room reserved for other gangs, minus the room of pods that are being deleted.
+        broken: broken gangs that are preempted first, regardless of their priority, the last one first.
         """
         strong = compute_strength(ask.turn.pods)
         if strong is None:
@@ -74,14 +76,14 @@ class Victims:
         )  # fmt: skip
 
     def with_rest(self, key: str, gang: Gang, chosen: Sequence[Pod]) -> Sequence[Pod]:
-        """Return the pods of a gang to evict together with these victims: all, if the others cannot run alone."""
+        """Return these victims, with all other pods of their gang if the gang cannot run without the victims."""
         uids = {pod.metadata.uid for pod in chosen}
         needs = self._needs(key, gang)
         enough = bool(needs) and all(len(quorum.pods - uids) >= quorum.least for quorum in needs)
         return chosen if enough else list(gang.bound.values())
 
     def gone_by(self, plan: GangPreemption, now: float) -> float:
-        """Return when a gang's victims, and the pods that are leaving already, should be gone."""
+        """Return when the plan's victims, and the pods that are being deleted already, should be gone."""
         uids = {uid for pods in plan.victims.values() for uid in pods}
         bound = (pod for key in plan.victims for pod in self._roster.gangs[key].bound.values())
         graces = [_find_grace(pod) for pod in bound if pod.metadata.uid in uids]
@@ -89,7 +91,7 @@ class Victims:
         return max([*going, now + max(graces, default=0.0)]) + LATE_SECONDS
 
     def protected_until(self, ask: GangTurn, now: float) -> float | None:
-        """Return when the first weaker gang loses its protection; None if none is protected."""
+        """Return when the first gang of lower priority loses its protection as a recent start; None if none has it."""
         strong = compute_strength(ask.turn.pods)
         if strong is None:
             return None
@@ -125,7 +127,7 @@ class Victims:
     def _find_budgets(
         self, budgets: Iterable[PodDisruptionBudget], candidates: Iterable[Candidate]
     ) -> Iterator[DisruptionBudget]:
-        """Yield the budgets that count pods of the candidates."""
+        """Yield the disruption budgets that select pods of the candidates."""
         pods: dict[str, list[Pod]] = {}
         for candidate in candidates:
             for pod in self._roster.gangs[candidate.key].bound.values():
@@ -136,13 +138,13 @@ class Victims:
 
 
 def _find_grace(pod: Pod) -> float:
-    """Return how many seconds a pod may take to end once it is deleted."""
+    """Return the pod's termination grace period in seconds."""
     grace = pod.spec.termination_grace_period_seconds
     return float(grace if grace is not None else _USUAL_GRACE)
 
 
 def _find_covered(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> frozenset[str]:
-    """Return the pods whose eviction a budget counts; evicting pods that have not started disrupts nothing."""
+    """Return the UIDs of the pods whose eviction a budget counts; pods that have not started do not count."""
     matcher = label_matcher(budget.spec.selector)
     return frozenset(
         pod.metadata.uid for pod in pods if pod.status.phase != "Pending" and matcher.matches(pod.metadata.labels)

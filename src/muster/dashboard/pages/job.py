@@ -35,6 +35,7 @@ from muster.insight.history.phases import Phase, list_phases
 from muster.insight.history.runs import Run, RunQuery
 from muster.insight.jobs.disclosure import hide_secrets
 from muster.insight.jobs.podgroups import make_details
+from muster.insight.jobs.state import WAITING
 from muster.insight.jobs.trials import Trials
 from muster.insight.jobs.workers import make_worker, order_workers
 from muster.insight.reader.decisions import NO_DECISIONS, read_life
@@ -105,7 +106,7 @@ async def _follow_job(visit: Visit, namespace: str) -> None:
 
 def _list_facts(readings: JobReadings, now: datetime) -> dict[str, Any]:
     """Return what the head of the page says of a job."""
-    job, quota, workload = readings.job, readings.quota_state, readings.workload
+    job, quota = readings.job, readings.quota_state
     about: dict[str, Any] = {
         "kind": job.kind.kind if job is not None else _find_owner_kind(readings),
         "queue": quota.queue if quota is not None else "",
@@ -116,11 +117,17 @@ def _list_facts(readings: JobReadings, now: datetime) -> dict[str, Any]:
         "priority_class": _find_priority_class(readings),
         "cluster": quota.cluster if quota is not None else "",
     }
-    if job is not None:
-        return about | read_times(job, readings.pods, now)
+    times = read_times(job, readings.pods, now) if job is not None else _read_workload_times(readings)
+    waits_since = quota.waits_since if quota is not None else times["submitted"]
+    return about | times | {"waits_since": waits_since if readings.state.word in WAITING else None}
+
+
+def _read_workload_times(readings: JobReadings) -> dict[str, Any]:
+    """Return the times of a job that only its Workload describes."""
+    quota, workload = readings.quota_state, readings.workload
     submitted = workload.metadata.creation_timestamp if workload is not None else None
     ended = quota.since if quota is not None and quota.finished else None
-    return about | {"owner": "", "submitted": submitted, "started": None, "ended": ended, "runSeconds": None}
+    return {"owner": "", "submitted": submitted, "started": None, "ended": ended, "runSeconds": None}
 
 
 async def _find_choices(visit: Visit, readings: JobReadings) -> list[JobChoice]:

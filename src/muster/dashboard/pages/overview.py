@@ -75,7 +75,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
         "has_queues": scene.cluster_queues is not None,
         "resources": list_shared_resources(queues),
         "running": sorted(running, key=lambda row: str(row["started"] or ""), reverse=True)[:_MOST_JOBS],
-        "waiting": waiting[:_MOST_JOBS],
+        "waiting": sorted(waiting, key=lambda row: str(row["waitsSince"] or ""))[:_MOST_JOBS],
         "counts": {"running": len(running), "waiting": len(waiting)},
         "draw_share": draw_share,
         "color_of": color_of,
@@ -94,7 +94,7 @@ def list_job_tiles(
 ) -> list[Tile]:
     """Return the numbers of jobs, each with a link to the jobs that it counts."""
     ended = Counter(row["state"] for row in scene.jobs if row["state"] in ("Completed", "Failed"))
-    since = min((row["submitted"] for row in waiting if row["submitted"] is not None), default=None)
+    since = min((row["waitsSince"] for row in waiting if row["waitsSince"] is not None), default=None)
     longest = f"the longest for {format_age(since, now)}" if since is not None else ""
     there = f"{ended['Completed']} completed, {ended['Failed']} failed are still listed" if ended else ""
     return [

@@ -56,8 +56,8 @@ class Snapshot:
     """All objects that a forecast reads.
 
     deadlines: the time limits of jobs after their start, by the job's UID.
-    expectations: how long their users expect them to run, if that is shorter.
-    topologies, nodes, pods: used for topology domains; None if no flavor has a Topology, or the user may not see them.
+    expectations: the run times that users expect of their jobs, if shorter than the limits, by the job's UID.
+    topologies, nodes, pods: for topology domains; None if no flavor has a Topology, or the user may not see them.
     """
 
     cluster_queues: Iterable[ClusterQueue]
@@ -75,12 +75,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The request of a workload for one flavor and resource, beside the supply, in the units of admission.
+    """A workload's request for a resource of one flavor, and the ClusterQueue's quota for it, in admission's units.
 
-    nominal: the ClusterQueue's quota.
-    used: the used quota.
-    available: what the queue can use now, with borrowing.
-    most: the same if nothing were used.
+    nominal: the ClusterQueue's own quota.
+    used: the quota in use.
+    available: the quota that the ClusterQueue can still use now, with borrowing.
+    most: the quota that it could use if no workload of the cohort tree ran.
     """
 
     flavor: str
@@ -93,13 +93,16 @@ class Need:
 
     @property
     def missing(self) -> int:
-        """The amount that must still become free."""
+        """The amount of quota that must become free before the request fits; 0 if it fits now."""
         return max(0, self.asked - self.available)
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A workload that holds quota that another workload needs: how much of each resource, since when, and whose."""
+    """A workload that holds quota that another workload needs.
+
+    queue: its ClusterQueue. since: when it got the quota. usage: the amounts, by resource. owner: the user.
+    """
 
     name: str
     queue: str
@@ -111,8 +114,8 @@ class Holder:
 class Outlook:
     """The cohort tree around one ClusterQueue, with its running and waiting workloads, for one estimate.
 
-    namespace: the user's; workloads of that namespace are shown by their names only.
-    settings: those of admission, as far as the objects show them.
+    namespace: the user's; workloads of that namespace are shown without it.
+    settings: admission's settings, as far as API objects show them.
     """
 
     def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str, now: datetime) -> None:
@@ -139,21 +142,21 @@ class Outlook:
         return self.tree.queues[cluster_queue].policy.strict
 
     def estimate(self, key: str) -> StartEstimate:
-        """Return when the Workload with that key gets quota."""
+        """Estimate when the Workload with this key gets quota."""
         if key in self._unplaced and not self.tree.ledger.in_use:
             because = "it waits for a place in its topology, and you may not see the nodes"
             return StartEstimate(None, Certainty.NONE, because)
         return self.estimate_all([key])[key]
 
     def estimate_all(self, keys: Iterable[str]) -> dict[str, StartEstimate]:
-        """Return when each of the Workloads with these keys gets quota, in one run."""
+        """Estimate in one simulation when each of the Workloads with these keys gets quota; return that by key."""
         certain = [key for key in keys if self.tree.ledger.in_use or key not in self._unplaced]
         return estimate_all(
             self.tree, self.queues, self.flavors, certain, self.runs, self._now, self.settings, self.names
         )
 
     def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
-        """Return a Workload's requests for every flavor that could serve it, each beside the supply."""
+        """Return a Workload's requests, each with the quota of every flavor of the ClusterQueue for that resource."""
         requests: dict[str, int] = {}
         try:
             podsets = convert.convert_workload(workload, cluster_queue, devices=devices_by_status(workload)).podsets
@@ -173,7 +176,7 @@ class Outlook:
         ]
 
     def find_holders(self, needs: Iterable[Need], workload: Workload) -> list[Holder]:
-        """Return the workloads that hold quota that a Workload needs, the largest holders first.
+        """Return the workloads that hold quota that a Workload lacks, the largest holders first.
 
         Workloads of the same job are left out, such as a variant that has quota while its parent waits.
         """
@@ -203,9 +206,9 @@ class Outlook:
         self._limit_quotas(snapshot)
 
     def _recall_past_use(self, local_queues: Iterable[LocalQueue]) -> None:
-        """Order the LocalQueues of ClusterQueues with admission fair sharing by the past use in their statuses.
+        """Set the past use of LocalQueues from their statuses, for ClusterQueues with admission fair sharing.
 
-        No object shows the half-life or the weights of resources, so those without a Configuration count.
+        No object shows the Configuration's half-life and resource weights, so the defaults are used.
         """
         decay = Decay.of(ON_DEMAND)
         for local in local_queues:
@@ -217,7 +220,7 @@ class Outlook:
                 self.queues.set_usage(key, usagestatus.score_status(local, current, decay, self._now))
 
     def _limit_quotas(self, snapshot: Snapshot) -> None:
-        """Give the ClusterQueues the quota that the engine decides from the nodes, if the user may see them."""
+        """Set the quotas of ClusterQueues whose quota follows the nodes, if the user may see the nodes."""
         if snapshot.nodes is None:
             return
         flavors = {one.metadata.name: one for one in snapshot.flavors}
@@ -240,7 +243,7 @@ class Outlook:
                 ledger.occupy(pod.metadata.uid, pod.spec.node_name, requests)
 
     def _add_workload(self, workload: Workload, cluster_queue: str) -> None:
-        """Add a Workload that holds quota of a queue of the tree or waits for it.
+        """Add a Workload that holds quota in the tree or waits for it; ignore all other Workloads.
 
         cluster_queue: the ClusterQueue of its LocalQueue.
         """
@@ -308,7 +311,7 @@ def _make_flavors(snapshot: Snapshot) -> dict[str, FlavorSpec]:
 
 
 def build_quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> Tree:
-    """Return the tree of all quotas, with no usage."""
+    """Return the cohort tree with all quotas and without usage; objects with invalid quantities are left out."""
     tree = Tree()
     for cohort in cohorts:
         try:
@@ -324,7 +327,7 @@ def build_quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[C
 
 
 def _make_tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
-    """Return the tree of the ClusterQueues that share quota with one of them: by a cohort, or as parts of the nodes."""
+    """Return the tree of the ClusterQueues that share quota with this one, by a cohort or by dividing the nodes."""
     tree = build_quota_tree(snapshot.cluster_queues, snapshot.cohorts)
     mine = tree.queues.get(cluster_queue)
     roots = [mine.root] if mine is not None else []
@@ -349,13 +352,13 @@ def _find_fairness(queues: Iterable[ClusterQueue]) -> FairSharing | None:
 
 
 def _is_active(queue: ClusterQueue) -> bool:
-    """Return whether a queue admits. It does unless its condition Active is false."""
+    """Return whether a ClusterQueue admits workloads: its condition Active is True or missing."""
     condition = find(queue.status.conditions, ACTIVE)
     return condition is None or condition.status == "True"
 
 
 def find_run_times(snapshot: Snapshot, workloads: Iterable[Workload]) -> dict[str, RunTime]:
-    """Return the run times of some Workloads of the snapshot that have not finished, by their keys."""
+    """Return the limit, the past runs and the expectation of unfinished Workloads' run times, by key."""
 
     def find_limit(workload: Workload) -> timedelta | None:
         return _find_limit(workload, snapshot.deadlines)

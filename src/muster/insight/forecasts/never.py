@@ -3,10 +3,9 @@
 `judge_job` takes a job, `judge_ask` a demand, both with the nodes and quotas of the cluster; they return a
 `NeverVerdict`. A verdict is negative only if it is proven:
 
-- Nodes count as empty and at their best, that is ready, uncordoned and with healthy devices.
-- A queue counts with all quota that it may borrow. A queue whose quota follows the nodes counts with the capacity of
-  these nodes.
-- An elastic job counts with its least size.
+- Nodes are taken as empty, ready, uncordoned and with healthy devices ("at their best").
+- A queue is taken with all quota that it may borrow; a quota that follows the nodes is taken as the nodes' capacity.
+- An elastic job is taken with its least size.
 
 If the job would fit on the nodes at their best but not on the nodes as they are, the verdict names what has to recover.
 `reader.room` reads the cluster.
@@ -52,10 +51,10 @@ _NOTHING_ADDED = Completion()
 
 @dataclass(frozen=True, slots=True)
 class LeastDemand:
-    """The least demand of a job: each podset with the number of pods that must start.
+    """The least demand of a job: each podset with the number of its pods that must start.
 
-    together: the podsets whose pods need nodes at the same time.
-    here: whether the pods run on nodes of this cluster.
+    together: the names of the podsets whose pods need nodes at the same time.
+    here: whether the pods run on nodes of this cluster, and not of a worker cluster.
     """
 
     podsets: tuple[tuple[PodSet, int], ...]
@@ -64,7 +63,7 @@ class LeastDemand:
 
 
 class Extent:
-    """A cluster's empty nodes and unused quotas."""
+    """A cluster's nodes and quotas as if no pod and no workload existed."""
 
     def __init__(self, nodes: Iterable[Node], queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
         self._nodes = tuple(nodes)
@@ -82,9 +81,9 @@ class Extent:
 class VisibleCapacity:
     """The nodes and quotas of a cluster that the user may see.
 
-    fixed: whether the cluster never adds nodes by itself.
-    best: the extent with every node at its best.
-    flavors: None if the user may not see them.
+    fixed: whether no autoscaler can add nodes.
+    best: the extent with every node ready, uncordoned and with healthy devices.
+    flavors: None if the user may not see the ResourceFlavors.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class VisibleCapacity:
         )
 
     def find_quota(self, extent: Extent, namespace: str, queue: str) -> QuotaNode | None:
-        """Return the quota of a LocalQueue, or None if the user may not see its maximum."""
+        """Return the quota behind a LocalQueue; None if the user may not see how large it can become."""
         node = extent.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
         return node if node is None or self._followed or not self._follows(node) else None
 
@@ -150,7 +149,7 @@ class VisibleCapacity:
 
 
 def find_ask(subject: JobRecord | Workload) -> LeastDemand:
-    """Return the least demand of a job, or of a Workload of a kind whose placement Muster does not know."""
+    """Return the least demand of a job, or of a Workload, for kinds of jobs that Muster does not place."""
     if isinstance(subject, Workload):
         return LeastDemand(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets))
     return replace(_ask_of_job(subject), here=subject.remote_counts is None)
@@ -167,16 +166,16 @@ def _ask_of_job(subject: JobRecord) -> LeastDemand:
 
 
 def _ask_of_set(source: JobSet, *, begun: bool) -> LeastDemand:
-    """Return the demand of all roles of a JobSet.
+    """Return the demand of all replicated jobs of a JobSet.
 
-    begun: whether pods have already succeeded, which the JobSet does not create again.
+    begun: whether pods have succeeded already; the JobSet does not create these again, so no pods must start together.
     """
     podsets = JobSetIntegration().podsets(source)
     return LeastDemand(tuple((podset, podset.count) for podset in podsets), frozenset() if begun else at_once(source))
 
 
 def judge_job(subject: JobRecord | Workload, state: JobState, room: VisibleCapacity) -> NeverVerdict:
-    """Return the verdict about a job that waits."""
+    """Decide whether a waiting job can never start; return `OPEN` for a job that does not wait."""
     if not state.waits or (isinstance(subject, JobRecord) and subject.manager):
         return OPEN
     quota_state = state.quota_state
@@ -196,7 +195,7 @@ def with_verdict(subject: JobRecord | Workload, state: JobState, room: VisibleCa
 
 
 def judge_ask(ask: LeastDemand, room: VisibleCapacity, namespace: str = "", queue: str = "") -> NeverVerdict:
-    """Return the verdict about a demand.
+    """Decide whether a demand can never be satisfied, or which nodes must recover first.
 
     queue: the LocalQueue whose quota the pods need; "" if they need none.
     """
@@ -205,7 +204,7 @@ def judge_ask(ask: LeastDemand, room: VisibleCapacity, namespace: str = "", queu
     )
 
     def lacks(extent: Extent) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the lacks of the nodes and of the quota, by resource ("" for a lack of no single resource)."""
+        """Return why the nodes, and why the quota, do not suffice, by resource ("" for no single resource)."""
         quota = room.find_quota(extent, namespace, queue) if queue else None
         by_nodes = _find_lacks_of_nodes(ask, extent.capacity, fixed=room.fixed) if ask.here and room.nodes else {}
         return by_nodes, _find_lacks_of_quota(ask, quota, queue) if quota is not None else {}
@@ -223,7 +222,10 @@ def judge_ask(ask: LeastDemand, room: VisibleCapacity, namespace: str = "", queu
 
 
 def _find_awaited_nodes(ask: LeastDemand, room: VisibleCapacity, suffices: Callable[[Extent], bool]) -> str:
-    """Return which nodes have to recover so that the pods fit, or "" if the pods fit on the nodes as they are."""
+    """Return a phrase that names the nodes that must recover before the pods fit; "" if the pods fit now.
+
+    suffices: whether the pods fit an extent.
+    """
     if not room.find_unwell_nodes or suffices(room.now):
         return ""
     shapes = {_shape_of(podset) for podset, count in ask.podsets if count}
@@ -303,7 +305,7 @@ def _find_lacks_of_pod(capacity: Capacity, shape: Shape, asked: Mapping[str, int
 
 
 def _format_amounts(amounts: Mapping[str, int]) -> str:
-    """Return amounts in words: `2 cpu and 4Gi memory`."""
+    """Format amounts of resources as words: `2 cpu and 4Gi memory`."""
     return _join_words(
         [f"{format_quantity(resource, amount)} {resource}" for resource, amount in amounts.items() if amount]
     )
@@ -355,7 +357,7 @@ def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) 
 
 
 def _find_lacks_of_all(node: QuotaNode, total: Mapping[str, int], name: str) -> dict[str, str]:
-    """Return the quota that all podsets together lack, compared with the sum over all flavors."""
+    """Return a sentence for each resource of which all flavors together have too little for all podsets together."""
     lacks = {}
     for resource, amount in sorted(total.items()):
         group = node.policy.group_of(resource)

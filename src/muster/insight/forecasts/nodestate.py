@@ -22,10 +22,10 @@ _WORDS = {"not-ready": "not ready", "unreachable": "not ready", "unschedulable":
 
 @dataclass(frozen=True, slots=True)
 class NodeFault:
-    """The faults of a node, as phrases.
+    """The temporary faults of a node, as phrases for users.
 
-    states: why the node takes no pods; empty if it takes them.
-    devices: the numbers of unhealthy devices, by resource.
+    states: why the node accepts no pods; "" if it accepts them.
+    devices: a phrase with the number of unhealthy devices, by resource.
     """
 
     node: str
@@ -34,7 +34,7 @@ class NodeFault:
 
 
 def node_at_best(node: Node) -> Node:
-    """Return a node in its best state."""
+    """Return the node as if it were ready, uncordoned, without disk pressure and with healthy devices."""
     return heal_devices(recover_node(node))
 
 
@@ -76,7 +76,7 @@ def count_ill_devices(node: Node) -> dict[str, int]:
 
 
 def find_lapses(node: Node) -> tuple[str, ...]:
-    """Return the states that keep pods away from a node, as phrases."""
+    """Return the node's temporary states that keep pods away, as phrases, such as `not ready`."""
     lapses = [] if is_ready(node) else ["not ready"]
     lapses += ["cordoned"] if node.spec.unschedulable else []
     for taint in taints_of(node):

@@ -1,4 +1,4 @@
-"""Forecast the admission of objects created now, level by level: quota first, then placement. Pure."""
+"""Forecast what happens to objects that a user would create now: first their quota, then their pods' nodes. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,13 +32,13 @@ class ObjectPlan:
     """The forecast for one object of a file.
 
     kind: as kubectl names it: `job.batch`.
-    quota: None if the object needs none.
-    gang: None if placement was not considered.
-    problem: why there is no forecast.
-    note: what may also happen to the object.
-    never: why the object waits for ever for quota, or for nodes after that; "" if it does not.
-    awaits: the nodes that must recover before it starts; "" if it may start on the present nodes.
-    caveat: needs of the object that the forecast leaves out; "" if there are none.
+    quota: the forecast of admission; None if the object needs no quota.
+    gang: the forecast of placement; None if placement was not considered.
+    problem: why there is no forecast; "" if there is one.
+    note: another possible outcome, such as an elastic start with fewer pods; "" for none.
+    never: why the object can never get quota or nodes; "" if it can.
+    awaits: the nodes that must recover before the object starts; "" if it may start on the present nodes.
+    caveat: demands of the object that the forecast ignores; "" for none.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class ObjectPlan:
 
     @property
     def verdict(self) -> Verdict:
-        """The worse verdict of quota and placement; "starts" if nothing delays the object."""
+        """The worse of the verdicts on quota and placement: "starts", "preempts", "waits" or "never"."""
         if self.never:
             return "never"
         if self.problem or (self.quota is not None and self.quota.verdict == "waits"):
@@ -68,12 +68,13 @@ class ObjectPlan:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A planned object, with its pods as the server would create them.
+    """An object that a user would create, with the pods that its controllers would create.
 
     queue: the LocalQueue whose quota it needs.
-    podsets: its requests to that queue.
-    least: the number of pods with which it may start, if that is fewer than it has.
-    together: the podsets that need nodes for all their pods at once; they may be more than one gang (`grouped`).
+    podsets: the podsets of its Workload.
+    least: the least number of pods with which an elastic object starts; 0 if it needs all.
+    together: the names of the podsets that need nodes for all their pods at once.
+    grouped: whether its pods form several gangs.
     """
 
     kind: str
@@ -117,9 +118,10 @@ def plan_subjects(
     flavors: Iterable[ResourceFlavor],
     prospects: Mapping[str, Prospect],
 ) -> list[ObjectPlan]:
-    """Return the forecast of each object. Objects with quota are placed as if their victims were gone.
+    """Return the forecast of each object, in order; objects that preempt are placed as if their victims were gone.
 
-    prospects: the verdicts by UID.
+    quotas: the forecasts of admission, by the object's UID; objects without a queue have none.
+    prospects: whether an object can ever start (`never`), by the object's UID.
     """
     by_name = {one.metadata.name: one for one in flavors}
     going = frozenset(uid for quota in quotas.values() for uid in quota.displaced)
@@ -156,16 +158,16 @@ def _plan_quota(quota: QuotaPlan | None, prospect: Prospect) -> QuotaPlan | None
 
 
 def _explain_never(subject: Subject, quota: QuotaPlan | None, prospect: Prospect) -> str:
-    """Return why an object never starts, if its gang's plan cannot say so.
+    """Return why an object can never start, if it waits for quota or has several gangs; else "".
 
-    That is the case if the object waits for quota, or has several gangs.
+    For any other object, the plan of its gang has the reason.
     """
     doubtful = subject.grouped or (quota is not None and quota.verdict == "waits")
     return prospect.text if doubtful and prospect.certain else ""
 
 
 def _join_plans(subject: Subject, gangs: Sequence[GangPlan]) -> GangPlan:
-    """Return one plan for all gangs of an object."""
+    """Merge the plans of an object's gangs into one."""
     several = list({one.name: one for one in gangs}.values())
     merged = reduce(merge_plans, several)
     return merged if len(several) == 1 else replace(merged, name=key_of(subject))

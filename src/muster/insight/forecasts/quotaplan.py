@@ -20,14 +20,14 @@ _MOST_CYCLES = 200
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
-    """The quota that a workload would get and its victims, or the quota that is missing.
+    """The forecast of a workload's admission: the quota it would get and its victims, or why it waits.
 
-    flavors: by podset and resource.
-    counts: how many pods of each podset would run.
+    flavors: the flavors it would get, by podset and resource.
+    counts: the number of pods of each podset that would run.
     places: the topology domains of the pods, by podset, if its flavor has a Topology.
     victims: the names of the workloads that would be evicted.
-    displaced: the UIDs of their jobs.
-    estimate: when the workload gets quota, if it does not get it now.
+    displaced: the UIDs of the victims' jobs.
+    estimate: when the workload gets quota, if it does not get quota now.
     """
 
     queue: str
@@ -44,7 +44,7 @@ class QuotaPlan:
 
 
 def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: datetime) -> QuotaPlan:
-    """Return the plan of a workload that waits in the snapshot.
+    """Forecast the admission of a workload that waits in the snapshot.
 
     cluster_queue: the ClusterQueue of its LocalQueue; "" if that LocalQueue does not exist.
     """

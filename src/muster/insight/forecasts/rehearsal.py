@@ -1,7 +1,7 @@
-"""Forecast the placement of gangs created now: the nodes of their pods and the victims, or the missing resources.
+"""Forecast the placement of gangs that a user would create now: the nodes and victims, or the missing resources. Pure.
 
-The scheduler's own decisions run on the observed objects: all waiting gangs take their turn in order, the new gangs
-among them. Pure.
+The scheduler's own decision functions run on the observed objects. All waiting gangs, with the new ones, are placed in
+the scheduler's order.
 """
 
 from collections import Counter
@@ -43,8 +43,8 @@ _DEFAULT = Scheduling()
 class ClusterReadings:
     """The observed objects of a cluster; lists that the user may not see are empty.
 
-    carriers: the objects that may define gangs.
-    settings: the scheduler's, or its defaults if the user may not see them.
+    carriers: the objects that may define gangs, such as Jobs and PodGroups.
+    settings: the scheduler's settings, or the defaults if the user may not see them.
     """
 
     now: datetime
@@ -125,7 +125,7 @@ def _rehearse(
 
 
 def _not_ours(pod: Pod) -> GangPlan:
-    """Return the plan of a pod that names another scheduler."""
+    """Return the plan of a pod that names a scheduler other than Muster's: there is no forecast."""
     if pod.spec.node_name:
         return GangPlan(key_of(pod), 1, "starts", {pod.spec.node_name: 1})
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
@@ -168,7 +168,7 @@ class _Rehearsal:
             self.roster.pod_changed(None, pod)
 
     def run(self, asked: frozenset[str]) -> dict[str, GangPlan]:
-        """Return the plans of the requested gangs."""
+        """Place all waiting gangs in the scheduler's order; return the plans of the requested gangs, by key."""
         plans: dict[str, GangPlan] = {}
         asks = []
         for key in list(self.roster.gangs):
@@ -188,7 +188,7 @@ class _Rehearsal:
         return GangTurn.of(key, gang, turn, carrier, self.roster.capacity, frozenset(), _ask_no_devices)
 
     def _look(self, ask: GangTurn, *, told: bool) -> GangPlan | None:
-        """Place a gang in its turn, or let it wait; return its plan if `told`.
+        """Place a gang, or let it wait, as the scheduler would; return its plan if `told`, else None.
 
         told: whether the caller requested the plan of this gang.
         """
@@ -202,7 +202,7 @@ class _Rehearsal:
         return self._plan(ask, "starts", nodes=_count_pods_by_node(outcome.placement)) if told else None
 
     def _bind(self, ask: GangTurn, chosen: Chosen) -> None:
-        """Assign the chosen pods to their nodes, as binding would."""
+        """Count the chosen pods as running on their nodes, as after a binding."""
         for pod, node in ask.bindings(chosen):
             self.roster.capacity.assign(pod.metadata.uid, node, guest_of(pod))
             self.roster.is_bound(pod, node)
@@ -246,7 +246,7 @@ class _Rehearsal:
         )
 
     def _lacking(self, key: str, lacking: str) -> GangPlan:
-        """Return the plan of a gang some of whose pods do not exist, or whose Job or group does not."""
+        """Return the plan of a gang that lacks pods, its Job or its group. lacking: the sentence on that."""
         pods = len(self.roster.gangs[key].unbound)
         return GangPlan(self._name(key), pods, "waits", reason=lacking or "not all of its pods would be there")
 
@@ -273,7 +273,7 @@ class _Rehearsal:
 
 
 def _ask_no_devices(pod: Pod) -> DeviceAsk:  # noqa: ARG001  (it is the type's)
-    """Return a demand without devices: a plan does not consider the devices of claims, and says so."""
+    """Return a demand for no devices, because plans ignore ResourceClaims (`ObjectPlan.caveat`)."""
     return DeviceAsk()
 
 
@@ -290,7 +290,7 @@ _WORST: tuple[Verdict, ...] = ("never", "waits", "preempts", "starts")
 
 
 def merge_plans(one: GangPlan, other: GangPlan) -> GangPlan:
-    """Return the combined plan of two gangs."""
+    """Merge the plans of two gangs of one object: the worse verdict, and the pods, nodes and victims of both."""
     worst = min(one, other, key=lambda plan: _WORST.index(plan.verdict))
     nodes = Counter(one.nodes) + Counter(other.nodes)
     return replace(worst, pods=one.pods + other.pods, nodes=nodes, victims=(*one.victims, *other.victims))

@@ -27,7 +27,7 @@ Line = tuple[str | None, str]
 
 
 def describe_outcome(plan: ObjectPlan, namespace: str) -> str:
-    """Return what would become of an object, in one sentence. namespace: that of the user."""
+    """Return one sentence on what would happen to an object. namespace: the user's, which names leave out."""
     name = plan.name if plan.namespace == namespace else f"{plan.namespace}/{plan.name}"
     return f"{name} ({plan.kind}): {describe_verdict(plan)}"
 
@@ -39,7 +39,7 @@ def describe_verdict(plan: ObjectPlan) -> str:
 
 
 def describe_plan(plan: ObjectPlan, now: datetime) -> list[Line]:
-    """Return why, level by level: which quota and nodes an object would get, at whose expense, or what is missing."""
+    """Return the lines of a forecast: the quota and nodes that an object would get, its victims, or what it lacks."""
     if plan.problem or plan.never:
         return [(None, plan.problem or plan.never)]
     lines = _describe_quota(plan.quota, now) if plan.quota is not None else []

@@ -15,9 +15,9 @@ _FAR_MORE = 10
 
 
 def describe_queue_use(job: JobRecord, room: VisibleCapacity, queue: str) -> str:
-    """Return that a sweep takes the whole queue, and what leaves room for others; "" if it takes less, or not for long.
+    """Return a warning that a sweep takes its whole queue for long, with the option that limits it; "" if it does not.
 
-    job: the sweep, whose trials may all run at a time. queue: its LocalQueue.
+    job: a sweep without a limit on the trials that run at a time. queue: its LocalQueue.
     """
     namespace, trials = job.metadata.namespace, job.wanted
     quota = room.find_quota(room.best, namespace, queue)
@@ -35,7 +35,7 @@ def describe_queue_use(job: JobRecord, room: VisibleCapacity, queue: str) -> str
 
 
 def _count_fitting(quota: Node, requests: dict[str, int]) -> int | None:
-    """Return how many pods with these requests the quota covers; None if it limits no resource."""
+    """Return how many pods with these requests fit the quota; None if the quota limits none of the resources."""
     counts = [
         sum(quota.potential(FlavorResource(flavor, resource)) // amount for flavor in group.flavors)
         for resource, amount in requests.items()

@@ -68,15 +68,18 @@ NO_TRACE = Trace()
 
 def sum_traces(pods: Iterable[Pod]) -> Trace:
     """Return the summed trace of these pods."""
-    return sum(map(_trace, pods), NO_TRACE)
+    traced = list(pods)
+    nodes = frozenset(pod.spec.node_name for pod in traced if pod.spec.node_name)
+    usages = filter(None, (usage_of(pod.metadata.annotations.get(USAGE_ANNOTATION, "")) for pod in traced))
+    first = next(usages, None)
+    return Trace(nodes, find_first_start(traced), sum(usages, first) if first is not None else None)
 
 
-def _trace(pod: Pod) -> Trace:
-    states = (state for one in pod.status.container_statuses for state in (one.state, one.last_state))
-    phases = (state.running or state.terminated for state in states)
-    starts = [one.started_at for one in phases if one is not None and one.started_at is not None]
-    nodes = frozenset({pod.spec.node_name} if pod.spec.node_name else ())
-    return Trace(nodes, min(starts, default=None), usage_of(pod.metadata.annotations.get(USAGE_ANNOTATION, "")))
+def find_first_start(pods: Iterable[Pod]) -> datetime | None:
+    """Return when the first container of these pods began to run; None if none is known to have run."""
+    statuses = (one for pod in pods for one in pod.status.container_statuses)
+    phases = (state.running or state.terminated for one in statuses for state in (one.state, one.last_state))
+    return min((one.started_at for one in phases if one is not None and one.started_at is not None), default=None)
 
 
 def run_of(
@@ -105,7 +108,7 @@ def run_of(
         state=end.word if end is not None else "Deleted",
         submitted=meta.creation_timestamp or ended,
         ended=ended,
-        started=started_at(job, traces),
+        started=started_at(job, traces.started),
         owner=_shorten_text(owner_of(meta)),
         queue=meta.labels.get(QUEUE_NAME_LABEL, ""),
         command=command_of(job.templates[0].spec.containers if job.templates else ()),
@@ -212,17 +215,20 @@ def owner_of(meta: ObjectMeta) -> str:
     return meta.annotations.get(SUBMITTER_ANNOTATION, "")
 
 
-def started_at(job: JobRecord, left: Trace) -> datetime | None:
-    """Return when the first pod of a job began to run, or None if none is known to have run."""
-    if left.started is not None or not (job.succeeded or job.failed):
-        return left.started
+def started_at(job: JobRecord, first: datetime | None) -> datetime | None:
+    """Return when the first pod of a job began to run, or None if none is known to have run.
+
+    first: the first start that the job's pods show.
+    """
+    if first is not None or not (job.succeeded or job.failed):
+        return first
     return min((one.status.start_time for one in job.jobs if one.status.start_time is not None), default=None)
 
 
 def read_times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:
     """Return the owner and the times of a job for its table row: submitted, started, ended, seconds of running."""
     ended = None if is_cancelling(job, pods) else ended_at(job)
-    started = job.past.started if job.past is not None else started_at(job, sum_traces(pods))
+    started = job.past.started if job.past is not None else started_at(job, find_first_start(pods))
     meta = job.metadata
     return {
         "owner": owner_of(meta),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from muster.api.core import Pod
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.ours.decisions import Amount, Decision, Other, What
-from muster.insight.history.build import ended_at, owner_of, started_at, sum_traces
+from muster.insight.history.build import ended_at, find_first_start, owner_of, started_at
 from muster.insight.history.runs import Run
 from muster.insight.record import JobRecord
 from muster.insight.text import escape_controls, format_duration, format_owner, format_quantity
@@ -83,7 +83,7 @@ def facts_of_job(job: JobRecord, pods: Sequence[Pod] = ()) -> Facts:
         queue,
         ended_at(job) if end is not None else None,
         end.word if end is not None else "",
-        started_at(job, sum_traces(pods)),
+        started_at(job, find_first_start(pods)),
     )
 
 

@@ -303,7 +303,8 @@ def _gave_up_waiting(pod: Pod) -> bool:
 
 def describe_failures_so_far(job: JobRecord, pods: Sequence[Pod]) -> str:
     """Return why pods of an unfinished job failed, and how often the job restarted; "" if no pod failed."""
-    failures = find_failures(job, (pod for pod in pods if not is_deleting(pod) and not job.is_excused(pod)))
+    failed_pods = [pod for pod in pods if pod.status.phase == "Failed" and not is_deleting(pod)]
+    failures = find_failures(job, (pod for pod in failed_pods if not job.is_excused(pod)))
     count = max(job.failed, len(failures))
     again = describe_interruptions_and_restarts(job)
     if not count:

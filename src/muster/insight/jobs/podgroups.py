@@ -10,9 +10,7 @@ from msgspec import Struct, to_builtins
 from muster.api.conditions import find
 from muster.api.core import Event, Pod
 from muster.api.kueue.names import POD_GROUP_NAME_LABEL
-from muster.api.managed.podgroup import group_name
 from muster.api.podgroups.kep import PodGroupPolicy
-from muster.api.pods import is_finished
 from muster.insight.text import format_age
 from muster.jobs.podgroup.census import Census, count
 from muster.jobs.podgroup.groupstate import Stage, find_state
@@ -81,33 +79,21 @@ def view_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]
 
     queued: the namespace and name of each Workload.
     """
-    members = defaultdict[tuple[str, str], list[Pod]](list)
-    for pod in pods:
-        if (name := group_name(pod.metadata)) and not is_finished(pod):
-            members[pod.metadata.namespace, name].append(pod)
-    return [_view_unqueued_group(*key, living) for key, living in sorted(members.items()) if key not in queued]
+    from muster.insight.jobs.unqueued import explain_unqueued, find_unqueued_groups  # importing it takes long
 
-
-def _view_unqueued_group(namespace: str, name: str, living: Sequence[Pod]) -> PodGroupView:
-    size, reason = explain_unqueued(living)
-    return PodGroupView(
-        namespace, name, None, tuple(living), count(living), _WORDS[Stage.WAITING], reason, queues_with=size
-    )
-
-
-def explain_unqueued(living: Sequence[Pod]) -> tuple[int, str]:
-    """Return the number of pods with which a pod group of Kueue queues, and why it does not queue.
-
-    living: its pods that have not ended, at least one.
-    """
-    from muster.api.managed.pods import group_size  # importing it takes long
-
-    size = group_size(living[0].metadata)
-    if len(living) < size:
-        return size, f"its pod group queues once it has {size} pods, and it has {len(living)}"
-    meta = living[0].metadata
-    selector = f"-n {meta.namespace} -l {POD_GROUP_NAME_LABEL}={group_name(meta)}"
-    return size, f"its pod group does not queue, and an event says why: kubectl describe pods {selector}"
+    return [
+        PodGroupView(
+            group.namespace,
+            group.name,
+            None,
+            group.pods,
+            count(group.pods),
+            _WORDS[Stage.WAITING],
+            explain_unqueued(group),
+            queues_with=group.size,
+        )
+        for group in sorted(find_unqueued_groups(pods, queued), key=lambda group: (group.namespace, group.name))
+    ]
 
 
 def _make_key(pod: Pod, reference: GroupReference) -> tuple[str, str, By]:

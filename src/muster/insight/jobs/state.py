@@ -39,6 +39,9 @@ Word: TypeAlias = (
 
 _NEVER, _NOT_AS_THINGS_ARE = "can never start", "cannot start as things are"
 
+WAITING = ("Queued", "Checking", "Held", "Suspended", "Pending", "Evicting")
+"""The states of a job that waits for quota, for a release or for nodes."""
+
 # The state of a job whose `managedBy` names MultiKueue but whose queue does not use it.
 _NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no check of MultiKueue's"
 
@@ -99,6 +102,10 @@ class JobState:
         return (
             replace(self, reason=f"its queue cannot take it in: {why}", blocked=True) if self.outside and why else self
         )
+
+    def with_silence(self, why: str) -> "JobState":
+        """Return the state with the reason why no program starts the job; the same state if `why` is ""."""
+        return replace(self, reason=why, blocked=True) if why else self
 
     def with_reason(self, reason: str) -> "JobState":
         """Return the state with its reason replaced."""

@@ -18,6 +18,7 @@ from muster.api.kueue.names import (
     FLAVOR_MIGRATION_CAUSE,
     JOB_UID_LABEL,
     QUOTA_RESERVED,
+    REQUEUED,
 )
 from muster.api.managed.dispatch import find_barred
 from muster.api.managed.variants import is_parent, is_variant
@@ -66,6 +67,7 @@ class QuotaState:
     position: its position, from 1, among all workloads that wait for the same ClusterQueue; None if the server does not
     serve positions.
     since: when this state began.
+    waits_since: when the Workload last began to wait: at its submission, or at its last eviction or requeue.
     cluster: the worker cluster that runs the Workload, or "".
     evictions: how often it lost quota, except by a user's hold.
     last_eviction: why it last lost quota, if it has quota again.
@@ -79,6 +81,7 @@ class QuotaState:
     priority: int = 0
     position: int | None = None
     since: datetime | None = None
+    waits_since: datetime | None = None
     cluster: str = ""
     evictions: int = 0
     last_eviction: str = ""
@@ -144,6 +147,7 @@ def find_quota_state(workload: Workload, position: int | None = None) -> QuotaSt
         priority=spec.priority or 0,
         position=position if word == "Queued" else None,
         since=since,
+        waits_since=_find_wait_begin(workload),
         cluster=status.cluster_name or "",
         evictions=_count_evictions(status),
         last_eviction=_describe_last_eviction(status),
@@ -218,11 +222,14 @@ def _find_stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
     if reserved is not None:
         return "Checking", _describe_checks(workload), reserved.last_transition_time
     waiting = find(conditions, QUOTA_RESERVED)
-    return (
-        "Queued",
-        waiting.message if waiting is not None else "",
-        evicted.last_transition_time if evicted else created,
-    )
+    return "Queued", waiting.message if waiting is not None else "", _find_wait_begin(workload)
+
+
+def _find_wait_begin(workload: Workload) -> datetime | None:
+    """Return when a Workload last began to wait: at its submission, or at its last eviction or requeue."""
+    begun = (find_true(workload.status.conditions, type_) for type_ in (EVICTED, REQUEUED))
+    times = [workload.metadata.creation_timestamp, *(one.last_transition_time for one in begun if one is not None)]
+    return max((at for at in times if at is not None), default=None)
 
 
 def _describe_checks(workload: Workload) -> str:

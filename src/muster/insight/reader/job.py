@@ -112,6 +112,11 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     elif workload is not None:
         pods = pods_of(workload, await plain_pods(client, namespace, [workload]))
         state = find_workload_state(workload, find_quota_state(workload), pods)
+        if not pods:
+            from muster.insight.reader.operators import explain_silent_operators  # few clusters run such jobs
+
+            silence = await explain_silent_operators(client, namespace, [(workload, state)], now)
+            state = state.with_silence(silence.get(workload.metadata.uid, ""))
     else:
         return None
     unseen = str(read.unseen) if read.unseen is not None else ""

@@ -9,23 +9,30 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.core import EVENT, POD, Pod
 from muster.api.jobset.names import JOBSET_UID
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
-from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, IS_GROUP_WORKLOAD, MANAGED_LABEL, QUEUE_NAME_LABEL
+from muster.api.kueue.names import (
+    ERR_WORKLOAD_COMPOSE,
+    IS_GROUP_WORKLOAD,
+    MANAGED_LABEL,
+    POD_GROUP_NAME_LABEL,
+    QUEUE_NAME_LABEL,
+)
 from muster.api.managed.podgroup import group_name
+from muster.api.meta import ObjectMeta
 from muster.insight.history.build import nodes_of, read_times, run_seconds
 from muster.insight.history.runs import Run
 from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
-from muster.insight.jobs.state import JobState, find_job_state, find_workload_state
+from muster.insight.jobs.state import WAITING, JobState, find_job_state, find_workload_state
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
 from muster.insight.reader.history import recall_jobs
-from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES, PodSharer
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import Visibility, list_or_none, workloads_of
 from muster.insight.reader.records import all_records
@@ -38,11 +45,14 @@ from muster.runtime.events.correlator import COMBINED
 # Positions of Workloads that stay the same change with the use of fair queues, and are read anew after this time.
 _POSITION_SECONDS = 10.0
 
+# The fields of a row that are known only of a job.
+_UNKNOWN: Final[dict[str, Any]] = {"nodes": (), "owner": "", "started": None, "runSeconds": None}
+
 
 async def job_rows(
     client: Client, namespace: str, now: datetime, say: Callable[[str], None], memo: Memo | None = None
 ) -> list[dict[str, Any]]:
-    """Return a row for each job, and for each Workload without a job, the oldest first.
+    """Return a row for each job, each Workload without a job, and each pod group without a Workload, the oldest first.
 
     say: receives a sentence about what the user may not see.
     memo: results of earlier calls for this namespace, for a caller whose lists follow a watch.
@@ -50,18 +60,21 @@ async def job_rows(
     Raises:
         ApiError: the user may not see Jobs.
     """
+    share = PodSharer() if memo is None else None  # lists that follow a watch are kept by their watch
     memo = memo if memo is not None else Memo()
     unseen: list[str] = []
     # If the server refuses several lists, the error is the one about jobs.
-    jobs, pods, workloads = await await_all(
+    jobs, pods, workloads, grouped = await await_all(
         all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES),
-        pods_by_job(client, namespace, POD_LINES),
+        pods_by_job(client, namespace, POD_LINES, transform=share),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
+        list_or_none(client, POD_LINES, namespace, labels=POD_GROUP_NAME_LABEL),
     )
     for text in unseen:
         say(text)
     stands = await _quota_states(client, workloads, now, memo)
-    return await _make_rows(client, namespace, now, memo, jobs, pods, workloads, stands)
+    rows = await _make_rows(client, namespace, now, memo, jobs, pods, workloads, stands)
+    return _add_unqueued_groups(rows, grouped, workloads, now) if grouped and not unseen else rows
 
 
 async def job_rows_of(
@@ -108,10 +121,11 @@ async def _make_rows(
     states = {one.metadata.uid: _recall_workload_state(memo, one, stands[one.metadata.uid]) for one in alone}
     unclear = [one for one in alone if needs_replacements(one) or states[one.metadata.uid].word == "Starting"]
     plain = await plain_pods(client, namespace, unclear)
+    silence = await _explain_silent_operators(client, namespace, unclear, states, now)
     for workload in alone:
         uid, own_pods = workload.metadata.uid, pods_of(workload, plain)
         state = find_workload_state(workload, stands[uid], own_pods) if own_pods else states[uid]
-        standings.append((workload, state, stands[uid]))
+        standings.append((workload, state.with_silence(silence.get(uid, "")), stands[uid]))
     refused = (
         await explain_refused_pods(client, namespace)
         if any(state.word == "Pending" for _, state, _ in standings)
@@ -137,6 +151,34 @@ async def _make_rows(
         memo.retain(topic, states.keys())
     rows.sort(key=lambda row: (row[0], row[1]["name"]))
     return [row | {"age": format_age(created, now)} for created, row in rows]
+
+
+def _add_unqueued_groups(
+    rows: list[dict[str, Any]], pods: Iterable[Pod], workloads: Iterable[Workload], now: datetime
+) -> list[dict[str, Any]]:
+    """Return the rows, and those of the pod groups without a Workload, the oldest first."""
+    from muster.insight.jobs.unqueued import find_unqueued_groups, find_unqueued_state  # importing it takes long
+
+    queued = {(one.metadata.namespace, one.metadata.name) for one in workloads}
+    for group in find_unqueued_groups(pods, queued):
+        first = min((pod.metadata for pod in group.pods), key=lambda meta: meta.creation_timestamp or now)
+        fields = _make_row(first, group.name, find_unqueued_state(group), None)
+        fields["queue"] = first.labels.get(QUEUE_NAME_LABEL, "")
+        submitted = first.creation_timestamp or now
+        times = {"submitted": submitted, "ended": None, "uid": first.uid, "age": format_age(submitted, now)}
+        rows.append(fields | _UNKNOWN | times)
+    return sorted(rows, key=lambda row: (row["submitted"] or now, row["name"]))
+
+
+async def _explain_silent_operators(
+    client: Client, namespace: str, workloads: Sequence[Workload], states: Mapping[str, JobState], now: datetime
+) -> dict[str, str]:
+    others = [(one, states[one.metadata.uid]) for one in workloads if not _is_of_pods(one)]
+    if not others:
+        return {}
+    from muster.insight.reader.operators import explain_silent_operators  # few clusters run such jobs
+
+    return await explain_silent_operators(client, namespace, others, now)
 
 
 async def _quota_states(client: Client, workloads: list[Workload], now: datetime, memo: Memo) -> dict[str, QuotaState]:
@@ -247,15 +289,20 @@ async def _add_verdicts(
 
 
 async def pods_by_job(
-    client: Client, namespace: str, kind: Kind[Pod] = POD, only: Collection[str] | None = None
+    client: Client,
+    namespace: str,
+    kind: Kind[Pod] = POD,
+    only: Collection[str] | None = None,
+    transform: Callable[[Pod], Pod] | None = None,
 ) -> dict[str, list[Any]]:
     """Return the pods of jobs by the UID of their Job, and also by the UID of their JobSet.
 
     kind: the view of pods that the caller reads.
     only: the UIDs of the Jobs and JobSets whose pods are wanted; None for all.
+    transform: as for `Client.list`.
     """
     pods: dict[str, list[Any]] = defaultdict(list)
-    for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL)).items:
+    for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL, transform=transform)).items:
         of_set = pod.metadata.labels.get(JOBSET_UID)
         for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
             if only is None or uid in only:
@@ -312,7 +359,7 @@ async def _read_newest_messages(client: Client, namespace: str, fields: str) -> 
 
 
 def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: str) -> dict[str, Any]:
-    row = _make_row(job.metadata.namespace, job.metadata.name, state, stands)
+    row = _make_row(job.metadata, job.metadata.name, state, stands)
     row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     row["reason"] = refused or state.reason if state.word == "Pending" else state.reason
     trials = {"trials": asdict(state.count)} if state.count is not None else {}
@@ -321,12 +368,10 @@ def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: st
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
     """Return the row of a pod group or of a foreign kind of job, from its Workload."""
-    namespace = workload.metadata.namespace
-    name = display_name(workload.metadata, namespace)
     meta, since = workload.metadata, stands.since
-    unknown: dict[str, Any] = {"nodes": [], "owner": "", "started": None, "runSeconds": None}
+    name = display_name(meta, meta.namespace)
     times = {"submitted": meta.creation_timestamp, "ended": since if state.finished else None, "uid": meta.uid}
-    return _make_row(namespace, name, state, stands) | unknown | times
+    return _make_row(meta, name, state, stands) | _UNKNOWN | times
 
 
 def past_row(run: Run, now: datetime) -> dict[str, Any]:
@@ -339,14 +384,15 @@ def past_row(run: Run, now: datetime) -> dict[str, Any]:
         "reason": run.reason,
     }
     pods = {"ready": run.workers if run.state == "Completed" else 0, "wanted": run.workers, "nodes": list(run.nodes)}
-    nothing = {"position": None, "clusterQueue": "", "priority": None, "cluster": ""}
+    nothing = {"position": None, "clusterQueue": "", "priority": None, "cluster": "", "waitsSince": None}
     times = {"submitted": run.submitted, "started": run.started, "ended": run.ended, "runSeconds": run.run_seconds}
     return fields | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": format_age(run.submitted, now)}
 
 
-def _make_row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:
+def _make_row(meta: ObjectMeta, name: str, state: Any, stands: Any) -> dict[str, Any]:
+    waits_since = stands.waits_since if stands is not None else meta.creation_timestamp
     return {
-        "namespace": namespace,
+        "namespace": meta.namespace,
         "name": name,
         "state": state.word,
         "ready": state.ready,
@@ -357,4 +403,5 @@ def _make_row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, A
         "priority": stands.priority if stands is not None else None,
         "cluster": stands.cluster if stands is not None else "",
         "reason": state.reason,
+        "waitsSince": waits_since if state.word in WAITING else None,
     }

@@ -49,7 +49,7 @@ async def visible_job_rows(
     own: str,
     now: datetime,
     say: Callable[[str], None],
-    find_memo: Callable[[str], Memo] = lambda _: Memo(),
+    find_memo: Callable[[str], Memo | None] = lambda _: None,
 ) -> tuple[list[dict[str, Any]], str]:
     """Return the rows of all jobs and "", or the rows of the jobs in the user's own namespace and its name.
 

@@ -25,6 +25,7 @@ from muster.gang.arrays import is_numpy_installed
 from muster.gang.order.ends import end_of
 from muster.insight.forecasts.forecast import Outlook, Snapshot
 from muster.insight.history.build import owner_of
+from muster.insight.quota.lack import update_lack
 from muster.insight.quota.state import QuotaState, find_quota_state
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, NODE_LINES
@@ -102,7 +103,8 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
     names = {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads}
     owners = {(one.metadata.namespace, one.metadata.name): owner_of(one.metadata) for one in snapshot.workloads}
     holders = outlook.find_holders(needs, workload)
-    facts = replace(facts, needs=needs, holders=holders, names=names, owners=owners)
+    state = replace(facts.state, reason=update_lack(facts.state.reason, needs))
+    facts = replace(facts, state=state, needs=needs, holders=holders, names=names, owners=owners)
     facts = replace(facts, strict=outlook.is_strict(queue), head=_explain_head(facts, snapshot))
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in _NOT_BY_QUOTA:

@@ -82,6 +82,8 @@ def _describe_elsewhere(readings: JobReadings) -> JobLevel | None:
 
 def _describe_missing_pods(readings: JobReadings) -> JobLevel:
     if readings.job is None:  # a Workload of a kind whose pods Muster does not know
+        if readings.state.word == "Starting" and readings.state.blocked:
+            return JobLevel("placement", "here", readings.state.reason)
         return JobLevel("placement", "none", "")
     if readings.state.count is not None and readings.state.word == "Running":
         return JobLevel("placement", "here", "waiting for the pods of its next trials")

@@ -1,4 +1,4 @@
-"""List the columns of `kubectl get`, beside the name: upstream's columns."""
+"""List the printer columns (`kubectl get`) of CustomResourceDefinitions, equal to upstream's."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ WIDE: Final = 1  # shown only with `-o wide`
 
 
 def make_columns(kind: Kind[Any]) -> Sequence[Column]:
-    """Return the columns of a version of a kind; an empty list shows the age alone."""
+    """Return the printer columns of a version of a kind; with none, `kubectl get` shows only name and age."""
     if kind.version == OLD_VERSION and kind.resource == kueue.CLUSTER_QUEUE.resource:
         return _cluster_queue(".spec.cohort")
     return [dict(column) for column in _COLUMNS.get(kind.resource, ())]

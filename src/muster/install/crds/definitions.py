@@ -33,17 +33,18 @@ FAMILIES: Final[Mapping[str, Sequence[Resource]]] = {
 def make_definitions(
     conversion: WebhookClientConfig | None = None, families: Collection[str] = tuple(FAMILIES)
 ) -> list[Document]:
-    """Return the definitions, by name.
+    """Return the CustomResourceDefinitions to install, sorted by name.
 
-    conversion: the webhook that converts Kueue's kinds. Without it v1beta1 is not served, because an object whose
-    apiVersion alone changes loses the fields that have other names there.
+    conversion: the webhook that converts Kueue's kinds. Without it v1beta1 is not served, because the API server would
+    then change only an object's apiVersion, and fields with other names in v1beta1 would be lost.
+    families: the groups of kinds whose definitions are returned.
     """
     selected = [resource for family, resources in FAMILIES.items() if family in families for resource in resources]
     return [_make_definition(versions, conversion) for versions in _by_kind(selected)]
 
 
 def served_definitions() -> list[Document]:
-    """Return the definitions of the kinds that a server serves itself: all versions, converted without a webhook."""
+    """Return the definitions as the embedded server shows them: all versions, which it converts without a webhook."""
     resources = [resource for family in FAMILIES.values() for resource in family]
     return [_make_definition(versions, None, converts=True) for versions in _by_kind(resources)]
 
@@ -114,5 +115,5 @@ def _make_conversion(webhook: WebhookClientConfig | None) -> Document:
 
 
 def _drop_empty(**members: Iterable[Any]) -> Document:
-    """Return the members that are not empty, as lists."""
+    """Return the keyword arguments that are not empty, each as a list."""
     return {name: members_left for name, value in members.items() if (members_left := list(value))}

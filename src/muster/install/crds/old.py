@@ -1,6 +1,6 @@
-"""List the constraints in the schemas of Kueue's v1beta2 that those of v1beta1 do not have.
+"""List the constraints in the schemas of Kueue's v1beta2 that the schemas of v1beta1 lack.
 
-The types of v1beta1 have the limits of both versions. A definition has only those of its own version.
+Muster's types for v1beta1 have the limits of both versions; these lists remove them from v1beta1's definitions.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,7 +1,7 @@
 """Make the schema of a kind for its CustomResourceDefinition.
 
-It is the structural schema of `muster.api.schema`, with the validation rules at their paths, and with the changes that
-upstream's generators make to pods: fewer metadata, more defaults.
+The schema is the structural one of `muster.api.schema`, with the CEL rules at their paths. Schemas of pods are changed
+as upstream's generators do: fewer metadata fields, more defaults.
 """
 
 import copy

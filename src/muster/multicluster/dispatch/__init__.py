@@ -1,1 +1,1 @@
-"""Decide about one workload that is dispatched to another cluster. Pure."""
+"""Decide in which worker cluster a workload runs, and what to create and delete where (Kueue KEP-693). Pure."""

@@ -88,7 +88,7 @@ def make_resize_patch(workload: Workload, there: Workload) -> list[dict[str, Any
 
 
 def needs_growth(workload: Workload, there: Workload) -> bool:
-    """Return whether a clone with quota should get more quota."""
+    """Return whether a clone with quota has fewer pods than its workload, so that the clone needs more quota."""
     larger = any(mine > its for mine, its in _pair_counts(list_granted_podsets(workload), there.spec.pod_sets))
     return larger and is_true(there.status.conditions, QUOTA_RESERVED)
 

@@ -54,7 +54,7 @@ GONE = "Admitting remote no longer exists"
 
 
 def decide(view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Return what to do now about one workload."""
+    """Decide what to write, create and delete now for one workload, from its observed state in all clusters."""
     plan = DispatchPlan(view.home, view.workload.status)
     status, state = view.workload.status, _find_check_state(view)
     if _is_over(view.workload):
@@ -90,7 +90,7 @@ def _is_over(workload: Workload) -> bool:
 
 
 def _plan_withdrawal(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Return the plan that removes the workload from all clusters, except the one where it has ended.
+    """Plan for a workload that must not run now: remove it from all clusters except the one where it has ended.
 
     Lost clusters are cleaned up once they are back.
     """
@@ -110,16 +110,16 @@ def _plan_withdrawal(plan: DispatchPlan, view: DispatchView, settings: DispatchS
 
 
 def _given_up_at(home: Remote, lost_since: datetime, settings: DispatchSettings) -> datetime:
-    """Return when a lost cluster is given up: not before this manager has attempted to connect to it."""
+    """Return when to give up a home whose cluster is lost: after the timeout, and a first attempt to connect."""
     given_up_at = lost_since + settings.lost_timeout
     return given_up_at if home.is_tried else max(given_up_at, settings.began + TRYING)
 
 
 def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
-    """Return when the manager knows in which cluster a workload runs.
+    """Return the time before which the manager must not choose a home, because the workload may run elsewhere.
 
     A workload that is older than this manager's start may run in a cluster that is not connected yet, even if no home
-    is stored: the manager's store may have been restored from a backup.
+    is stored, because the manager's store may have been restored from a backup.
     """
     created = view.workload.metadata.creation_timestamp
     is_new = created is not None and created > settings.began
@@ -158,7 +158,7 @@ def _is_finished(workload: Workload) -> bool:
 
 
 def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Return the plan for a workload with a home: it runs there, is about to run, or must be removed."""
+    """Plan for a workload with a home: its job runs there, is created, or must be removed."""
     home = _find_home(view)
     assert home is not None
     plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not home))
@@ -185,7 +185,7 @@ def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSett
 
 
 def _plan_alignment(plan: DispatchPlan, workload: Workload, cluster: str, clone: Workload) -> DispatchPlan:
-    """Return the plan that gives the clone the workload's size and priority, and releases quota for refused pods."""
+    """Plan to give the clone the workload's size and priority, and to release the quota of pods that it refused."""
     if refusal_of(workload) is not None and needs_growth(workload, clone):
         both = zip(workload.spec.pod_sets, clone.spec.pod_sets, strict=True)
         return replace(plan, status=limit_granted_pods(plan.status, {mine.name: its.count for mine, its in both}))
@@ -195,7 +195,7 @@ def _plan_alignment(plan: DispatchPlan, workload: Workload, cluster: str, clone:
 def _plan_after_clone_finished(
     plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime
 ) -> DispatchPlan:
-    """Return the plan for a clone at home that has finished."""
+    """Plan for a finished clone at home: finish the workload, or start it again if its own job did not end."""
     if finished.reason == OUT_OF_SYNC:
         return _plan_out_of_sync(plan, view, home, finished, now)
     if _is_strange(home, view.workload):  # another job may have ended
@@ -204,7 +204,7 @@ def _plan_after_clone_finished(
 
 
 def _plan_running(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """Return the plan for a job that exists at home: the workload is admitted in the manager, too."""
+    """Plan for a job that exists at home: set the workload's check to Ready, so that the manager admits it, too."""
     plan = _name_home(plan, home)
     if plan.status.cluster_name is None:
         return plan
@@ -217,7 +217,7 @@ def _plan_running(plan: DispatchPlan, view: DispatchView, home: Remote, now: dat
 
 
 def _name_home(plan: DispatchPlan, home: Remote) -> DispatchPlan:
-    """Return the plan whose status names the home, or first nominates it, if no status did so before."""
+    """Add `clusterName` to a plan's status; a home that was not nominated is nominated first, as the API requires."""
     status = plan.status
     if status.cluster_name is None and home.cluster not in status.nominated_cluster_names:
         # An earlier manager nominated it, and its store is lost: the API requires this order.
@@ -226,16 +226,16 @@ def _name_home(plan: DispatchPlan, home: Remote) -> DispatchPlan:
 
 
 def _plan_after_home_lost(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
-    """Return the plan that gives up a lost home, so that the workload starts again in another cluster."""
+    """Plan to give up a lost home, so that the workload starts again in another cluster."""
     if _find_check_state(view) in (CHECK_PENDING, ""):  # also after an eviction, which resets all checks
         return replace(plan, home="")
     return _set_check(plan, view, CHECK_RETRY, LOST, now)
 
 
 def _plan_after_clone_gone(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """Return the plan for a clone that was deleted or cannot have a job.
+    """Plan for a clone at home that was deleted or cannot have a job.
 
-    The plan removes the other objects in that cluster, and the workload starts again.
+    Remove the workload's other objects in that cluster, and start the workload again.
     """
     if _find_check_state(view) == CHECK_READY:
         return _set_check(plan, view, CHECK_RETRY, GONE, now)
@@ -252,7 +252,7 @@ def _plan_out_of_sync(
 
 
 def _plan_after_remote_eviction(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """Return the plan for a worker that evicted the clone."""
+    """Plan for a clone that its worker evicted: evict the workload in the manager, too."""
     if _find_check_state(view) == CHECK_READY:
         message = (
             f'Workload evicted on worker cluster: "{home.cluster}", resetting for re-admission. '
@@ -264,9 +264,9 @@ def _plan_after_remote_eviction(plan: DispatchPlan, view: DispatchView, home: Re
 
 
 def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime) -> DispatchPlan:
-    """Return the plan for a job that has ended at home: the workload ends once the manager's job shows that.
+    """Plan for a job that has ended at home: finish the workload once the manager's job shows the end.
 
-    An evicted workload ends at once.
+    An evicted workload is finished at once.
     """
     if not view.mirrored:
         return replace(plan, mirror=home.cluster)
@@ -279,9 +279,9 @@ def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Co
 
 
 def _plan_stop(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """Return the plan for a workload that loses its quota in the manager.
+    """Plan for a workload that is evicted in the manager: stop its job at home, and remove its objects there.
 
-    The workload keeps the quota until its objects at home are gone.
+    The workload keeps its quota in the manager until they are gone.
     """
     if home.is_empty:
         return replace(plan, home="")
@@ -302,12 +302,12 @@ def _plan_stop(plan: DispatchPlan, view: DispatchView, home: Remote, now: dateti
 
 
 def _was_told_to_stop(clone: Workload) -> bool:
-    """Return whether the clone was stopped for good."""
+    """Return whether the clone is inactive or about to be deactivated, so that it gets no quota again."""
     return is_true(clone.status.conditions, DEACTIVATION_TARGET) or not clone.spec.active
 
 
 def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Return the plan that nominates clusters, and creates or updates the clones there."""
+    """Plan to nominate clusters, create or update the clones there, and remove clones elsewhere."""
     others = (check for check in plan.status.admission_checks if check.name != view.check)
     if any(check.state != CHECK_READY for check in others):
         return plan
@@ -337,7 +337,7 @@ def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchS
 
 
 def _plan_barred(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
-    """Return the plan whose check names the clusters where a foreign object has the job's name."""
+    """Plan to show in the check's message the clusters where a foreign object has the job's name."""
     sentence = describe_barred(remote.cluster for remote in view.remotes if remote.chosen_for and remote.is_barred)
     message = next((one.message for one in view.workload.status.admission_checks if one.name == view.check), "")
     return _set_check(plan, view, CHECK_PENDING, sentence, now) if sentence or find_barred(message) else plan
@@ -369,7 +369,7 @@ def _is_able(remote: Remote) -> bool:
 
 
 def _is_leftover(remote: Remote, workload: Workload) -> bool:
-    """Return whether a clone is of no use: made for another workload or an older state, or never to get quota again."""
+    """Return whether a clone must be deleted: it is another workload's, outdated, or can get no quota again."""
     if _is_strange(remote, workload) or not remote.chosen_for:
         return True
     clone = remote.workload
@@ -379,7 +379,7 @@ def _is_leftover(remote: Remote, workload: Workload) -> bool:
 
 
 def _is_strange(remote: Remote, workload: Workload) -> bool:
-    """Return whether a job with this manager's label was made for another workload, or another job of that name."""
+    """Return whether a job with this manager's label is a copy for another workload, or of another job of that name."""
     return remote.job is not None and remote.job.workload != workload.metadata.name
 
 
@@ -397,7 +397,7 @@ def _find_check_state(view: DispatchView) -> str:
 
 
 def _set_check(plan: DispatchPlan, view: DispatchView, state: str, message: str, now: datetime) -> DispatchPlan:
-    """Return the plan whose check has this state and message, and if either changes, an Event with the message."""
+    """Set the state and message of the check in a plan's status; add an Event if either changes."""
     moment, checks = now.replace(microsecond=0), []
     for check in plan.status.admission_checks:
         if check.name == view.check and (check.state, check.message) != (state, message):

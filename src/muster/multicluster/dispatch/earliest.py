@@ -25,8 +25,8 @@ class Ahead(Struct, frozen=True):
     """One of the manager's workloads in a worker's queue.
 
     size: its requests, by resource.
-    seconds: how much longer it holds quota once it has it.
-    holds: whether it has quota.
+    seconds: for how much longer it will hold quota, from now or from when it gets the quota.
+    holds: whether it has quota already.
     """
 
     size: Amounts
@@ -35,11 +35,11 @@ class Ahead(Struct, frozen=True):
 
 
 class Load(Struct, frozen=True):
-    """The manager's workloads in one queue.
+    """The sums over the manager's workloads in one worker queue.
 
-    held, waiting: the amounts that they hold and wait for, by resource.
-    work: the same amounts, times seconds.
-    waits: how many wait.
+    held, waiting: the quota that they hold, and the quota that they wait for, by resource.
+    work: the amounts of both, each multiplied by the seconds for which it will be held.
+    waits: the number of waiting workloads.
     """
 
     held: Amounts = {}
@@ -58,7 +58,7 @@ class Load(Struct, frozen=True):
 
 
 def sum_requests(workload: Workload) -> dict[str, int]:
-    """Return the requests of a workload in a worker: the quota that it got in the manager. Raises `QuantityError`."""
+    """Return what a workload requests in a worker: its quota in the manager, by resource. Raises `QuantityError`."""
     admission = workload.status.admission
     total: dict[str, int] = {}
     for assignment in admission.pod_set_assignments if admission is not None else ():

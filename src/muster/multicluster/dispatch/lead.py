@@ -4,8 +4,8 @@ All nominated clusters may admit a workload, and the first to do so runs it. Whe
 clone there is admitted at once, and the clones in the other clusters would only be created, admitted and deleted. So
 one of the clusters with room has a head start. It ends early if the worker says that it has no room after all.
 
-A dispatcher of another program gets clones where it says, at once. The earliest-start dispatcher asks one cluster in
-each round by itself.
+There is no head start for other dispatchers: an external one chooses the clusters for clones itself, and the
+earliest-start dispatcher nominates one cluster in each round.
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ WITH_HEAD_STARTS = frozenset((ALL_AT_ONCE, INCREMENTAL))
 def find_lead(
     view: DispatchView, nominated: Sequence[Remote], settings: DispatchSettings, now: datetime
 ) -> Lead | None:
-    """Return the present head start, even if it is over, or a new one; None where there is no cluster to prefer.
+    """Return the head start that a workload has given, even if it is over, or give a new one; None for none.
 
-    Objects in any cluster are of an earlier attempt or manager: then it is not known which cluster had a head start.
+    A workload with objects in some cluster gets no new head start: an earlier attempt may have given one already.
     """
     if settings.dispatcher not in WITH_HEAD_STARTS:
         return None
@@ -45,13 +45,13 @@ def find_lead(
 
 
 def renew(lead: Lead, admitted_at: datetime | None) -> Lead:
-    """Return the head start as it is after the cluster admitted another workload at this time."""
+    """Extend a head start because its cluster admitted another workload at this time: it is busy, not dead."""
     latest = lead.since + LONGEST_HEAD_START - HEAD_START
     return lead if admitted_at is None else replace(lead, since=min(max(lead.since, admitted_at), latest))
 
 
 def end(lead: Lead) -> Lead:
-    """Return a head start that is over, whatever its cluster does."""
+    """Return the head start with a start so early that it is over."""
     return replace(lead, since=lead.since - LONGEST_HEAD_START)
 
 
@@ -66,7 +66,7 @@ def find_end_of_head_start(lead: Lead | None, nominated: Sequence[Remote], now: 
 
 
 def is_silent(lead: Lead, remotes: Sequence[Remote], now: datetime) -> bool:
-    """Return whether the cluster has had its head start and has not tried to admit the workload."""
+    """Return whether the head start is over and its cluster never tried to admit the workload."""
     leader = next((remote for remote in remotes if remote.cluster == lead.cluster), None)
     return leader is not None and now >= lead.since + HEAD_START and not _has_answered(leader.workload)
 

@@ -42,13 +42,13 @@ def nominate_clusters(
 
 
 def count_room(status: WorkloadStatus, settings: DispatchSettings, now: datetime) -> int:
-    """Return how many more clusters may try by now, for the dispatchers that ask in rounds."""
+    """Return how many more clusters may be nominated by now, for the dispatchers that nominate in rounds."""
     step = 1 if settings.dispatcher == EARLIEST_START else settings.step
     return max(0, _count_rounds(status, now)[1] * step - len(status.nominated_cluster_names))
 
 
 def _count_rounds(status: WorkloadStatus, now: datetime) -> tuple[datetime, int]:
-    """Return when the rounds began, and how many there have been."""
+    """Return when the rounds began, at the quota reservation, and the number of rounds begun by now."""
     begun = find_last_change(find(status.conditions, QUOTA_RESERVED), now)
     return begun, max(0, (now - begun) // ROUND) + 1
 

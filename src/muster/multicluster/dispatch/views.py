@@ -78,16 +78,16 @@ class Remote(Struct, frozen=True):
 
 
 class Lead(Struct, frozen=True):
-    """The head start of one cluster before the other nominated ones (`dispatch.lead`)."""
+    """The head start of one nominated cluster before the others (`dispatch.lead`). since: its start."""
 
     cluster: str
     since: datetime
 
 
 class DispatchView(Struct, frozen=True):
-    """The input of a decision.
+    """The input of a decision about one workload.
 
-    check: the MultiKueue check between the workload's quota reservation and its admission; "" if there is none.
+    check: the name of the workload's MultiKueue check; "" if there is none.
     home: the one cluster where a job of it may be, as stored with the workload; "" if there is none.
     objection: why its job cannot be dispatched at all; "" if it can.
     mirrored: whether the manager's job shows the status of the ended job at home, or no job is there.
@@ -108,7 +108,7 @@ class DispatchView(Struct, frozen=True):
 
 
 class DispatchSettings(Struct, frozen=True):
-    """The settings of the Configuration.
+    """The settings for dispatching, from the Configuration.
 
     lost_timeout: how long a lost cluster keeps its workloads.
     dispatcher: the dispatcher that nominates clusters.

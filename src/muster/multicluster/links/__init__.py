@@ -1,1 +1,1 @@
-"""Reach worker clusters: their connections, kubeconfigs and identities, and the copies of what they hold."""
+"""Reach worker clusters: their connections, kubeconfigs and identities, and caches of the manager's objects there."""

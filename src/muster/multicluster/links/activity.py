@@ -31,9 +31,9 @@ def seconds_until_retry(failures: int) -> float:
 
 
 def list_outages(losses: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return from when to when a manager has no connection to a cluster, in order.
+    """Return the spans in which a manager has no connection to a cluster, for simulations, in order.
 
-    losses: from when to when the cluster does not answer; the manager connects at its next attempt after that.
+    losses: the spans in which the cluster does not answer. A connection is restored at the first attempt after a span.
     """
     outages: list[tuple[float, float]] = []
     for lost, _ in sorted(losses):

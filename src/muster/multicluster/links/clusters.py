@@ -54,7 +54,7 @@ _BY_CLUSTER = "multikueue-cluster"
 
 
 class Fleet:
-    """The worker clusters, owned by a `ClusterController`."""
+    """The connections to all worker clusters, by name. A `ClusterController` adds and removes clusters."""
 
     def __init__(
         self, around: Surroundings, register: Register, workloads: Informer[Workload], said: Callable[[str], None]
@@ -101,7 +101,7 @@ class Fleet:
         self._on_change.append(handler)
 
     def on_standing(self, handler: Callable[[str], None]) -> None:
-        """Register a handler for the name of a cluster that is connected or lost, or serves other kinds of jobs."""
+        """Register a handler, called with a cluster's name when it is connected or lost, or serves other kinds."""
         self._on_standing.append(handler)
 
     def on_queues(self, handler: Callable[[], None]) -> None:
@@ -160,7 +160,10 @@ class Fleet:
         self._said(name)
 
     def _notify_workloads(self, name: str, keys: set[str]) -> None:
-        """Report to the workloads that have objects in a cluster, or should have, that its connection changed."""
+        """Call the handlers for each workload that has objects in a cluster, or should have, as its connection changed.
+
+        keys: the workloads with objects there.
+        """
         for key in keys.union(map(key_of, self._workloads.by(_BY_CLUSTER, name))):
             self._notify_change(key)
         for handler in self._on_standing:

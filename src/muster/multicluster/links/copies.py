@@ -95,7 +95,7 @@ class _Copy:
         return [obj for obj in self.informer.all() if self._is_ours(obj)]
 
     def of(self, workload: str, name: str = "") -> list[Any]:
-        """Return the objects of a workload, and the object with this name in the workload's namespace, if any."""
+        """Return the cached objects of a workload, and any object with this name in the workload's namespace."""
         if not len(self.informer):  # true of most kinds
             return []
         namespace, _ = split_key(workload)
@@ -227,7 +227,7 @@ class Copies:
         ]
 
     def doubt(self) -> None:
-        """Mark the cluster's identity as uncertain, because a watch has begun or failed."""
+        """Mark the cluster's identity as uncertain, because a new watch may reach another cluster."""
         self.is_certain = False
         self._doubts += 1
 
@@ -272,7 +272,7 @@ class Copies:
         return BrokenError(f"another cluster answers: its {NAMED_BY} is {uid}", self._around.clock.now())
 
     def look(self) -> None:
-        """Update `served` and `refusals`, once the identity is known and each kind is watched."""
+        """Update `served` and `refusals`, if the identity is known and each kind is watched or refused."""
         if self.uid is None or not all(copy.followed for copy in self._all):
             return
         before = self.served, self.refusals

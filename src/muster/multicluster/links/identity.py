@@ -1,4 +1,4 @@
-"""Identify a worker cluster, so that another cluster under its name is not taken for the one with the jobs.
+"""Identify a worker cluster, so that a manager notices when another cluster answers under the name of the first.
 
 A cluster is identified by the UID of its namespace `kube-system`; if the cluster does not show it, by its address and
 trusted authority. The identity is stored with the MultiKueueCluster before the worker is used. While workloads have

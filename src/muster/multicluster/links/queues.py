@@ -1,6 +1,6 @@
-"""The queues of one worker cluster, over one connection: its LocalQueues, and the ClusterQueues behind them.
+"""Watch the queues of one worker cluster over one connection: its LocalQueues, and the ClusterQueues behind them.
 
-They are watched from the first request on. A worker need not allow it.
+The watches start at the first request for queues. A worker may refuse to list its queues.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Queues:
         await cancel(self._tasks)
 
     def follow(self) -> None:
-        """Watch the queues from now on."""
+        """Start to watch the queues; no-op if they are watched already."""
         if not self._tasks:
             informers: tuple[Informer[Any], ...] = (self._local, self._behind)
             self._tasks = [asyncio.create_task(one.run(), name=one.name) for one in informers]

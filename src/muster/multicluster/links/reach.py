@@ -40,7 +40,7 @@ class Reach(Protocol):
 
 
 def over_https(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
-    """Return a transport as for any Kubernetes API server.
+    """Open an HTTPS transport to a worker, as to any Kubernetes API server.
 
     The kubeconfig contains the credentials. Credential plugins are the administrator's and run in this process's
     environment.

@@ -77,7 +77,7 @@ class Mirror(ABC, Generic[T]):
         return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, **document}
 
     def pods(self, job: T, podsets: Sequence[PodSet]) -> Sequence[Pod]:  # noqa: ARG002  (its Workload says it)
-        """Return pods like those of the job, as far as they name a PodGroup themselves."""
+        """Return pods made from the job's templates, to find the PodGroups that the job's pods will name."""
         templates = (podset.template for podset in podsets)
         return [Pod(metadata=template.metadata, spec=template.spec) for template in templates]
 

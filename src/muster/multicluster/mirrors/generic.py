@@ -35,7 +35,7 @@ class GenericMirror(Mirror[Json]):
         return dict.fromkeys(_get_part(local, "status"))
 
     def has_ended(self, local: Json) -> bool:  # noqa: ARG002  (its workload says so)
-        """Return False, because the end of such a job is not known; its workload tells it."""
+        """Return False: the end of such a job is unknown, and its Workload shows the end instead."""
         return False
 
     def has_started(self, remote: Json) -> bool:
@@ -43,7 +43,7 @@ class GenericMirror(Mirror[Json]):
         return _get_part(remote, "spec").get("suspend") is not True
 
     def is_active(self, remote: Json) -> bool:  # noqa: ARG002  (its workload says so)
-        """Return False, because the pods of such a job are not known; its workload tells it."""
+        """Return False: the pods of such a job are unknown, and its Workload shows the end instead."""
         return False
 
     def _prepare(self, document: Json, podsets: Sequence[PodSet]) -> None:

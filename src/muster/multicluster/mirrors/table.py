@@ -35,7 +35,7 @@ def _make_kind(group: str, version: str, kind: str) -> Kind[dict[str, Any]]:
 
 
 def _guess_plural(singular: str) -> str:
-    """Return the plural that Kubernetes guesses for a kind."""
+    """Return the plural of a kind's name by Kubernetes' rule of thumb (`UnsafeGuessKindToResource`)."""
     if singular.endswith("s"):
         return f"{singular}es"
     return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"

@@ -36,7 +36,10 @@ _BY_CLUSTER_QUEUE = "multikueue-cluster-queue"
 
 
 class ManagerQuotaController(Reconciler):
-    """A controller, run by a `Manager`, that watches the queues of workers only if their quota is requested."""
+    """The controller, run by a `Manager`, that writes ClusterQueues' quotas from those of their workers.
+
+    It watches the queues of workers only if some MultiKueueConfig requests that.
+    """
 
     name = "multikueue_clusterqueue"
 
@@ -57,7 +60,7 @@ class ManagerQuotaController(Reconciler):
         fleet.on_queues(self._enqueue_all)
 
     def _list_queues(self, _changed: object = None) -> list[str]:
-        """Return the ClusterQueues with checks, which are few."""
+        """Return the names of the ClusterQueues with AdmissionChecks, all of which a change may concern."""
         return [queue.metadata.name for queue in self._queues.all() if queue.spec.admission_checks_strategy is not None]
 
     def _enqueue_all(self) -> None:

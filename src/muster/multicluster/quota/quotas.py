@@ -56,7 +56,7 @@ class QuotaPlan(Struct, frozen=True):
 def plan_quota(
     queue: ClusterQueue, config: MultiKueueConfig | None, workers: Sequence[WorkerQueues]
 ) -> QuotaPlan | None:
-    """Return the plan for a ClusterQueue with a MultiKueue check; None, for no change, while data are missing.
+    """Return the quotas and condition for a ClusterQueue with a MultiKueue check; None while data are missing.
 
     config: the check's; None if it does not exist.
     workers: the existing workers that the config names. A lost worker counts no quota, as upstream: no new workloads

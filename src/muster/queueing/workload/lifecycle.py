@@ -74,7 +74,7 @@ from muster.queueing.workload.eviction import (
     remove_admission,
 )
 from muster.queueing.workload.obstacles import QueueState, find_drain, find_obstacle
-from muster.queueing.workload.readiness import find_deadline
+from muster.queueing.workload.readiness import begin_readiness, find_deadline
 
 # Reasons of QuotaReserved=False that are out of date once a workload can be queued.
 _STALE: Final = (DEACTIVATED, PENDING, INADMISSIBLE, WAITING)
@@ -346,7 +346,7 @@ def _continue_holding(plan: LifecyclePlan, workload: Workload, around: QueueingC
         loss = _find_gates(workload) or find_obstacle(around.local, around.queue)
         if rejection is None and retry is None and loss is not None:
             return _release_reservation(plan, workload, loss, now)
-        plan = _admit(plan, now)
+        plan = _admit(plan, around, now)
     if rejection is not None:
         plan = _set_condition(plan, DEACTIVATION_TARGET, True, ADMISSION_CHECK_EVICTION, rejection, now)
         return plan.add_event("Warning", "AdmissionCheckRejected", f"Deactivated due to {rejection}")
@@ -362,7 +362,7 @@ def _release_reservation(plan: LifecyclePlan, workload: Workload, loss: PendingR
     return _note_gates(plan, workload) if loss.reason == ADMISSION_GATED else plan
 
 
-def _admit(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
+def _admit(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
     status = plan.status
     if not checks.all_ready(status.admission_checks):
         message = "The workload has not all checks ready"
@@ -374,9 +374,11 @@ def _admit(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
     waited = (now - find_last_change(find(status.conditions, QUOTA_RESERVED), now)).total_seconds()
     queue = status.admission.cluster_queue if status.admission is not None else ""
     message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0f}s"
-    return _set_condition(plan, ADMITTED, True, ADMITTED, "The workload is admitted", now).add_event(
-        "Normal", ADMITTED, message
-    )
+    plan = _set_condition(plan, ADMITTED, True, ADMITTED, "The workload is admitted", now)
+    if around.waiting is not None:
+        conditions = begin_readiness(plan.status.conditions, now)
+        plan = replace(plan, status=replace(plan.status, conditions=conditions))
+    return plan.add_event("Normal", ADMITTED, message)
 
 
 # While the workload runs.

@@ -84,6 +84,16 @@ def with_readiness(conditions: Conditions, ready: bool, now: datetime) -> Condit
     return put(conditions, PODS_READY, False, WAIT_FOR_START, "Not all pods are ready or succeeded", now)
 
 
+def begin_readiness(conditions: Conditions, now: datetime) -> Conditions:
+    """Return the conditions of a workload that is being admitted, with PodsReady if they have none yet.
+
+    So the first report of the job's pods needs no write of its own.
+    """
+    if not is_true(conditions, ADMITTED) or find(conditions, PODS_READY) is not None:
+        return conditions
+    return with_readiness(conditions, False, now)
+
+
 def find_deadline(
     conditions: Conditions, annotations: Mapping[str, str], settings: WaitForPodsReady
 ) -> tuple[datetime, str] | None:

@@ -54,10 +54,14 @@ class AnswerReader:
 
     def add(self, data: bytes) -> list[bytes]:
         """Take bytes, and return the pieces of the body in them. Raises `MalformedAnswerError`."""
-        self._rest += data
-        if self.head is None and not self._read_head():
-            return []
-        return self._read_chunks() if self._in_chunks else self._read_plain()
+        if self.head is None or self._in_chunks:
+            self._rest += data
+            if self.head is None and not self._read_head():
+                return []
+            if self._in_chunks:
+                return self._read_chunks()
+            data, self._rest = bytes(self._rest), bytearray()
+        return self._read_plain(data)
 
     def end(self) -> bool:
         """Handle the end of the connection; return whether the answer is complete."""
@@ -98,9 +102,9 @@ class AnswerReader:
         else:
             self.may_go_on = False
 
-    def _read_plain(self) -> list[bytes]:
-        piece = bytes(self._rest if self._left is None else self._rest[: self._left])
-        del self._rest[: len(piece)]
+    def _read_plain(self, data: bytes) -> list[bytes]:
+        piece = data[: self._left]  # the data themselves if they end before, without a copy
+        self._rest += data[len(piece) :]
         if self._left is not None:
             self._left -= len(piece)
             self.is_whole = self._left == 0

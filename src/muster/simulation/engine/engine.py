@@ -228,7 +228,9 @@ class Engine(JobResizer):
         job.flavors = ()
         self._readiness.release(job.workload.key)
         self._release(job.workload)
-        job.workload = replace(job.workload, usage=None, reserved=None, admitted=False, ready=False, places=())
+        job.workload = replace(
+            job.workload, usage=None, reserved=None, admitted=False, evicted=False, ready=False, places=()
+        )
 
     def _grant(self, job: SimulatedJob, assignment: Assignment) -> None:
         """Let a job that has got quota continue: it requests nodes, or starts."""

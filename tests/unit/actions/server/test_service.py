@@ -137,6 +137,38 @@ def test_commands_can_be_typed_as_they_are_printed(machine: Machine) -> None:
     assert service.name_start(system) == r"systemctl start 'muster-a\x2db.service'"
 
 
+def test_a_unit_of_another_release_is_named_with_what_to_do(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = machine.unit()
+    assert service.find_outdated(machine.home) == ""
+    service.install_unit(unit, TEXT)
+    expected = (
+        f"{unit.path} is not what this release writes; write it again: "
+        f"muster service install --data {machine.home.path}"
+    )
+    assert service.find_outdated(machine.home) == service.describe_outdated(unit) == expected
+    unit.path.write_text(systemunit.render_unit(unit, "/bin/true", {"ROCR_VISIBLE_DEVICES": "1"}, version=255))
+    assert service.find_outdated(machine.home) == ""
+    unit.path.write_text("[Service]\nExecStart=/bin/true\n")
+    assert service.find_outdated(machine.home) == "", "somebody else wrote it"
+    unit.path.write_text(TEXT)
+    monkeypatch.setattr(service, "BOOTED", machine.path / "missing")
+    assert service.find_outdated(machine.home) == ""
+
+
+@pytest.mark.parametrize(
+    ("scope", "user", "home", "command"),
+    [
+        ("user", "ada", "/home/ada/.muster", "muster service install"),
+        ("user", "ada", "/srv/a b", "muster service install --data '/srv/a b'"),
+        ("system", "root", "/root/.muster", "sudo muster service install --system"),
+        ("system", "ada", "/home/ada/.muster", "sudo muster service install --system --as ada"),
+    ],
+)
+def test_the_command_that_installed_a_unit(scope: systemunit.Scope, user: str, home: str, command: str) -> None:
+    account_home = Path("/root" if user == "root" else f"/home/{user}")
+    assert service.name_install(Unit(scope, Path(home), user, account_home)) == command
+
+
 def test_the_version_of_systemd(machine: Machine) -> None:
     assert service.find_version() == 255
 

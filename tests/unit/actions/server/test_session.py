@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from muster.actions.errors import UserError
-from muster.actions.server.session import Target, find_connection, has_cluster
+from muster.actions.server.home import Home
+from muster.actions.server.session import Target, find_connection, find_unused_home, has_cluster
 from muster.cluster.store.directory import DataDirectory
 
 
@@ -40,3 +41,17 @@ def test_a_server_whose_kubeconfig_was_removed_writes_it_again(home: Path) -> No
     with pytest.raises(UserError, match=r"kubeconfig does not exist: .* If it was removed: muster restart"):
         find_connection(Target())
     running.release()
+
+
+def test_a_kubeconfig_in_the_environment_leaves_an_explicit_home_unused(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Home(home / "home")
+    assert find_unused_home(Target(), own) is None
+    monkeypatch.setenv("KUBECONFIG", str(own.kubeconfig))
+    assert find_unused_home(Target(), own) is None
+    monkeypatch.setenv("KUBECONFIG", str(home / "other"))
+    assert find_unused_home(Target(), own) == own.path
+    assert find_unused_home(Target(kubeconfig=str(home / "third")), own) is None
+    monkeypatch.delenv("MUSTER_HOME")
+    assert find_unused_home(Target(), own) is None

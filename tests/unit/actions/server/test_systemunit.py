@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.actions.errors import UserError
-from muster.actions.server.systemunit import HEADER, Scope, Unit, render_unit
+from muster.actions.server.systemunit import HEADER, Scope, Unit, is_current, render_unit
 
 
 def unit(scope: Scope = "user", home: str = "/home/ada/.muster") -> Unit:
@@ -61,6 +61,22 @@ def test_limits_are_delegated_where_systemd_can_start_a_server_beside_its_contai
 ) -> None:
     text = lines("user", version=version)
     assert ("Delegate=yes" in text, "DelegateSubgroup=muster-server" in text) == (delegates, delegates)
+
+
+@pytest.mark.parametrize(
+    ("former", "latter", "expected"),
+    [
+        ("", "", True),
+        ("/opt/muster/bin/python", "/srv/other/bin/python", True),
+        ("CUDA_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES=1", True),
+        ("Type=notify", "Type=exec", False),  # as earlier releases wrote
+        ("DelegateSubgroup=muster-server\n", "", False),  # systemd was older at the installation
+    ],
+)
+def test_a_unit_of_another_release_is_not_current(former: str, latter: str, expected: bool) -> None:
+    text = "\n".join(lines("user", CUDA_VISIBLE_DEVICES="0")) + "\n"
+    assert former in text
+    assert is_current(text.replace(former, latter), unit(), version=255) == expected
 
 
 def test_what_systemd_would_expand_or_split_is_passed_word_for_word() -> None:

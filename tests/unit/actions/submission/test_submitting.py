@@ -13,7 +13,7 @@ from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET
 from muster.api.ours.submitter import SUBMITTED_KINDS, SUBMITTER_ANNOTATION
-from muster.api.status import ApiError, not_found, unavailable
+from muster.api.status import ApiError, Status, not_found, unavailable
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import TransportError
@@ -221,3 +221,25 @@ def test_a_manifest_that_names_its_submitter_keeps_the_name():
 
 def test_a_cronjob_has_a_submitter_as_other_jobs_have():
     assert {"cronjobs.batch", "jobs.batch", "jobsets.jobset.x-k8s.io", "pods"} == SUBMITTED_KINDS
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (TransportError("the connection broke"), "the connection broke"),
+        (ApiError(Status(code=500, message="it broke")), "it broke"),
+    ],
+)
+def test_an_error_after_which_the_job_may_exist_says_so(error, expected):
+    server = MemoryServer()
+    server.fault = lambda request: error if request.method == "POST" else None
+    advice = "train may have been submitted; look at it: muster why train -n ns; end it: muster cancel train -n ns"
+    with pytest.raises(type(error), match=f"^{expected}; {advice}$"):
+        submitted(server, Gang("train", ["x"], namespace="ns", workers=2))
+
+
+def test_a_refused_job_does_not_exist():
+    server = MemoryServer()
+    server.fault = lambda request: ApiError(Status(code=403, message="no")) if request.method == "POST" else None
+    with pytest.raises(ApiError, match=r"^no$"):
+        submitted(server, TWO)

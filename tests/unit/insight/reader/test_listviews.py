@@ -5,19 +5,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.api.batch import JOB
-from muster.api.core import NODE, POD, PodTemplateSpec
+from muster.api.batch import COMPLETION_INDEX, JOB
+from muster.api.core import NODE, POD, Pod, PodTemplateSpec
 from muster.api.jobset import JOB_SET
+from muster.api.jobset.names import JOBSET_UID
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
+from muster.api.pods import job_of, why_unplaced
+from muster.insight.history.build import sum_traces
+from muster.insight.jobs.workers import make_worker, order_workers
 from muster.insight.reader.listviews import (
     JOB_LINES,
     JOB_SET_LINES,
     NODE_LINES,
     POD_LINES,
     WORKLOAD_LINES,
+    PodSharer,
     shows_all_of,
 )
+from muster.jobs.interruption import interruption_of
+from muster.jobs.job.census import failures_of_index
 
 META = {
     "name": "a",
@@ -40,6 +47,9 @@ NODE_STATUS = {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}, "nodeInfo"
 JOB_SPEC = {"parallelism": 2, "completions": 3, "suspend": True, "backoffLimit": 1}
 CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "so"}
 
+STARTED = {"startedAt": "2026-01-01T00:00:01Z"}
+CONTAINER_STATUS = {"name": "c", "ready": True, "restartCount": 2, "state": {"running": STARTED}}
+
 # Of each kind, an object without what is not read, and the same with it.
 CASES: list[tuple[Kind[Any], Kind[Any], dict[str, Any], dict[str, Any]]] = [
     (
@@ -51,8 +61,28 @@ CASES: list[tuple[Kind[Any], Kind[Any], dict[str, Any], dict[str, Any]]] = [
     (
         POD,
         POD_LINES,
-        {"spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}},
-        {"spec": {"nodeName": "n", "volumes": [{"name": "v"}], "containers": [WHOLE_CONTAINER]}},
+        {
+            "spec": {"nodeName": "n", "priority": 3, "containers": [{"name": "c"}]},
+            "status": {"phase": "Running", "conditions": [CONDITION], "containerStatuses": [CONTAINER_STATUS]},
+        },
+        {
+            "spec": {
+                "nodeName": "n",
+                "priority": 3,
+                "volumes": [{"name": "v"}],
+                "nodeSelector": {"zone": "a"},
+                "containers": [WHOLE_CONTAINER],
+            },
+            "status": {
+                "phase": "Running",
+                "podIP": "10.0.0.1",
+                "conditions": [CONDITION],
+                "containerStatuses": [
+                    CONTAINER_STATUS
+                    | {"imageID": "i", "allocatedResources": {"cpu": "1"}, "state": {"running": STARTED}}
+                ],
+            },
+        },
     ),
     (
         JOB,
@@ -91,6 +121,77 @@ def test_what_is_read_is_as_in_the_whole_object(
 
     assert isinstance(line, kind.type)
     assert msgspec.to_builtins(line) == msgspec.to_builtins(kind.typed({"metadata": META} | rest))
+
+
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "b", "uid": "v", "controller": True}
+ENDED = {"exitCode": 3, "reason": "Error", "message": "no\nspace", "containerID": "x", **STARTED}
+READY = {"type": "Ready", "status": "True"}
+
+# What lines of jobs depend on, of a pod beside its index: annotations, spec and status.
+PODS_OF_A_JOB: list[tuple[dict[str, str], dict[str, Any], dict[str, Any]]] = [
+    ({}, {"nodeName": "n"}, {"phase": "Running", "conditions": [READY], "containerStatuses": [CONTAINER_STATUS]}),
+    ({}, {"nodeName": "m"}, {"phase": "Running", "conditions": [READY], "containerStatuses": [CONTAINER_STATUS]}),
+    ({}, {"nodeName": "n"}, {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"terminated": ENDED}}]}),
+    ({}, {"nodeName": "n"}, {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory"}),
+    (
+        {"muster.dev/preempted-by": "Preempted by b"},
+        {"nodeName": "n"},
+        {"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "Preempted"}]},
+    ),
+    (
+        {},
+        {"priority": 7},
+        {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "no room"}]},
+    ),
+    ({"batch.kubernetes.io/job-index-failure-count": "2"}, {"schedulingGates": [{"name": "g"}]}, {"phase": "Pending"}),
+    ({"muster.dev/usage": '{"cpuSeconds":1.5,"memoryBytes":7}'}, {"nodeName": "n"}, {"phase": "Succeeded"}),
+]
+
+
+def make_pods(copies: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "metadata": META
+            | {
+                "name": f"p-{number}-{copy}",
+                "uid": f"{number}-{copy}",
+                "labels": {COMPLETION_INDEX: str(copy), JOBSET_UID: "s"},
+                "annotations": {COMPLETION_INDEX: str(copy), "example.com/note": "x"} | annotations,
+                "ownerReferences": [OWNER],
+                "finalizers": ["batch.kubernetes.io/job-tracking"],
+            },
+            "spec": {"containers": [WHOLE_CONTAINER], "hostname": f"h-{copy}"} | spec,
+            "status": {"podIP": f"10.0.{number}.{copy}"} | status,
+        }
+        for copy in range(copies)
+        for number, (annotations, spec, status) in enumerate(PODS_OF_A_JOB)
+    ]
+
+
+def describe(pods: list[Pod]) -> Any:
+    """Return what the lines of jobs read of these pods."""
+    places = order_workers(None, pods)
+    each = [
+        (make_worker(None, place), interruption_of(place.pod), failures_of_index(place.pod), job_of(place.pod))
+        for place in places
+    ]
+    return each, sum_traces(pods), why_unplaced(pods), [pod.spec.priority for pod in pods]
+
+
+def test_shared_lines_of_pods_say_what_the_whole_pods_do() -> None:
+    documents = make_pods(3)
+    lines = list(map(PodSharer(), (POD_LINES.decode(msgspec.json.encode(one)) for one in documents)))
+
+    assert describe(lines) == describe(list(map(POD.typed, documents)))
+
+
+def test_equal_parts_of_lines_are_kept_once() -> None:
+    lines = list(map(PodSharer(), (POD_LINES.decode(msgspec.json.encode(one)) for one in make_pods(50))))
+
+    assert len({id(line.spec) for line in lines}) == 4, "by node, priority and gate"
+    assert len({id(line.status) for line in lines}) == len(PODS_OF_A_JOB) - 1
+    assert len({id(line.metadata.labels) for line in lines}) == 1
+    assert len({id(line.metadata.owner_references) for line in lines}) == 1
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ class _InStore:
     def __call__(self, kind: Kind[T], namespace: str, name: str) -> T | None:
         """Return the object, or None if it does not exist."""
         entry = self._store.latest(Key(kind.resource, namespace, name))
-        return self._shared.decode(kind, entry.body) if entry is not None else None
+        return self._shared.decode(kind, self._shared.read_body(entry)) if entry is not None else None
 
 
 # Returns the surroundings of objects in a store, which the rules of admission read.

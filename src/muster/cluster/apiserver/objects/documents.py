@@ -43,7 +43,7 @@ class Documents:
 
     def typed(self, kind: Kind[Any], entry: Entry) -> Any:
         """Return an object as an instance of its kind's type; None unless it was written or read a moment ago."""
-        return self._shared.find(kind, entry.body)
+        return self._shared.find_stored(kind, entry)
 
     async def settled(self, key: Key) -> None:
         """Wait until the result of `latest` is durable.

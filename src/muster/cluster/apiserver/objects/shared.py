@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from muster.api.kinds import Kind
+from muster.cluster.store import Entry
 from muster.runtime.objects import remove_managed_fields
 
 T = TypeVar("T")
 
 RECENT = 256  # objects that are kept at least; a writer and the followers of its kind read a body within moments
 MOST_BYTES = 64 * 1024  # of a body: bigger objects are decoded for each client
+JOINED_BYTES = 1 << 20  # of bodies in pieces, joined, that are kept at least: those of a hundred pods
 
 
 class SharedObjects:
@@ -23,10 +25,36 @@ class SharedObjects:
     """
 
     def __init__(self) -> None:
-        # By type and `id` of the body, which the value keeps alive. All readers have the bytes of the store, but for a
-        # body in pieces (`Entry.pack`), which each read puts together anew: no later read finds such an object.
+        # By type and `id` of the body, which the value keeps alive. All readers have the bytes of the store.
         self._recent: dict[tuple[type[Any], int], tuple[bytes, Any]] = {}
         self._older: dict[tuple[type[Any], int], tuple[bytes, Any]] = {}
+        # The joined bodies that are kept in pieces (`Entry.pack`), by `id` of the entry, which the value keeps alive.
+        self._joined: dict[int, tuple[Entry, bytes]] = {}
+        self._older_joined: dict[int, tuple[Entry, bytes]] = {}
+        self._joined_bytes = 0
+
+    def read_body(self, entry: Entry) -> bytes:
+        """Return the body of an entry: the same bytes at each read, so that its typed object is found again."""
+        body = self._find_body(entry)
+        if body is None:
+            body = entry.body
+            self._joined[id(entry)] = entry, body
+            self._joined_bytes += len(body)
+            if self._joined_bytes > JOINED_BYTES:
+                self._joined, self._older_joined, self._joined_bytes = {}, self._joined, 0
+        return body
+
+    def _find_body(self, entry: Entry) -> bytes | None:
+        """Return the body of an entry; None for a body in pieces that was not joined a moment ago."""
+        if not entry.is_packed:
+            return entry.body
+        kept = self._joined.get(id(entry)) or self._older_joined.get(id(entry))
+        return kept[1] if kept is not None else None
+
+    def find_stored(self, kind: Kind[T], entry: Entry) -> T | None:
+        """Return the object of an entry if it is kept."""
+        body = self._find_body(entry)
+        return self.find(kind, body) if body is not None else None
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
         """Return the object of a body, decoded only once. A plain JSON object is decoded for each caller.

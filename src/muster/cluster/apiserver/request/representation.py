@@ -19,6 +19,7 @@ from muster.api.status import not_acceptable
 from muster.cluster.apiserver import tables
 from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.apiserver.static import parse_accept
+from muster.cluster.store import Entry
 
 Form = Literal["object", "table", "metadata"]
 # An encoded list: whole, or in pieces if it is long.
@@ -88,25 +89,28 @@ class Presentation:
         version = msgspec.json.decode(body, type=_Versioned).metadata.resource_version
         return self._table(item, ListMeta(resource_version=version), columns=columns)
 
-    async def list(self, bodies: Sequence[bytes], meta: ListMeta) -> Listed:
+    async def list(self, entries: Sequence[Entry], meta: ListMeta) -> Listed:
         """Return an encoded list. A long one comes in pieces, and each is made once the one before has been sent."""
-        if sum(map(len, bodies)) > LONG_BYTES:
-            return self._pieces(bodies, meta)
+        if sum(entry.size for entry in entries) > LONG_BYTES:
+            return self._pieces(entries, meta)
         if self.plain:
-            return self.join_list(b",".join(bodies), meta)
-        return b"".join([piece async for piece in self._pieces(bodies, meta)])
+            return b"".join((self._head(meta), *separate_bodies(entries), _TAIL))
+        return b"".join([piece async for piece in self._pieces(entries, meta)])
 
     def join_list(self, items: bytes, meta: ListMeta) -> bytes:
         """Return a list of items that are encoded in this form and joined already."""
         return b"".join((self._head(meta), items, _TAIL))
 
-    async def _pieces(self, bodies: Sequence[bytes], meta: ListMeta) -> AsyncIterator[bytes]:
+    async def _pieces(self, entries: Sequence[Entry], meta: ListMeta) -> AsyncIterator[bytes]:
         yield self._head(meta)
-        for number, some in enumerate(_split_bodies(bodies)):
+        for number, some in enumerate(_split_entries(entries)):
             if number:
                 await asyncio.sleep(0)
                 yield b","
-            yield b",".join(some if self.plain else map(self._item, some))
+            if self.plain:
+                yield b"".join(separate_bodies(some))
+            else:
+                yield b",".join([self._item(entry.body) for entry in some])
         yield _TAIL
 
     def _head(self, meta: ListMeta) -> bytes:
@@ -151,15 +155,27 @@ class Presentation:
         return tables.encode_row(self._view.kind, shown, self._now, self._include, self._view.printer)
 
 
-def _split_bodies(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+def separate_bodies(entries: Sequence[Entry]) -> Sequence[bytes]:
+    """Return the fragments of the bodies, with commas between the bodies.
+
+    A long list costs as much as its copies do, so that the caller joins the fragments once.
+    """
+    fragments: list[bytes] = []
+    for entry in entries:
+        fragments += entry.fragments
+        fragments.append(b",")
+    return fragments[:-1]
+
+
+def _split_entries(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
     first = size = 0
-    for index, body in enumerate(bodies):
-        if index - first == _PIECE or (size and size + len(body) > _PIECE_BYTES):
-            yield bodies[first:index]
+    for index, entry in enumerate(entries):
+        if index - first == _PIECE or (size and size + entry.size > _PIECE_BYTES):
+            yield entries[first:index]
             first, size = index, 0
-        size += len(body)
-    if bodies:
-        yield bodies[first:]
+        size += entry.size
+    if entries:
+        yield entries[first:]
 
 
 class _Version(msgspec.Struct, rename="camel"):

@@ -12,7 +12,7 @@ from muster.api.status import bad_request, expired, not_found
 from muster.cluster.apiserver.objects.loading import load_entries
 from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.apiserver.request import paging
-from muster.cluster.apiserver.request.representation import LONG_BYTES, Form, Listed, Presentation
+from muster.cluster.apiserver.request.representation import LONG_BYTES, Form, Listed, Presentation, separate_bodies
 from muster.cluster.apiserver.request.requestinfo import ListOptions, revision_of_list
 from muster.cluster.apiserver.request.selection import Selection, parse_selection
 from muster.cluster.store import Entry, Key, Snapshot, Store
@@ -52,7 +52,7 @@ class Reader:
             return await self._whole(snapshot, namespace, presentation)
         page, meta = self.page(resource, namespace, options)
         entries = await load_entries(resource, page)
-        return await presentation.list([entry.body for entry in entries], meta)
+        return await presentation.list(entries, meta)
 
     def page(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Sequence[Entry], ListMeta]:
         """Return the selected objects of a list or page, as stored, and the list's metadata. Raises `ApiError`."""
@@ -125,9 +125,9 @@ class Reader:
         entries = await load_entries(presentation.resource, snapshot.entries)
         is_long = sum(entry.size for entry in entries) > LONG_BYTES
         if entries is not snapshot.entries or not presentation.plain or len(entries) < _WORTH_CACHING or is_long:
-            return await presentation.list([entry.body for entry in entries], meta)
-        items = self._joined.get((presentation.resource.key, namespace), snapshot.entries)
-        return presentation.join_list(items, meta)
+            return await presentation.list(entries, meta)
+        items = self._joined.find((presentation.resource.key, namespace), snapshot.entries)
+        return await presentation.list(entries, meta) if items is None else presentation.join_list(items, meta)
 
 
 def _take(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:
@@ -158,15 +158,13 @@ class _JoinedLists:
     def __init__(self) -> None:
         self._lists: OrderedDict[tuple[str, str], tuple[tuple[Entry, ...], bytes | None]] = OrderedDict()
 
-    def get(self, where: tuple[str, str], entries: tuple[Entry, ...]) -> bytes:
-        """Return the joined bodies of a collection's entries."""
+    def find(self, where: tuple[str, str], entries: tuple[Entry, ...]) -> bytes | None:
+        """Return the joined bodies of a collection's entries; None at the first request for the state."""
         known = self._lists.get(where)
-        again = known is not None and _is_same(known[0], entries)
-        if again and known is not None and known[1] is not None:
-            self._lists.move_to_end(where)
-            return known[1]
-        joined = b",".join([entry.body for entry in entries])
-        self._lists[where] = entries, joined if again else None
+        joined: bytes | None = None
+        if known is not None and _is_same(known[0], entries):
+            joined = known[1] if known[1] is not None else b"".join(separate_bodies(entries))
+        self._lists[where] = entries, joined
         self._lists.move_to_end(where)
         while len(self._lists) > _CACHED_LISTS or self._bytes() > _CACHED_BYTES:
             self._lists.popitem(last=False)

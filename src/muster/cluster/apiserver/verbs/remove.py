@@ -20,7 +20,7 @@ from muster.cluster.apiserver.request.requestinfo import list_options, parse_boo
 from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builtin
 from muster.cluster.apiserver.verbs.deletion import Removed, check_options, check_preconditions, delete
 from muster.cluster.apiserver.verbs.read import Reader
-from muster.cluster.store import Key, Put
+from muster.cluster.store import Entry, Key, Put
 from muster.runtime.clock import Clock
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import Request
@@ -70,7 +70,7 @@ class Remover:
             call.warnings.append(_ORPHANED)
         return await self._delete(call, options, note)
 
-    async def delete_collection(self, call: Call) -> tuple[list[bytes], ListMeta]:
+    async def delete_collection(self, call: Call) -> tuple[Sequence[Entry], ListMeta]:
         """Delete the objects of a list or page, and return them as they were listed. Raises `ApiError`."""
         chosen = list_options(call.request.query)
         options = _read_options(call.request)
@@ -84,7 +84,7 @@ class Remover:
                 # Another client may have deleted the object already.
                 if isinstance(result, BaseException) and not is_refusal(result, "NotFound"):
                     raise result
-        return [entry.body for entry in entries], meta
+        return entries, meta
 
     async def _delete_listed(self, call: Call, key: Key, options: DeleteOptions) -> None:
         one = Call(

@@ -1,1 +1,1 @@
-"""One container: its start, its probes, its logs, its streams and its end."""
+"""Run one container of a process node: its start, probes, logs, streams and end. `pod/` decides what to run."""

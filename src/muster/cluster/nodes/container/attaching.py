@@ -1,6 +1,7 @@
-"""Attach clients to a container's own process.
+"""Attach clients (`kubectl attach`) to the main process of a container.
 
-For a container with an input or a terminal, the client connects to the shim's socket; otherwise it reads the log.
+If the container has an input or a terminal, the client is connected to the socket of the container's shim, the process
+that holds its streams. Otherwise the client gets the container's log as it grows.
 """
 
 import asyncio
@@ -29,9 +30,9 @@ _PIECE = 32 << 10
 
 
 class Joined:
-    """A client's connection to the shim of a process.
+    """A client's connection to the shim that holds the streams of a container's process.
 
-    Each direction fails independently: output continues when the input is closed.
+    Each direction ends independently: output continues when the input is closed.
     """
 
     def __init__(self, connection: socket.socket, *, writes: bool, listens: bool) -> None:
@@ -73,7 +74,7 @@ class Joined:
                 await self._send(STDIN, data[start : start + _PIECE])
 
     async def end_input(self) -> None:
-        """End the client's input. The container's `stdinOnce` decides whether that ends the process's input."""
+        """End the client's input; that ends the process's input, too, if the container has `stdinOnce`."""
         if self._writes:
             await self._send(STDIN, b"")
 
@@ -97,7 +98,7 @@ class Joined:
 
 
 class Followed:
-    """A process without an input, whose output is read from its log, line by line."""
+    """A client's view of a process without an input: its log, line by line."""
 
     def __init__(self, directory: Path, reader: Reader, clock: Clock) -> None:
         self._directory = directory

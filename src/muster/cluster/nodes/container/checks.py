@@ -1,6 +1,6 @@
-"""Carry out probes and hooks: run a command in the container, send an HTTP request, or open a connection.
+"""Execute probes and lifecycle hooks: run a command in the container, send an HTTP request, or open a connection.
 
-Failures appear in `Unhealthy` events, so their messages are the kubelet's.
+Failures appear in `Unhealthy` events, so their messages are worded as the kubelet's. `probes` decides what they mean.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ Run = Callable[[tuple[str, ...], float], Awaitable[tuple[int, bytes]]]
 
 
 class CheckFailedError(Exception):
-    """A failed check; the text says how it failed."""
+    """A probe or hook failed; the message says how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The container to check."""
+    """The container whose probes and hooks are executed."""
 
     container: Container
     address: str
@@ -35,7 +35,7 @@ class Target:
 
 
 async def probe(probe: Probe, target: Target) -> None:
-    """Check once. Raises `CheckFailedError`."""
+    """Execute a probe once. Raises `CheckFailedError` if it fails or exceeds its timeout."""
     timeout = probes.timeout_seconds(probe)
     if probe.exec is not None:
         await _check_command(target, probe.exec.command, timeout)
@@ -50,7 +50,7 @@ async def probe(probe: Probe, target: Target) -> None:
 
 
 async def run_hook(handler: LifecycleHandler, target: Target, clock: Clock, timeout_seconds: float) -> None:
-    """Run a lifecycle hook. Raises `CheckFailedError`."""
+    """Run a lifecycle hook (postStart or preStop). Raises `CheckFailedError`."""
     if handler.exec is not None:
         await _check_command(target, handler.exec.command, timeout_seconds)
     elif handler.http_get is not None:

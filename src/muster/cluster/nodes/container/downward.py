@@ -27,12 +27,12 @@ _ESCAPES = {
 
 
 class FieldError(Exception):
-    """A reference names a field that does not exist; the message is for the user."""
+    """A `fieldRef` or `resourceFieldRef` names a field that does not exist; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """The node's own information about a pod, which the pod's object does not contain, or not yet."""
+    """The facts about a pod that only its node knows, such as addresses that the pod's status does not have yet."""
 
     pod_ip: str
     host_ip: str

@@ -69,7 +69,7 @@ class AskedToken:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """The existing ConfigMaps and Secrets that a pod's spec names, in its namespace, and the pod's tokens.
+    """The objects that a pod's spec refers to, as far as they exist, and the pod's tokens.
 
     volumes: the persistent volumes, by the name of the claim that is bound to them.
     """
@@ -110,20 +110,20 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The variables of a container, and the keys that were left out because they are no valid names, by source."""
+    """The variables of a container, and the skipped keys of `envFrom` that are no valid variable names, by source."""
 
     variables: dict[str, str]
     skipped: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class _Budget:
-    """The bytes that are left for the arguments or variables of a program."""
+    """The remaining bytes, by the kernel's limit, for the arguments or variables of a program."""
 
     def __init__(self) -> None:
         self._left = MAX_TOTAL
 
     def take(self, text: str, what: str) -> None:
-        """Deduct the space of one more string. Raises `TooLongError`."""
+        """Deduct the bytes of one more string. what: its name, for the error. Raises `TooLongError`."""
         if len(text) > MAX_STRING:
             raise TooLongError(what, MAX_STRING)
         self._left -= len(text) + 1 + _POINTER
@@ -170,7 +170,7 @@ def command_line(container: Container, variables: Mapping[str, str]) -> list[str
 
 
 def list_references(container: Container) -> Names:
-    """Return the names of the objects that the container's environment comes from."""
+    """Return the names of the ConfigMaps and Secrets to which the container's `env` and `envFrom` refer."""
     config_maps = [source.config_map_ref for source in container.env_from] + [
         variable.value_from and variable.value_from.config_map_key_ref for variable in container.env
     ]
@@ -183,9 +183,9 @@ def list_references(container: Container) -> Names:
 def build_environment(
     pod: Pod, container: Container, objects: Objects, around: NodeFacts, defaults: Mapping[str, str]
 ) -> Environment:
-    """Return all variables of a container. Raises `ConfigError`.
+    """Return all variables of a container: the defaults, overridden by envFrom, overridden by env.
 
-    The defaults come first, then envFrom, then env; each overrides those before.
+    Raises `ConfigError`.
     objects: the objects that the pod names.
     around: the node's information about the pod.
     """
@@ -243,7 +243,7 @@ def _check_names(variables: Iterable[EnvVar]) -> None:
 
 
 def _read_source(source: EnvFromSource, objects: Objects, namespace: str) -> tuple[str, dict[str, str]]:
-    """Return the name of the variables' source, and the variables."""
+    """Return the name of an `envFrom` source, and the variables in it. Raises `ConfigError`."""
     if source.config_map_ref is not None:
         name = source.config_map_ref.name
         config_map = objects.config_maps.get(name)
@@ -269,7 +269,7 @@ def _require_optional(kind: str, name: str, optional: bool | None) -> None:
 def _resolve_reference(
     pod: Pod, source: EnvVarSource, objects: Objects, around: NodeFacts, containers: Mapping[str, Container]
 ) -> str | None:
-    """Return the value that a variable refers to; None to leave the variable out."""
+    """Return the value of a `valueFrom` reference; None if it is optional and its object does not exist."""
     try:
         if source.field_ref is not None:
             return downward.get_field(pod, source.field_ref, around)

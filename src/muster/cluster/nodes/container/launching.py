@@ -1,4 +1,7 @@
-"""Make the spec of a shim from a container's spec and the objects that it refers to."""
+"""Make the spec of a shim, the process that starts and supervises a container, from the container's spec.
+
+It reads the ConfigMaps, Secrets and volumes to which the container refers. `shims` starts the shim.
+"""
 
 import hashlib
 import os
@@ -70,11 +73,12 @@ MESSAGE_FILE = "termination-message"
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """The common inputs of all pods of a node. `lifeline` is -1 for containers that outlive the server.
+    """The inputs for starting containers that all pods of a node share.
 
+    lifeline: a descriptor whose closing ends all containers; -1 for containers that outlive the server.
     cpus: the CPUs of the node, if no cgroup limits the containers' use of them.
-    states: the directories of jobs that outlive their pods; None for none.
-    fence: ends pods that may run elsewhere; None for a node whose pods only end with the server.
+    states: the state directories of jobs, which outlive the jobs' pods; None for none.
+    fence: kills pods once the node's Lease has expired, because they may run elsewhere then; None for no fence.
     object_slots: slots for loading the objects that a pod refers to, which may be much larger than the pod itself.
     accounts: the Unix accounts that pods of a system server run as, by the pods' UIDs; None if all pods run as the
     node's own user.
@@ -181,7 +185,7 @@ def _add_bytes(before: int, values: Iterable[str | bytes]) -> int:
 
 
 def container_id(pod: Pod, container: str, number: int) -> str:
-    """Return the ID of one attempt, which depends only on the arguments."""
+    """Return the container ID of one attempt of a container. number: the attempt. Equal arguments give equal IDs."""
     text = f"{pod.metadata.uid}/{container}/{number}"
     return f"process://{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -209,7 +213,10 @@ def command_of(
     groups: Iterable[Path],
     volumes: PodVolumes,
 ) -> ProgramSpec:
-    """Return the command to run in the container. Raises `ConfigError`."""
+    """Return the program to start in the container, with its user, limits and working directory.
+
+    Raises `ConfigError`.
+    """
     context = container.security_context or SecurityContext()
     account = kit.account_of(pod)
     with _acting_for(account):
@@ -244,7 +251,7 @@ def _umask_of(pod: Pod) -> int:
 
 
 def _acting_for(account: Account | None) -> AbstractContextManager[None]:
-    """Return a context in which the node accesses paths with the rights of the account that named them."""
+    """Return a context in which the node accesses paths with the rights of an account; None for the node's own."""
     return acting_as(account) if account is not None else nullcontext()
 
 
@@ -255,14 +262,20 @@ def _identity_of(account: Account) -> ShimAccount:
 
 
 def make_mark(uid: str, container: str) -> str:
-    """Return an environment entry by which the processes of a container are found without a pid namespace."""
+    """Return the value of the variable in a container's environment by which its processes are found.
+
+    Nodes need it where containers have no pid namespace.
+    """
     return f"{uid}/{container}"
 
 
 def make_spec(
     kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, container_environment: Environment, directory: Path
 ) -> Spec:
-    """Return the spec of a shim. Raises `ConfigError`, OSError."""
+    """Return the spec of the shim for one attempt of a container. Raises `ConfigError`, OSError.
+
+    directory: the directory of the attempt, for its log and its record.
+    """
     argv = environment.command_line(container, container_environment.variables)
     storage = kit.storage.of(pod.metadata.uid)
     account = kit.account_of(pod)
@@ -312,7 +325,7 @@ def _hide_gpus(kit: Kit, pod: Pod, container: Container) -> list[Mount]:
 
 
 def takes_long(container: Container) -> bool:
-    """Return whether planning the container's mounts would block other tasks for too long."""
+    """Return whether planning the container's mounts blocks the event loop for too long, so that a thread does it."""
     mounts = container.volume_mounts
     return len(mounts) > _MOUNTS_AT_ONCE or sum(len(m.mount_path) + len(m.sub_path) for m in mounts) > _PATHS_AT_ONCE
 

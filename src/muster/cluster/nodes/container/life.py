@@ -1,6 +1,6 @@
-"""Monitor one running container: run its postStart hook and its probes. One task for each attempt.
+"""Monitor one running container: run its postStart hook and its probes, in one task for each attempt.
 
-It only reports its observations; `pod/machine.py` decides.
+The task only reports the outcomes; `pod/machine.py` decides what follows.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ _HOOK_SECONDS = 86400.0
 
 
 class Listener(Protocol):
-    """A receiver of what the probes and the hook of a container show."""
+    """A receiver of the outcomes of a container's probes and postStart hook."""
 
     def started(self, *, ready: bool) -> None:
-        """Call when the hook has ended and the startup probe has passed. ready: whether the container is ready then."""
+        """Note that the hook has ended and the startup probe has passed. ready: whether the container is ready."""
         ...
 
     def readiness(self, *, ready: bool) -> None:
-        """Call when the result of the readiness probe has changed."""
+        """Note that the result of the readiness probe has changed."""
         ...
 
     def condemned(self, why: str, grace_seconds: int | None) -> None:
-        """Call when the container must be ended and restarted, because its hook or a probe failed.
+        """Note that the container must be ended and restarted, because its hook or a probe failed.
 
-        grace_seconds: the time to end; None for the pod's own grace period.
+        why: the message for users. grace_seconds: the time to end; None for the pod's own grace period.
         """
         ...
 

@@ -1,7 +1,8 @@
 """Read the files of one container's log across rotations, forward and from the end.
 
-A reader holds a shared lock on its file, so that the shim waits before it deletes that file. If the shim waited long
-enough, it deletes the file; the names of the later files then show how many bytes are missing.
+The shim of the container writes and rotates the files. A reader holds a shared lock on its file, which delays the shim
+when it wants to delete that file. After a limit the shim deletes the file anyway; the names of the later files then
+show how many bytes are missing.
 """
 
 import contextlib
@@ -55,12 +56,12 @@ class Reader:
         self._refused: set[Path] = set()  # files of other users
 
     def seek(self, lines: int | None) -> None:
-        """Go to the position with this many lines left, or to the start."""
+        """Move to the position with this many lines before the present end of the log; None: to the start."""
         for _ in self.seek_in_steps(lines):
             pass
 
     def seek_in_steps(self, lines: int | None) -> Iterator[None]:
-        """Seek, and pause after each step, so that the caller can let other clients take turns."""
+        """Seek as `seek` does, and yield after each step, so that the caller can let other tasks run."""
         newest_first = list(reversed(self._list_files()))
         for file in newest_first if lines is not None else newest_first[-1:]:
             if not self._open_file(file):
@@ -76,9 +77,9 @@ class Reader:
             self.dropped = self._file.text_bytes
 
     def read(self) -> Iterator[bytes | Missing]:
-        """Yield all whole lines from here to the present end, in blocks, with notices of missing bytes in between.
+        """Yield the whole lines from the present position to the end, in blocks, and a `Missing` for deleted bytes.
 
-        Yield an empty block after a read without a whole line, so that the caller can let other clients take turns.
+        Yield an empty block after a read without a whole line, so that the caller can let other tasks run.
         """
         at_end = False
         while self._file is not None or (yield from self._open_next()):
@@ -181,10 +182,12 @@ def _count_text_bytes(descriptor: int, most_bytes: int) -> Generator[bytes, None
 def _find_tail(
     descriptor: int, lines: int, most_bytes: int, *, is_newest: bool
 ) -> Generator[None, None, tuple[int, int]]:
-    """Return the position in a file with at most this many lines of text left, and how many; pause after each step.
+    """Return the position in a file after which at most this many lines of text follow, and their number.
 
-    A line in parts counts once for each 16 KiB, so that the tail of a progress bar is not its whole history.
-    is_newest: whether the log ends with this file, so that its last line may have no end.
+    Yield after each step. A line in parts counts once for each 16 KiB, so that the tail of a log with a progress bar is
+    not its whole history.
+
+    is_newest: whether the log ends with this file, so that its last line may be incomplete.
     """
     position = count = size = 0
     for number, (start, line) in enumerate(islice(_walk_back(descriptor, most_bytes), _MOST_LINES_OF_A_FILE)):

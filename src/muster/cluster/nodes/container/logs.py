@@ -1,6 +1,6 @@
-"""Serve the logs of containers, and follow them while they grow.
+"""Serve the logs of a node's containers (`pods/log`), once or as they grow.
 
-Whether the attempt has ended is determined before the last read, never after it, so that the last lines are not lost.
+To lose no last lines, a follower first checks whether the container has ended, and then reads the log once more.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ _MOST_PIECES_OF_A_TAIL = 16  # two files have about six; the user of a container
 
 
 class Logs:
-    """The logs of one node's pods, as the API server requests them for `pods/log`."""
+    """The server of one node's container logs, which the API server asks for `pods/log`."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
@@ -46,7 +46,7 @@ class Logs:
         return self._read(lambda: self._find_directory(pod, options), options, pod.metadata.namespace)
 
     def read_kept(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the kept log of a deleted pod."""
+        """Yield the log of a deleted pod, which the node keeps for a while, in pieces."""
         number = options.attempt if options.attempt is not None else max(pod.containers[options.container])
         return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options, "")
 
@@ -158,9 +158,9 @@ class Rendering:
 
 
 def read_tail(directory: Path, lines: int, limit_bytes: int) -> str:
-    """Return the end of a log, for a message.
+    """Return the last lines of a log, at most `limit_bytes`, for a container's termination message.
 
-    The node reads it in one piece. So the reader reads no more than this much text can take: each byte as a line.
+    The read blocks, and so is limited to the size that this much text can take in the log, with one byte a line.
     """
     reader, rendering = Reader(directory, most_files=2, most_bytes=limit_bytes * (HEAD_BYTES + 2)), Rendering()
     try:
@@ -174,7 +174,7 @@ def read_tail(directory: Path, lines: int, limit_bytes: int) -> str:
 
 
 def _loss_notice(directory: Path) -> Iterator[bytes]:
-    """Yield a notice of lost lines, if a finished attempt's record counts lost lines that its log does not mention."""
+    """Yield a notice of lines that a finished attempt printed and the shim could not log, if any."""
     record = shims.read_record(directory)
     if record is not None and record.untold:
         seconds, nanoseconds = divmod(record.finished, 1_000_000_000)

@@ -20,14 +20,14 @@ class ProbeResult:
     result: bool | None = None  # None: no result yet
 
     def after(self, probe: Probe, *, passed: bool) -> "ProbeResult":
-        """Return the tally after one more check."""
+        """Return the result after one more check."""
         in_a_row = self.in_a_row + 1 if passed == self.last else 1
         needed = max(probe.success_threshold, 1) if passed else probe.failure_threshold or _FAILURES
         return ProbeResult(passed, in_a_row, passed if in_a_row >= needed else self.result)
 
 
 def list_probes(container: Container) -> dict[str, Probe]:
-    """Return the probes of a container, by their kind."""
+    """Return the probes of a container by kind: `Startup`, `Liveness`, `Readiness`."""
     named = {
         STARTUP: container.startup_probe,
         LIVENESS: container.liveness_probe,

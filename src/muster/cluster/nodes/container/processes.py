@@ -30,7 +30,7 @@ def adopt_orphans() -> None:
 
 
 def check_kernel() -> None:
-    """Raise RuntimeError if this system lacks what process nodes need."""
+    """Raise RuntimeError if the kernel or Python lacks a system call that process nodes need, such as pidfd_open."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError) as error:
@@ -40,8 +40,8 @@ def check_kernel() -> None:
 class Orphans:
     """The reaper of adopted orphans for which no task waits.
 
-    A task that waits for a process reaps it within moments. So only zombies that are still there at the next sweep are
-    reaped here.
+    A task that waits for a process reaps it within moments. So this object reaps only zombies that two successive
+    sweeps see.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Orphans:
 
 
 def _list_processes() -> dict[int, tuple[int, str]]:
-    """Return the parent and the state of every process."""
+    """Return the parent's PID and the state letter of every process of this machine, by PID."""
     processes = {}
     for directory in Path("/proc").iterdir():
         if directory.name.isdigit():
@@ -160,7 +160,7 @@ async def wait_until_writable(descriptor: int) -> None:
 
 
 async def read_lines(descriptor: int, enough: Callable[[list[str]], bool]) -> list[str]:
-    """Read lines from a pipe until its end, until `enough` returns true, or until about `_PIECE` bytes were read."""
+    """Read lines from a pipe until its end, until `enough(lines)` is true, or until about `_PIECE` bytes were read."""
     os.set_blocking(descriptor, False)
     data = b""
     while True:
@@ -189,7 +189,7 @@ class Output:
         asyncio.get_running_loop().add_reader(descriptor, self._read)
 
     def finish(self) -> bytes:
-        """Stop reading and return the first bytes that were read. Processes that still write are not waited for."""
+        """Stop reading, and return the bytes collected so far, without waiting for processes that still write."""
         if self._read():
             asyncio.get_running_loop().remove_reader(self._descriptor)
         os.close(self._descriptor)

@@ -31,7 +31,7 @@ _END_OF_INPUT = b"\x04"  # Control-D, which a terminal takes for the end of inpu
 
 
 class Executed:
-    """A running command in a container, with this process's ends of the command's streams."""
+    """A command that runs in a container for a client, with the server's ends of the command's streams."""
 
     def __init__(self, pidfd: int, shim: int, report: int, outputs: dict[int, int], input: int, *, tty: bool) -> None:
         self._pidfd = pidfd
@@ -96,7 +96,7 @@ class Executed:
         return processes.exit_status(self._pidfd)
 
     def _read_pieces(self, descriptor: int, most: int) -> list[bytes]:
-        """Return the data that can be read now, up to `most` bytes; close the stream at its end."""
+        """Read what is available now from a stream of the command, up to `most` bytes; close the stream at its end."""
         pieces = []
         while most > 0 and (data := _read_available(descriptor, most)) is not None:
             if not data:
@@ -169,7 +169,7 @@ async def execute(shim: Shim, command: ProgramSpec, *, stdin: bool, tty: bool) -
 
 
 def _read_available(descriptor: int, most: int) -> bytes | None:
-    """Return what can be read; None if there is nothing now, b"" at the end."""
+    """Read at most this many bytes without blocking; return None if there are none now, b"" at the end."""
     try:
         return os.read(descriptor, most)
     except BlockingIOError:

@@ -1,4 +1,7 @@
-"""Compute the rights of a container's processes, and list the fields that are not enforced."""
+"""Compute the users, groups and capabilities of a container's processes from its security context.
+
+Also list the fields of security contexts that a process node does not enforce.
+"""
 
 import os
 from collections.abc import Iterator
@@ -66,7 +69,7 @@ def closes_root(context: SecurityContext | None, isolation: Isolation) -> bool:
 
 
 def explain_unenforced(pod: Pod, isolation: Isolation) -> str:
-    """Return which fields of the pod's security contexts are not enforced here, as text for an event; "" if none."""
+    """Return a sentence for an event on the pod's security fields that this node does not enforce; "" if none."""
     unmet = [*_unmet_by_spec(pod.spec, isolation), *_unmet_by_pod(pod.spec.security_context or PodSecurityContext())]
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         unmet += [f"{what} (container {container.name})" for what in _unmet_by_container(container, isolation)]
@@ -74,9 +77,9 @@ def explain_unenforced(pod: Pod, isolation: Isolation) -> str:
 
 
 def _unmet_by_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
-    """Yield the fields of the pod's spec that are not enforced.
+    """Yield the fields of the pod's spec that this node does not enforce.
 
-    Network and IPC are the node's for all pods; each container has process ids of its own, if any.
+    All pods share the node's network and IPC. Containers of a pod do not share process ids, if they have own ones.
     """
     if spec.host_pid and isolation.own_pids:
         yield "hostPID"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+from muster.runtime.process.fulldisk import has_no_room
 
 
 @contextmanager
@@ -29,10 +29,11 @@ def describe_os_error(error: OSError) -> str:
     """
     if not error.filename:
         return error.strerror or str(error)
-    if error.errno in _NO_ROOM:  # what to do stands first: lists cut long messages
+    if has_no_room(error):  # what to do stands first: lists cut long messages
         disk = _find_mount_point(Path(error.filename))
+        figures = f"df -h and df -i of {disk}" if error.errno == errno.ENOSPC else "quota -s"
         return (
-            f"{error.strerror} on {disk}: free some there (see df -h and df -i of {disk}), and the pod goes on by "
+            f"{error.strerror} on {disk}: free some there (see {figures}), and the pod goes on by "
             f"itself; the node could not write {error.filename}"
         )
     return f"{error.filename}: {error.strerror}"

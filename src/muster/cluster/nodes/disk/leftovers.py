@@ -19,6 +19,7 @@ from muster.cluster.nodes.container import launching
 from muster.cluster.nodes.disk import plainfiles, removal
 from muster.cluster.nodes.disk.removal import RemovalError
 from muster.cluster.nodes.disk.storage import PodStorage, Storage, seed_of
+from muster.cluster.nodes.machine import cgroups
 from muster.cluster.nodes.shims import Shim
 from muster.runtime.client import Client
 from muster.runtime.process.ownership import NotOursError, require_way
@@ -79,10 +80,15 @@ def _require_program(path: Path) -> None:
 async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
     """Kill all containers of the nodes below a directory, except those of `spare`; return their number.
 
-    The files on disk stay, so that the next server can read how the containers ended.
+    Their cgroups go with them. The files on disk stay, so that the next server can read how the containers ended.
     """
-    storages = [storage for path in _find_absent(state, spare) if (storage := _open_storage(path)) is not None]
-    ended = await asyncio.gather(*(end_pod(storage, record.uid) for storage in storages for record in storage.pods()))
+    storages = {path: storage for path in _find_absent(state, spare) if (storage := _open_storage(path)) is not None}
+    ended = await asyncio.gather(
+        *(end_pod(storage, record.uid) for storage in storages.values() for record in storage.pods())
+    )
+    for path, storage in storages.items():
+        name = cgroups.name_group(path.name, seed_of(path))
+        cgroups.remove_left(name, [record.uid for record in storage.pods()])
     return sum(ended)
 
 

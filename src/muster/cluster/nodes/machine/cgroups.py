@@ -4,6 +4,11 @@ If the node may not, it samples the memory of containers (`sampling.py`), and as
 container's processes are in a leaf cgroup of their own, without the shim and the server. So the kernel kills only the
 container when memory runs out. The leaf is in a cgroup of the pod, which competes for CPU time with those of other
 pods. Functions take the root as an argument, so that tests can use a plain directory.
+
+The node's own cgroup is below that of the server, with one exception. The cgroup of a service to which systemd
+delegates nothing cannot be divided. As the cgroupfs drivers of container engines do, a node of root then makes its
+cgroup at the top of the hierarchy, where systemd leaves it alone. So the node has to remove it itself, and
+`remove_left` does so for a killed server.
 """
 
 import contextlib
@@ -32,7 +37,7 @@ _SWAP, _OLD_SWAP = "memory.swap.max", "memory.memsw.limit_in_bytes"
 _MOUNT = Path("/sys/fs/cgroup")
 # The cgroup of a server that shares its parent with the cgroups of nodes; systemd starts a service in it.
 SERVER_GROUP = "muster-server"
-_ADVICE = "`muster service install` delegates cgroups with systemd 254 or later"
+_ADVICE = "`muster service install` gives it cgroups with systemd 254 or later, and as root with any"
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +147,11 @@ def weigh(cpu: int, root: Root) -> dict[str, str]:
     return {"cpu.weight": str(1 + (shares - _LEAST_SHARES) * 9999 // (_MOST_SHARES - _LEAST_SHARES))}
 
 
+def name_group(node: str, seed: int) -> str:
+    """Return the name of a node's own cgroup. seed: of the node's directory, to tell the nodes of servers apart."""
+    return f"muster-{node}-{seed:08x}"
+
+
 def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup")) -> Cgroups | str:
     """Return the node's own cgroups, made if missing, or a sentence that says why they cannot be made."""
     if (mount / "cgroup.controllers").exists():
@@ -149,25 +159,50 @@ def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup
     return _prepare_old(name, mount, own)
 
 
+def remove_left(name: str, uids: Iterable[str], mount: Path = _MOUNT) -> None:
+    """Remove the cgroups that a killed server has left at the top of the hierarchies, and kill whatever is in them.
+
+    name: of the node's own cgroup. uids: the node's pods. Another server whose home has the same path, in another mount
+    namespace, may use the same cgroup, so those of other pods stay. systemd removes what is in the cgroups of services.
+    """
+    tops = (mount, *(mount / controller for controller in OLD_CONTROLLERS))
+    groups = Cgroups(Root(path, frozenset()) for path in (top / name for top in tops) if path.is_dir())
+    for uid in uids:
+        groups.remove(uid)
+    groups.close()
+
+
 def _prepare_unified(name: str, mount: Path, own: Path) -> Cgroups | str:
     group = mount / _find_own_group(own, "").lstrip("/")
-    if group.suffix == ".service":
-        # systemd would start the next server in this cgroup, which the kernel refuses if its children have limits.
-        return f"systemd lets no server start again beside running pods in {group.name}: {_ADVICE}"
-    base = group.parent if group.name == SERVER_GROUP else group
+    if group.name == SERVER_GROUP:
+        return _prepare_below(group.parent, name)
+    if group.suffix != ".service":
+        return _prepare_below(group, name, holds_server=group != mount)
+    # systemd would start the next server in this cgroup, which the kernel refuses if its children have limits.
+    groups = _prepare_below(mount, name)
+    if isinstance(groups, str):
+        return f"systemd lets no server start again beside running pods in {group.name}, and {groups}"
+    return groups
+
+
+def _prepare_below(base: Path, name: str, *, holds_server: bool = False) -> Cgroups | str:
+    """Return the node's cgroup below this one, or a sentence that says why it cannot be made.
+
+    holds_server: whether this process must leave `base` for a child of it.
+    """
     controllers = frozenset(CONTROLLERS) & frozenset((base / "cgroup.controllers").read_text().split())
     if not controllers:
         return f"the cgroup has none of the controllers {', '.join(CONTROLLERS)}: {_ADVICE}"
     try:
-        if base == group != mount:
+        if holds_server:
             _make_room(base)
-        _enable_controllers(base, controllers)
+        enabled = _enable_available(base, controllers)
         root = base / name
         root.mkdir(exist_ok=True)
-        _enable_controllers(root, controllers)
+        _enable_controllers(root, enabled)
     except OSError as error:
         return f"cgroups cannot be made in {base} ({error.strerror}): {_ADVICE}"
-    return Cgroups([Root(root, controllers)])
+    return Cgroups([Root(root, enabled)])
 
 
 def _prepare_old(name: str, mount: Path, own: Path) -> Cgroups | str:
@@ -237,6 +272,24 @@ def _make_room(base: Path) -> None:
     leaf = base / SERVER_GROUP
     leaf.mkdir(exist_ok=True)
     (leaf / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def _enable_available(directory: Path, controllers: Iterable[str]) -> frozenset[str]:
+    """Enable the controllers that the kernel lets this process enable, and return them. Raises OSError if it lets none.
+
+    While a process of the machine has a realtime priority, some kernels refuse the controller of the CPU alone.
+    """
+    enabled, refusals = set(), []
+    for controller in sorted(controllers):
+        try:
+            _enable_controllers(directory, [controller])
+        except OSError as error:
+            refusals.append(error)
+        else:
+            enabled.add(controller)
+    if refusals and not enabled:
+        raise refusals[0]
+    return frozenset(enabled)
 
 
 def _enable_controllers(directory: Path, controllers: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ _RULES: Mapping[tuple[str, str], Rules] = {**KUEUE, **WORKLOAD, **JOB_SET}
 
 
 def rules_of(kind: Kind[Any]) -> Rules:
-    """Return the rules of a version of a kind."""
+    """Return the CEL rules of a version of a kind, by the path of the value that they check."""
     return _RULES.get((kind.resource, kind.version), {})
 
 

@@ -54,7 +54,7 @@ _CHANGED_LEVELS = Rule(
 
 
 def _cluster_queue(cohort: str) -> Rules:
-    """Return the CEL rules of a ClusterQueue, by path. cohort: the name of its field for the cohort."""
+    """Return the CEL rules of a ClusterQueue, by path. cohort: the field's name, `cohort` or `cohortName`."""
     return {
         ".spec": [
             Rule(

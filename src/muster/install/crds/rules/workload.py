@@ -13,7 +13,7 @@ _WHILE_HELD = "while workload quota reserved"
 
 
 def _is_true(condition: str, of: str) -> str:
-    """Return the expression that is true if a condition of a Workload is True."""
+    """Return a CEL expression: whether a condition of a Workload is True. of: the expression for the Workload."""
     conditions = f"{of}.status.conditions"
     is_true = f"{conditions}.exists(c, c.type == '{condition}' && c.status == 'True')"
     return f"has({of}.status) && has({conditions}) && {is_true}"
@@ -23,12 +23,12 @@ _HELD, _HOLDS = _is_true(QUOTA_RESERVED, "oldSelf"), _is_true(QUOTA_RESERVED, "s
 
 
 def _make_both_set(field: str) -> str:
-    """Return the expression that is true if a field of the spec is set before and after."""
+    """Return a CEL expression: whether a field of the spec is set both before and after an update."""
     return f"has(oldSelf.spec.{field}) && has(self.spec.{field})"
 
 
 def _make_immutable_rule(field: str, given: str) -> str:
-    """Return the expression that a field of the spec must not change while quota is held, if `given` is true."""
+    """Return a CEL expression: a field of the spec is unchanged, unless no quota is held or `given` is false."""
     return f"!({_HELD} && {given}) || oldSelf.spec.{field} == self.spec.{field}"
 
 

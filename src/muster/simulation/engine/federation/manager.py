@@ -172,6 +172,8 @@ class ManagerEngine(Engine):
         one = self._dispatches.get(job.workload.key)
         if one is None:
             return super()._explain(job, lacking)
+        if is_true(one.status.conditions, EVICTED):
+            return Waiting(job.submission.name, f"it may still run in cluster {one.home}, which is lost", never=False)
         asked = [self._workers[name] for name in self._list_clusters(one) if self._workers[name].has(job.workload.key)]
         waits = [(worker.name, worker.explain(job.workload.key)) for worker in asked]
         why = "; ".join(f"cluster {name}: {wait.why}" for name, wait in waits)
@@ -252,11 +254,19 @@ class ManagerEngine(Engine):
             self._begin_eviction(one, reason, "Preempted")
 
     def _begin_eviction(self, one: _Dispatch, reason: str, message: str) -> None:
-        """Evict a workload: it gives its quota back once no reachable worker cluster has anything of it."""
+        """Evict a workload: it gives its quota back once no worker cluster has anything of it.
+
+        That may be later, if its home is lost. The eviction and the lost work are recorded now, as in a cluster.
+        """
+        super()._take_nodes(one.job)
         one.status = evict(one.status, reason, message, self._moment)
         one.job.workload = replace(one.job.workload, evicted=True)
         self._tree.hold(one.job.workload)
         self._unseen[one.job.workload.key] = None
+
+    def _take_nodes(self, job: SimulatedJob) -> None:
+        if not job.workload.evicted:  # else `_begin_eviction` has recorded the eviction
+            super()._take_nodes(job)
 
     def _look(self, key: str, one: _Dispatch) -> None:
         view = self._make_view(key, one)
@@ -330,7 +340,6 @@ class ManagerEngine(Engine):
             self._begin_eviction(one, ADMISSION_CHECK_EVICTION, why)
         elif plan.stopped and (evicted := find_true(one.status.conditions, EVICTED)) is not None:
             del self._dispatches[key]
-            one.job.workload = replace(one.job.workload, evicted=False)
             super()._evict(one.job, evicted.reason)
 
     def _finish(self, key: str, one: _Dispatch) -> None:

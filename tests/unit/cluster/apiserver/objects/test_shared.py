@@ -5,7 +5,9 @@ import json
 from muster.api.core import CONFIG_MAP, ConfigMap
 from muster.api.kinds import Kind
 from muster.api.meta import Object, ObjectMeta
-from muster.cluster.apiserver.objects.shared import MOST_BYTES, RECENT, SharedObjects
+from muster.cluster.apiserver.objects.shared import JOINED_BYTES, MOST_BYTES, RECENT, SharedObjects
+from muster.cluster.store import Entry, Header, Key
+from muster.cluster.store.packing import Packing
 
 HEADS: Kind[Object] = CONFIG_MAP.seen_as(Object)
 
@@ -67,3 +69,36 @@ def test_only_recent_objects_are_kept() -> None:
     assert not kept[0]
     assert all(kept[-RECENT:])
     assert sum(kept) <= 2 * RECENT + 1
+
+
+def packed(text: bytes) -> Entry:
+    entry = Entry(Key("configmaps", "default", "a"), 7, text, Header())
+    entry.pack(Packing())
+    assert entry.is_packed
+    return entry
+
+
+def test_a_body_in_pieces_is_decoded_once() -> None:
+    shared, entry = SharedObjects(), packed(body("a", text="x" * 5_000))
+    assert shared.find_stored(CONFIG_MAP, entry) is None
+    first = shared.decode(CONFIG_MAP, shared.read_body(entry))
+    assert shared.decode(CONFIG_MAP, shared.read_body(entry)) is first
+    assert shared.find_stored(CONFIG_MAP, entry) is first
+
+
+def test_a_whole_body_is_read_as_it_is() -> None:
+    shared, text = SharedObjects(), body("a")
+    entry = Entry(Key("configmaps", "default", "a"), 7, text, Header())
+    assert shared.find_stored(CONFIG_MAP, entry) is None
+    assert shared.read_body(entry) is text
+    first = shared.decode(CONFIG_MAP, text)
+    assert shared.find_stored(CONFIG_MAP, entry) is first
+
+
+def test_joined_bodies_have_a_bound() -> None:
+    shared = SharedObjects()
+    entries = [packed(body(str(number), text="x" * 50_000)) for number in range(3 * JOINED_BYTES // 50_000)]
+    bodies = [shared.read_body(entry) for entry in entries]
+    kept = [shared.read_body(entry) is text for entry, text in zip(entries[::-1], bodies[::-1], strict=True)]
+    assert all(kept[: JOINED_BYTES // 60_000])
+    assert sum(kept) * 50_000 <= 2 * JOINED_BYTES + 50_000

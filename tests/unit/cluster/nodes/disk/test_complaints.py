@@ -12,6 +12,10 @@ NO_ROOM = (
     "No space left on device on /proc: free some there (see df -h and df -i of /proc), and the pod goes on by itself; "
     "the node could not write /proc/pods/token"
 )
+NO_QUOTA = (
+    "Disk quota exceeded on /proc: free some there (see quota -s), and the pod goes on by itself; "
+    "the node could not write /proc/pods/token"
+)
 
 
 def refusal(number: int, *path: str) -> OSError:
@@ -22,6 +26,7 @@ def refusal(number: int, *path: str) -> OSError:
     ("error", "message"),
     [
         (refusal(errno.ENOSPC, "/proc/pods/token"), NO_ROOM),
+        (refusal(errno.EDQUOT, "/proc/pods/token"), NO_QUOTA),
         (refusal(errno.EACCES, "/proc/pods/token"), "/proc/pods/token: Permission denied"),
         (refusal(errno.ENOSPC), "No space left on device"),
         (OSError("the fence of node-0 is gone."), "the fence of node-0 is gone."),

@@ -1,10 +1,20 @@
 """The files of a container's cgroups, in directories that stand for the kernel's; tests/e2e has real ones of v1."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from muster.cluster.nodes.machine.cgroups import Cgroups, Root, list_limits, prepare, weigh
+from muster.cluster.nodes.machine.cgroups import (
+    Cgroups,
+    Root,
+    list_limits,
+    name_group,
+    prepare,
+    remove_left,
+    weigh,
+)
 
 BOTH = frozenset({"cpu", "memory"})
 
@@ -112,17 +122,79 @@ def test_a_node_whose_cgroup_somebody_removed_makes_it_again(hierarchy, pod, con
     assert made.is_dir()
 
 
-@pytest.mark.parametrize("group", ["system.slice/muster.service", "system.slice/cron.service"])
-def test_a_service_whose_own_cgroup_holds_the_server_gets_no_limits_there(hierarchy, group):
-    """systemd could not start the service again beside them: the kernel takes no process into such a cgroup."""
+def make_service(hierarchy, group):
+    """Make the cgroup of a service to which systemd delegates nothing, and let it hold this process."""
     service = hierarchy / group
     service.mkdir(parents=True)
     (service / "cgroup.controllers").write_text("cpu memory pids")
     (hierarchy / "own").write_text(f"0::/{group}\n")
-    found = prepare("node", hierarchy, hierarchy / "own")
-    assert isinstance(found, str)
-    assert f"no server start again beside running pods in {service.name}" in found
+    return service
+
+
+@pytest.mark.parametrize("group", ["system.slice/muster.service", "system.slice/cron.service"])
+def test_a_service_whose_own_cgroup_holds_the_server_gets_its_limits_at_the_top(hierarchy, pod, container, group):
+    """systemd could not start the service again beside them: the kernel takes no process into such a cgroup."""
+    service = make_service(hierarchy, group)
+    for _start in range(2):  # the second is that of a server that was killed
+        groups = prepare("node", hierarchy, hierarchy / "own")
+        assert isinstance(groups, Cgroups)
+        assert groups.make(pod, container) == (hierarchy / "node/uid/main",)
+    assert (hierarchy / "node/uid/main/memory.max").read_text() == str(64 << 20)
     assert [path.name for path in service.iterdir()] == ["cgroup.controllers"]
+
+
+def test_a_service_without_rights_at_the_top_gets_no_cgroups(hierarchy):
+    service = make_service(hierarchy, "user.slice/muster.service")
+    (hierarchy / "node").touch()  # in place of the directory, as root may write everywhere
+    why = prepare("node", hierarchy, hierarchy / "own")
+    assert isinstance(why, str)
+    assert why.startswith(
+        f"systemd lets no server start again beside running pods in {service.name}, "
+        f"and cgroups cannot be made in {hierarchy} (File exists): `muster service install`"
+    )
+    assert [path.name for path in service.iterdir()] == ["cgroup.controllers"]
+
+
+@pytest.mark.parametrize(("refused", "left"), [("+cpu", "memory"), ("+memory", "cpu")])
+def test_what_the_kernel_does_not_enable_is_limited_otherwise(hierarchy, monkeypatch, refused, left):
+    """Some kernels keep the controller of the CPU for themselves while a process has a realtime priority."""
+    write = Path.write_text
+
+    def refuse(path, text, *args, **kwargs):
+        if path == hierarchy / "cgroup.subtree_control" and refused in text:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return write(path, text, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "write_text", refuse)  # stands for the kernel
+    groups = prepare("node", hierarchy, hierarchy / "own")
+    assert isinstance(groups, Cgroups)
+    assert [name for name in ("cpu", "memory") if groups.has(name)] == [left]
+    assert (hierarchy / "node/cgroup.subtree_control").read_text() == f"+{left}"
+    refused = "+"
+    why = prepare("node", hierarchy, hierarchy / "own")
+    assert isinstance(why, str)
+    assert why.startswith(f"cgroups cannot be made in {hierarchy} (Invalid argument): ")
+
+
+def test_a_killed_servers_cgroups_go_and_those_of_another_server_stay(tmp_path):
+    """The tops of all hierarchies are looked at; files in the groups would stand for processes."""
+    tops = [tmp_path, tmp_path / "memory"]
+    for top in tops:
+        for group in ("node/uid/main", "node-of-another/uid/main"):
+            (top / group).mkdir(parents=True)
+    (tmp_path / "memory/node/other/main").mkdir(parents=True)
+    remove_left("node", ["uid", "gone"], tmp_path)
+    for top in tops:
+        assert not (top / "node/uid").exists()
+        assert (top / "node-of-another/uid/main").exists()
+    assert not (tmp_path / "node").exists()
+    assert (tmp_path / "memory/node/other/main").exists(), "the pod of a server whose home has the same path"
+    remove_left("absent", ["uid"], tmp_path)
+
+
+def test_nodes_of_two_servers_have_cgroups_of_two_names():
+    assert name_group("node-0", 0xAB) == "muster-node-0-000000ab"
+    assert name_group("node-0", 0xAC) != name_group("node-0", 0xAB)
 
 
 def test_a_node_below_a_delegated_cgroup_moves_itself_to_a_leaf(hierarchy):

@@ -1,0 +1,59 @@
+"""Describes pod groups that do not queue yet, from their pods: a group without all its pods has no Workload. Pure."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from msgspec import Struct
+
+from muster.api.core import Pod
+from muster.api.kueue.names import POD_GROUP_NAME_LABEL
+from muster.api.managed.podgroup import group_name
+from muster.api.managed.pods import group_size, is_held
+from muster.api.pods import is_finished
+from muster.insight.jobs.state import JobState
+
+
+class UnqueuedGroup(Struct, frozen=True):
+    """A pod group without a Workload, and its unfinished pods, of which there is at least one."""
+
+    namespace: str
+    name: str
+    pods: tuple[Pod, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of pods that the group needs before it queues."""
+        return group_size(self.pods[0].metadata)
+
+    @property
+    def selector(self) -> str:
+        """The options of kubectl that select the group's pods."""
+        return f"-n {self.namespace} -l {POD_GROUP_NAME_LABEL}={self.name}"
+
+
+def find_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]]) -> list[UnqueuedGroup]:
+    """Return the groups of the pods that wait for an admission, except those that queue.
+
+    queued: the namespace and name of each Workload.
+    """
+    members = defaultdict[tuple[str, str], list[Pod]](list)
+    for pod in pods:
+        if (name := group_name(pod.metadata)) and not is_finished(pod):
+            members[pod.metadata.namespace, name].append(pod)
+    return [
+        UnqueuedGroup(*key, tuple(living))
+        for key, living in members.items()
+        if key not in queued and any(map(is_held, living))
+    ]
+
+
+def explain_unqueued(group: UnqueuedGroup) -> str:
+    """Return why the group does not queue."""
+    if len(group.pods) < group.size:
+        return f"its pod group queues once it has {group.size} pods, and it has {len(group.pods)}"
+    return f"its pod group does not queue, and an event says why: kubectl describe pods {group.selector}"
+
+
+def find_unqueued_state(group: UnqueuedGroup) -> JobState:
+    """Return the state of a group that does not queue: it waits for its user, who creates the pods."""
+    return JobState("Pending", 0, group.size, explain_unqueued(group), blocked=True)
