@@ -36,6 +36,7 @@ def cluster(shared_muster: Muster) -> Muster:
     shared_muster("up", "--detach", "--port", "0", "--nodes", "simulated:2,cpu=8,memory=32Gi")
     shared_muster("run", "--detach", "--name", "train", "--elastic", "1:2", "--workers", "2", "--", "sleep", "1000")
     shared_muster("run", "--detach", "--name", "waits", "--workers", "200", "--cpus", "1", "--", "sleep", "1")
+    shared_muster("run", "--cron", "0 3 * * *", "--name", "nightly", "--", "sleep", "1")
     shared_muster("run", "--detach", "--name", "tune", "--array", "0-3", "--", "sleep", "1000")
     return shared_muster
 
@@ -47,6 +48,9 @@ PAGES = (
     "/ui/jobs/default/train",
     "/ui/jobs/default/tune",
     "/ui/jobs/default/waits",
+    "/ui/cronjobs",
+    "/ui/jobs/default/nightly",
+    "/ui/podgroups",
     "/ui/jobs/default/train/output",
     "/ui/jobs/default/train/scale",
     "/ui/queues",
