@@ -1,6 +1,6 @@
 """Defines a visit, which is one request of a viewer, and the kinds of pages that answer it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -13,6 +13,8 @@ from muster.dashboard.root import ROOT
 from muster.dashboard.viewing.copy import Copy
 from muster.dashboard.viewing.hosts import Viewer
 from muster.runtime.transport import Response
+
+_MOST_SHOWN = 80  # characters of a name that nothing can have
 
 
 class Visit(Struct, frozen=True):
@@ -98,6 +100,13 @@ class Router:
             if (match := pattern.fullmatch(path)) is not None:
                 return route, match.groupdict()
         return None
+
+
+def require_name(kind: str, name: str, check: Callable[[str], Iterable[str]]) -> None:
+    """Raise `PageError` for a name in an address that no object of a kind can have. check: returns what is wrong."""
+    if [*check(name)]:
+        shown = name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…"
+        raise PageError(f"There is no such {kind}", f"No {kind} can have the name {shown!r}.")
 
 
 def _compile(pattern: str) -> Any:

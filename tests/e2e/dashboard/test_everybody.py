@@ -36,6 +36,7 @@ def cluster(shared_muster: Muster) -> Muster:
     shared_muster("up", "--detach", "--port", "0", "--nodes", "simulated:2,cpu=8,memory=32Gi")
     shared_muster("run", "--detach", "--name", "train", "--elastic", "1:2", "--workers", "2", "--", "sleep", "1000")
     shared_muster("run", "--detach", "--name", "waits", "--workers", "200", "--cpus", "1", "--", "sleep", "1")
+    shared_muster("run", "--cron", "0 3 * * *", "--name", "nightly", "--", "sleep", "1")
     shared_muster("run", "--detach", "--name", "tune", "--array", "0-3", "--", "sleep", "1000")
     return shared_muster
 
@@ -47,6 +48,9 @@ PAGES = (
     "/ui/jobs/default/train",
     "/ui/jobs/default/tune",
     "/ui/jobs/default/waits",
+    "/ui/cronjobs",
+    "/ui/jobs/default/nightly",
+    "/ui/podgroups",
     "/ui/jobs/default/train/output",
     "/ui/jobs/default/train/scale",
     "/ui/queues",
@@ -267,6 +271,9 @@ def test_a_browser_without_server_sent_events_is_told_to_reload(cluster: Muster,
     page = visitor.open("/ui/jobs")
     page.get_by_text("This browser cannot follow changes: reload the page to see them.").wait_for()
     page.get_by_role("link", name="train", exact=True).wait_for()
+    page = visitor.open("/ui/jobs/default/train/output")
+    page.get_by_text("This browser cannot follow output:").get_by_role("link", name="show the last lines").click()
+    page.wait_for_url("**plain=1**")
 
 
 def test_a_retry_leads_to_the_new_sweep(cluster: Muster, visit: Visit) -> None:

@@ -111,6 +111,30 @@ async def test_a_queue_that_is_not_there_says_so(world: World) -> None:
             await viewer.page("/queues/default/nothing")
 
 
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("/queues/cluster/ ", "No queue can have the name ' '."),
+        ("/queues/cluster/\0", "No queue can have the name '\\x00'."),
+        ("/queues/default/<img src=x>", "No queue can have the name '<img src=x>'."),
+        ("/queues/../x", "No namespace can have the name '..'."),
+        (f"/queues/default/{'a' * 3000}", f"No queue can have the name '{'a' * 80}…'."),
+        ("/queues/cluster/\N{RIGHT-TO-LEFT OVERRIDE}/stop", "No queue can have the name '\\u202e'."),
+        ("/nodes/ ", "No node can have the name ' '."),
+    ],
+)
+def test_a_name_that_nothing_can_have_is_shown_as_what_it_is(address: str, sentence: str) -> None:
+    @virtual
+    async def play(world: World) -> None:
+        await world.node("n1")
+        async with viewing(world) as viewer:
+            with pytest.raises(PageError) as refusal:
+                await viewer.page(address)
+            assert refusal.value.text == sentence
+
+    play()
+
+
 @virtual
 async def test_a_namespace_may_be_called_cluster(world: World) -> None:
     await lab(world)

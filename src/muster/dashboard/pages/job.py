@@ -28,7 +28,7 @@ from muster.dashboard.pages.cronjobs import describe_cron_jobs
 from muster.dashboard.rights import find_refusal, list_job_rights
 from muster.dashboard.states import color_of
 from muster.dashboard.usage import ask_usage
-from muster.dashboard.visits import Page, PageError, Visit
+from muster.dashboard.visits import Page, PageError, Visit, require_name
 from muster.insight.history.build import read_times
 from muster.insight.history.life import Life
 from muster.insight.history.phases import Phase, list_phases
@@ -93,10 +93,8 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
 def read_names(visit: Visit) -> tuple[str, str]:
     """Return the namespace and the name in the address. Raises `PageError` for what nothing can be called."""
     namespace, name = visit.names["namespace"], visit.names["name"]
-    if dns_label(namespace):
-        raise PageError("There is no such namespace", f"No namespace can have the name {namespace!r}.")
-    if dns_subdomain(name):
-        raise PageError("There is no such job", f"No job can have the name {name!r}.")
+    require_name("namespace", namespace, dns_label)
+    require_name("job", name, dns_subdomain)
     return namespace, name
 
 

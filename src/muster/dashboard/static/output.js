@@ -63,7 +63,7 @@ function begin() {
 function followOutput() {
   if (feed || ended || document.hidden || !output.dataset.stream) return;
   if (!window.EventSource) {
-    told.textContent = "This browser cannot follow output: download it.";
+    document.getElementById("output-unfollowed").hidden = false;
     return;
   }
   feed = new EventSource(output.dataset.stream);

@@ -280,10 +280,11 @@ class Copy(Client):
     def _hear(self, followed: _Followed, key: ListKey, error: ApiError | TransportError | None) -> None:
         """Note that a watch began (None) or ended. A list that is refused is dropped, to be asked for anew later."""
         followed.trouble = f"{AWAY} {error}" if isinstance(error, TransportError) else ""
-        refused = isinstance(error, ApiError) and error.code in _REFUSALS
-        if refused or (error is not None and not followed.settled.is_set()):
-            self._drop_later(key, followed, error)
-        elif error is None and not followed.is_denied:
+        is_refused = isinstance(error, ApiError) and error.code in _REFUSALS
+        if error is not None:
+            if is_refused or not followed.settled.is_set():
+                self._drop_later(key, followed, error)
+        elif not followed.is_denied:
             followed.error = None
         self._tell()
 

@@ -9,12 +9,13 @@ from muster.api.core import NODE, POD, Node, Pod
 from muster.api.nodes import taints_of
 from muster.api.pods import is_finished, job_of, rank_of
 from muster.api.status import ApiError
+from muster.api.validation.names import dns_subdomain
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.meters import describe_amount, draw_amount
 from muster.dashboard.pages.nodes.nodemap import list_nodes
 from muster.dashboard.rights import Right, find_refusal
 from muster.dashboard.usage import ask_usage
-from muster.dashboard.visits import Page, PageError, Visit
+from muster.dashboard.visits import Page, PageError, Visit, require_name
 from muster.insight.gpus import make_gpu_rows
 from muster.insight.history.build import owner_of
 from muster.insight.nodes import make_node_rows, request_of
@@ -83,6 +84,7 @@ async def view_node(visit: Visit) -> Mapping[str, Any]:
 async def find_node(visit: Visit) -> Node:
     """Return the node that an address names. Raises `PageError`, `ApiError`."""
     name = visit.names["name"]
+    require_name("node", name, dns_subdomain)
     node = next((one for one in await list_nodes(visit) if one.metadata.name == name), None)
     if node is None:
         raise PageError(

@@ -18,13 +18,14 @@ from muster.api.kueue import (
     LocalQueue,
     Workload,
 )
+from muster.api.validation.names import dns_label, dns_subdomain
 from muster.dashboard.listing import PER_PAGE, Listing, find_first, make_listing, read_list_query
 from muster.dashboard.meters import draw_share
 from muster.dashboard.pages.queues.chart import SPANS, draw_use
 from muster.dashboard.pages.queues.tree import list_local_queues
 from muster.dashboard.rights import Right, find_refusal
 from muster.dashboard.states import color_of
-from muster.dashboard.visits import Page, PageError, Visit, make_address
+from muster.dashboard.visits import Page, PageError, Visit, make_address, require_name
 from muster.insight.history.runs import Run, RunQuery
 from muster.insight.history.use import spans_of_holders, spans_of_runs, sum_use
 from muster.insight.jobs.state import tells_never
@@ -84,6 +85,9 @@ class Queue(Struct, frozen=True):
 async def find_queue(visit: Visit) -> Queue:
     """Return the queue that an address names. Raises `PageError`, `ApiError`."""
     namespace, name = visit.names.get("namespace", ""), visit.names["name"]
+    require_name("queue", name, dns_subdomain)
+    if namespace:
+        require_name("namespace", namespace, dns_label)
     if not namespace:
         if (queue := await _find(visit, CLUSTER_QUEUE, name)) is not None:
             return Queue(QueueName("", name), queue)
