@@ -115,7 +115,7 @@ class DispatchController(Reconciler):
             self._controller.queue.add_after(key, 0.0 if is_news else CHECK_SECONDS)
 
     def _may_be_dispatched(self, old: Workload | None, new: Workload | None) -> bool:
-        """Return whether a changed workload may need a decision; without workers, only one with checks or a home does."""
+        """Return whether a changed workload may need a decision; without workers, only if it has a check or a home."""
         return (
             new is None
             or self._fleet.has_clusters
