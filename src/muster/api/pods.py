@@ -1,4 +1,4 @@
-"""Shared functions about pods: requests, state, owner."""
+"""Read facts from a pod: its requests, its state, its owner."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

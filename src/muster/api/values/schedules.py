@@ -30,7 +30,7 @@ class ScheduleError(ValueError):
 
 
 class Schedule(Protocol):
-    """The starts of a schedule. All moments are in UTC."""
+    """A cron schedule, which computes the moments of its starts. All moments are in UTC."""
 
     @property
     def distance(self) -> timedelta:
