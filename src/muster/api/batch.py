@@ -164,7 +164,7 @@ class CronJobStatus(Struct):
 
 
 class CronJob(Struct):
-    """Makes Jobs at given times."""
+    """A job template that creates Jobs at the times of a schedule."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: CronJobSpec = CronJobSpec()
@@ -172,13 +172,13 @@ class CronJob(Struct):
 
 
 def pods_at_once(spec: JobSpec, succeeded: int = 0) -> int:
-    """Return how many pods a Job has side by side, once so many have succeeded."""
+    """Return how many pods a Job runs at the same time, once `succeeded` pods have succeeded."""
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     return parallelism if spec.completions is None else max(0, min(parallelism, spec.completions - succeeded))
 
 
 def comes_in_waves(spec: JobSpec) -> bool:
-    """Return whether a Job has more to do than it does side by side."""
+    """Return whether a Job has more completions than it runs pods at the same time."""
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     return spec.completions is not None and spec.completions > parallelism
 

@@ -22,7 +22,7 @@ C = TypeVar("C", bound=ConditionLike)
 
 
 def find(conditions: Sequence[C], type: str) -> C | None:
-    """Return the condition of a type."""
+    """Return the condition of this type; None if there is none."""
     for condition in conditions:  # a generator would take twice as long in this hot function
         if condition.type == type:
             return condition
@@ -30,7 +30,7 @@ def find(conditions: Sequence[C], type: str) -> C | None:
 
 
 def find_true(conditions: Sequence[C], type: str) -> C | None:
-    """Return the condition of a type, if it is True."""
+    """Return the condition of this type if its status is True; else None."""
     condition = find(conditions, type)
     return condition if condition is not None and condition.status == "True" else None
 

@@ -57,15 +57,15 @@ class Kind(Generic[T]):
         return {"group": self.group, "version": self.version, "kind": self.kind}
 
     def is_of(self, owner: OwnerReference) -> bool:
-        """Return whether the owner is of this kind. Kinds of the same name in different groups differ."""
+        """Return whether a reference's owner is of this kind, by API group and kind."""
         return owner.kind == self.kind and owner.api_version == self.api_version
 
     def refer_to_owner(self, meta: ObjectMeta) -> OwnerReference:
-        """Return a reference to an owner of this kind. The garbage collector deletes the object after its owner."""
+        """Return an owner reference to an object of this kind, given by its metadata; it does not block deletion."""
         return OwnerReference(api_version=self.api_version, kind=self.kind, name=meta.name, uid=meta.uid)
 
     def refer_to_controller(self, meta: ObjectMeta) -> OwnerReference:
-        """Return a reference to the managing owner, whose foreground deletion waits for the object."""
+        """Return a controller reference to an object of this kind; its foreground deletion waits for the dependent."""
         return OwnerReference(
             api_version=self.api_version,
             kind=self.kind,

@@ -73,7 +73,7 @@ class OwnerReference(Struct):
 
 
 class UnreadManager(msgspec.Struct, frozen=True, gc=False):
-    """An entry of managedFields. The decoder skips its fields, which took it four times as long as all of a pod."""
+    """An entry of managedFields. The decoder skips its content, which takes four times as long as the rest of a pod."""
 
 
 class ObjectMeta(Struct):

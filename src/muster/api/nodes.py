@@ -18,7 +18,7 @@ NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
 
 
 def is_ready(node: Node) -> bool:
-    """Return whether its condition Ready is True."""
+    """Return whether the node's condition Ready is True."""
     return is_true(node.status.conditions, "Ready")
 
 
@@ -39,10 +39,10 @@ def has_taint(node: Node, key: str, effect: str = "") -> bool:
 
 
 def taints_of(node: Node) -> tuple[Taint, ...]:
-    """Return the node's taints, with that of a full disk (upstream TaintNodesByCondition), which takes no more pods.
+    """Return the node's taints, and the taint `disk-pressure` if the node reports a full disk but lacks the taint.
 
-    Of what our nodes say of themselves no other condition keeps pods away; on a real cluster
-    kube-controller-manager has written all such taints.
+    No other condition of Muster's own nodes needs a taint. On a real cluster, kube-controller-manager writes the taints
+    of all conditions (TaintNodesByCondition).
     """
     full = Taint(key="node.kubernetes.io/disk-pressure", effect="NoSchedule")
     written = tuple(node.spec.taints)

@@ -1,4 +1,4 @@
-"""Shared functions about pods: requests, state, owner."""
+"""Read facts from a pod: its requests, its state, its owner."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,7 +52,7 @@ def pod_requests(spec: PodSpec) -> dict[str, int]:
 
 
 def _as_a_whole(spec: PodSpec, total: dict[str, int]) -> dict[str, int]:
-    """Return the containers' requests, overridden by those of the pod."""
+    """Return the sum of the containers' requests, with the pod-level requests replacing those of their resources."""
     if spec.resources is not None:
         total |= container_requests(spec.resources)
     for resource, number in parse_amounts(spec.overhead).items():
@@ -148,7 +148,7 @@ def restart_count(pod: Pod) -> int:
 
 
 def rank_of(pod: Pod) -> str:
-    """Return the worker's index in its Job, or the last part of the pod's name."""
+    """Return the completion index of the pod in its Job; without one, the last part of the pod's name."""
     return pod.metadata.annotations.get(COMPLETION_INDEX) or pod.metadata.name.rpartition("-")[2]
 
 

@@ -237,7 +237,7 @@ def _make_structural(component: Component) -> Schema:
 
 
 def _without_references(schema: Schema, other: Callable[[str], Schema], *, documented: bool = False) -> Schema:
-    """Return a published schema with the components in place of the references to them."""
+    """Return a published schema with each `$ref` replaced by the component that it names."""
     result: Schema = {}
     for keyword, value in schema.items():
         match keyword:
@@ -262,7 +262,7 @@ def _without_references(schema: Schema, other: Callable[[str], Schema], *, docum
 
 
 def _as_custom(schema: Schema, *, rules: bool) -> Schema:
-    """Return a member's schema as a CRD spells it. Named types inside it are spelled so already."""
+    """Return a field's schema in the form that CRDs use; the types inside it must have that form already."""
     if "oneOf" in schema:
         return {key: value for key, value in schema.items() if key != "oneOf"} | _QUANTITY
     result = schema if rules else {key: value for key, value in schema.items() if key not in ("enum", "default")}

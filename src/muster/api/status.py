@@ -61,7 +61,7 @@ class ApiError(Exception):
 
     @property
     def namespace_goes(self) -> bool:
-        """Whether the creation was refused because the namespace is being deleted."""
+        """Whether the server refused to create the object because its namespace is being deleted."""
         causes = self.status.details.causes if self.status.details is not None else ()
         return any(cause.reason == "NamespaceTerminating" for cause in causes)
 
@@ -72,7 +72,7 @@ NO_VALUE: Final = ("<no value>",)
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """A rule that a field of a manifest breaks. `str()` is the API server's sentence."""
+    """An invalid field of a manifest: its path, reason and message. `str()` is the API server's sentence."""
 
     path: str  # spec.template.spec.containers[0].name
     type: str  # one of the constants below
@@ -209,7 +209,7 @@ def too_large(message: str) -> ApiError:
 
 
 class OfWebhook(list[FieldError]):
-    """The errors of rules that upstream has in a webhook of Kueue. The response is that of the webhook."""
+    """A list of errors that upstream finds in a webhook of Kueue, so that the response must be the webhook's."""
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:

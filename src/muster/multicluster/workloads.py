@@ -125,7 +125,7 @@ class DispatchController(Reconciler):
         latest.is_news(key_of(old if new is None else new), new)
 
     def _may_be_dispatched(self, old: Workload | None, new: Workload | None) -> bool:
-        """Return whether a changed workload may need a decision: without workers, one with checks or a home."""
+        """Return whether a changed workload may need a decision; without workers, only if it has a check or a home."""
         return (
             new is None
             or self._fleet.has_clusters

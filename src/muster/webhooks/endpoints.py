@@ -16,24 +16,24 @@ VISIBILITY_SERVICE: Final = "muster-visibility-server"
 
 
 class ServiceEndpoint(Struct, frozen=True):
-    """The endpoint behind a Service, as in a cluster."""
+    """The address of the webhooks behind a Service of the cluster."""
 
     namespace: str
     name: str
     port: int = 443
 
     def client(self, path: str) -> dict[str, Any]:
-        """Return a clientConfig without a bundle of authorities."""
+        """Return the clientConfig of a webhook at this path, without `caBundle`."""
         return {"service": {"namespace": self.namespace, "name": self.name, "path": path, "port": self.port}}
 
 
 class UrlEndpoint(Struct, frozen=True):
-    """The endpoint at a URL (`https://127.0.0.1:9443`), for a server without nodes, which reaches no Services."""
+    """The address of the webhooks as a URL (`https://127.0.0.1:9443`), for a server that cannot reach Services."""
 
     url: str
 
     def client(self, path: str) -> dict[str, Any]:
-        """Return a clientConfig without a bundle of authorities."""
+        """Return the clientConfig of a webhook at this path, without `caBundle`."""
         return {"url": f"{self.url}{path}"}
 
 

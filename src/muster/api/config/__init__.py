@@ -96,7 +96,7 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
 
 
 def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Configuration:
-    """Complete the settings of a file with those of `EMBEDDED`. Without frameworks, all kinds of jobs use queues."""
+    """Add the settings of `EMBEDDED` that a file does not set. Without frameworks, all kinds of jobs are enabled."""
     named, integrations = document.get("integrations"), configuration.integrations
     if not (isinstance(named, dict) and named.get("frameworks")):
         integrations = msgspec.structs.replace(integrations, frameworks=EMBEDDED.integrations.frameworks)
@@ -127,7 +127,7 @@ def _read_document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _require_version(document: dict[str, Any]) -> str:
-    """Return the version of a document that is a Configuration."""
+    """Return the API version of a Configuration document. Raises `ConfigurationError` for any other document."""
     problems = []
     version, kind = document.get("apiVersion"), document.get("kind")
     if version is None:

@@ -56,5 +56,8 @@ def namespace_of(document: Mapping[str, Any]) -> str:
 
 
 def origin_of(document: Mapping[str, Any]) -> str:
-    """Return what marks the objects of a MultiKueue manager. Raises `ValidationError` if it is no such document."""
+    """Return the label value that marks the objects of a MultiKueue manager in its workers.
+
+    Raises `ValidationError` if the document is no configz.
+    """
     return msgspec.convert(document.get(_ORIGIN, MultiKueue().origin), str)

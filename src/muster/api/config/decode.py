@@ -30,7 +30,7 @@ class Problem(NamedTuple):
 
 
 class _Unusable(Exception):  # noqa: N818  (a signal: the problem is noted already)
-    """The signal that a field does not accept its value, whose problem is already noted."""
+    """A field has an invalid value, for which a `Problem` was recorded already."""
 
 
 def read(document: Mapping[str, Any], type_: type[T], version: str) -> tuple[T, list[Problem]]:

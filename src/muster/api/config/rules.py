@@ -283,7 +283,7 @@ def _validate_visibility(configuration: Configuration) -> Errors:
 
 
 def _validate_webhook(configuration: Configuration) -> Errors:
-    """Check the port. In upstream, the webhook server refuses an invalid port when it starts."""
+    """Check the port of the webhooks. Upstream checks it only when the webhook server starts."""
     port = configuration.webhook.port
     if not 0 <= port <= _MAX_PORT:
         yield invalid("webhook.port", port, f"must be a valid port number (1-{_MAX_PORT})")

@@ -1,4 +1,4 @@
-"""Rules of the settings of the dashboard: whom it believes must be settled, or the settings are refused."""
+"""Rules of the dashboard's settings: headers that name a viewer are refused unless the proxy must prove itself."""
 
 import re
 
@@ -16,7 +16,7 @@ _NO_PROOF = (
 
 
 def validate_dashboard(path: str, dashboard: Dashboard) -> Errors:
-    """Yield all errors."""
+    """Yield the errors in the settings of the dashboard. path: their path in the file."""
     yield from _validate_header(f"{path}.tokenHeader", dashboard.token_header)
     leaving = dashboard.sign_out_path
     if leaving and not _is_own_path(leaving):

@@ -272,7 +272,7 @@ class ExecCredentials(Struct):
 
 
 class AccessProvider(Struct):
-    """The access to the clusters of a provider of ClusterProfiles.
+    """The credential plugin for the clusters of one provider of ClusterProfiles.
 
     name: the provider, as a ClusterProfile names it.
     exec_config: the plugin that gets credentials for its clusters.
@@ -446,7 +446,7 @@ class WorkloadRetention(Struct):
 
 
 class ObjectRetentionPolicies(Struct):
-    """The retention of objects.
+    """The settings on how long ended objects are kept.
 
     workloads: the retention of workloads.
     """

@@ -19,7 +19,7 @@ class EndpointPort(Struct):
 
 
 class EndpointSubset(Struct):
-    """Addresses that have the same ports."""
+    """A set of addresses of a Service that have the same ports."""
 
     addresses: tuple[EndpointAddress, ...] = ()
     not_ready_addresses: tuple[EndpointAddress, ...] = ()

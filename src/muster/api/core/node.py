@@ -66,7 +66,7 @@ class NodeDaemonEndpoints(Struct):
 
 
 class NodeSystemInfo(Struct):
-    """Facts about the machine of a node."""
+    """Facts about the machine of a node, such as its kernel and its architecture."""
 
     machine_id: Required[str] = ""
     system_uuid: Required[str] = ""

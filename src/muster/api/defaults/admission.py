@@ -10,14 +10,14 @@ _ITEM_LISTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"
 
 
 def default_mutating_webhooks(configuration: Json) -> None:
-    """Fill in a MutatingWebhookConfiguration."""
+    """Set the defaults of a MutatingWebhookConfiguration."""
     for webhook in configuration.get("webhooks", ()):
         _default_webhook(webhook)
         webhook.setdefault("reinvocationPolicy", "Never")
 
 
 def default_validating_webhooks(configuration: Json) -> None:
-    """Fill in a ValidatingWebhookConfiguration."""
+    """Set the defaults of a ValidatingWebhookConfiguration."""
     for webhook in configuration.get("webhooks", ()):
         _default_webhook(webhook)
 
@@ -32,7 +32,7 @@ def _default_webhook(webhook: Json) -> None:
 
 
 def default_policy(policy: Json) -> None:
-    """Fill in a ValidatingAdmissionPolicy."""
+    """Set the defaults of a ValidatingAdmissionPolicy."""
     spec = policy.get("spec", {})
     spec.setdefault("failurePolicy", "Fail")
     if "matchConstraints" in spec:
@@ -40,7 +40,7 @@ def default_policy(policy: Json) -> None:
 
 
 def default_policy_binding(binding: Json) -> None:
-    """Fill in a ValidatingAdmissionPolicyBinding."""
+    """Set the defaults of a ValidatingAdmissionPolicyBinding."""
     resources = binding.get("spec", {}).get("matchResources")
     if resources is not None:
         _default_match(resources, "resourceRules", "excludeResourceRules")
@@ -55,7 +55,7 @@ def _default_match(match: Json, *rules: str) -> None:
 
 
 def default_resource_quota(quota: Json) -> None:
-    """Fill in a ResourceQuota."""
+    """Set the defaults of a ResourceQuota."""
     default_resource_list(quota.get("spec", {}).get("hard"))
     status = quota.get("status", {})
     default_resource_list(status.get("hard"))
@@ -63,7 +63,7 @@ def default_resource_quota(quota: Json) -> None:
 
 
 def default_limit_range(limits: Json) -> None:
-    """Fill in a LimitRange.
+    """Set the defaults of a LimitRange.
 
     A container's default limit is its maximum, its default request the limit or else the minimum.
     """

@@ -12,7 +12,7 @@ _HISTORY = 10
 
 
 def default_deployment(deployment: Json) -> None:
-    """Fill in a Deployment."""
+    """Set the defaults of a Deployment."""
     spec = _default_template(deployment)
     strategy = spec.setdefault("strategy", {})
     fill(strategy, "type", "RollingUpdate")
@@ -26,12 +26,12 @@ def default_deployment(deployment: Json) -> None:
 
 
 def default_replica_set(replica_set: Json) -> None:
-    """Fill in a ReplicaSet."""
+    """Set the defaults of a ReplicaSet."""
     _default_template(replica_set).setdefault("replicas", 1)
 
 
 def default_stateful_set(stateful_set: Json) -> None:
-    """Fill in a StatefulSet, and the kind and version of the claims in it."""
+    """Set the defaults of a StatefulSet, and the kind and version of the claims in it."""
     spec = _default_template(stateful_set)
     fill(spec, "podManagementPolicy", "OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})
@@ -49,7 +49,7 @@ def default_stateful_set(stateful_set: Json) -> None:
 
 
 def default_daemon_set(daemon_set: Json) -> None:
-    """Fill in a DaemonSet."""
+    """Set the defaults of a DaemonSet."""
     spec = _default_template(daemon_set)
     strategy = spec.setdefault("updateStrategy", {})
     fill(strategy, "type", "RollingUpdate")
@@ -61,7 +61,7 @@ def default_daemon_set(daemon_set: Json) -> None:
 
 
 def default_replication_controller(controller: Json) -> None:
-    """Fill in a ReplicationController. A missing selector or missing labels become those of its template."""
+    """Set the defaults of a ReplicationController. A missing selector or missing labels are those of its template."""
     spec = controller.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     if "template" not in spec:
@@ -76,7 +76,7 @@ def default_replication_controller(controller: Json) -> None:
 
 
 def default_cron_job(cron_job: Json) -> None:
-    """Fill in a CronJob and its pod template. Its Jobs get their own defaults when they are created."""
+    """Set the defaults of a CronJob and its pod template. Its Jobs get their own defaults when they are created."""
     spec = cron_job.setdefault("spec", {})
     fill(spec, "concurrencyPolicy", "Allow")
     spec.setdefault("suspend", False)
@@ -86,12 +86,12 @@ def default_cron_job(cron_job: Json) -> None:
 
 
 def default_template(template: Json) -> None:
-    """Fill in a PodTemplate."""
+    """Set the defaults of a PodTemplate."""
     default_pod_template(template.setdefault("template", {}))
 
 
 def _default_template(controller: Json) -> Json:
-    """Fill in the template of the spec, and return the spec."""
+    """Set the defaults of the pod template in a controller's spec, and return the spec."""
     spec: Json = controller.setdefault("spec", {})
     default_pod_template(spec.setdefault("template", {}))
     return spec

@@ -18,7 +18,7 @@ _DOWN: Json = {"selectPolicy": "Max", "policies": [_DOUBLE]}
 
 
 def default_autoscaler(autoscaler: Json) -> None:
-    """Fill in a HorizontalPodAutoscaler of `autoscaling/v2`."""
+    """Set the defaults of a HorizontalPodAutoscaler of `autoscaling/v2`."""
     spec = autoscaler.setdefault("spec", {})
     spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):

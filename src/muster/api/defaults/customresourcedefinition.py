@@ -6,7 +6,7 @@ HTTPS_PORT = 443
 
 
 def default_custom_resource_definition(definition: dict[str, Any]) -> None:
-    """Fill in a CustomResourceDefinition: names from the kind, conversion None, a stored version."""
+    """Set the defaults of a CustomResourceDefinition: names from the kind, conversion None, a stored version."""
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")

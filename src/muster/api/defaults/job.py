@@ -17,7 +17,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 def default_job(job: Json) -> None:
-    """Fill in a Job. If it sets only parallelism, completions stay absent, which means the work-queue mode."""
+    """Set the defaults of a Job. With parallelism alone, completions stay absent, which means the work-queue mode."""
     spec = job.setdefault("spec", {})
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1

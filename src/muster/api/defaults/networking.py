@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 def default_network_policy(policy: Json) -> None:
-    """Fill in a NetworkPolicy. A policy always restricts ingress, and egress only if it has rules for egress."""
+    """Set the defaults of a NetworkPolicy. A policy restricts ingress always, and egress only with rules for egress."""
     spec = policy.setdefault("spec", {})
     spec.setdefault("podSelector", {})
     for rule in (*spec.get("ingress", ()), *spec.get("egress", ())):
@@ -19,26 +19,26 @@ def default_network_policy(policy: Json) -> None:
 
 
 def default_ingress(ingress: Json) -> None:
-    """Fill in an Ingress."""
+    """Set the defaults of an Ingress."""
     ingress.setdefault("status", {}).setdefault("loadBalancer", {})
 
 
 def default_ingress_class(ingress_class: Json) -> None:
-    """Fill in an IngressClass."""
+    """Set the defaults of an IngressClass."""
     parameters = ingress_class.get("spec", {}).get("parameters")
     if parameters is not None:
         parameters.setdefault("scope", "Cluster")
 
 
 def default_endpoints(endpoints: Json) -> None:
-    """Fill in Endpoints."""
+    """Set the defaults of an Endpoints object."""
     for subset in endpoints.get("subsets", ()):
         for port in subset.get("ports", ()):
             fill(port, "protocol", "TCP")
 
 
 def default_endpoint_slice(endpoint_slice: Json) -> None:
-    """Fill in an EndpointSlice."""
+    """Set the defaults of an EndpointSlice."""
     for port in endpoint_slice.get("ports", ()):
         port.setdefault("name", "")
         port.setdefault("protocol", "TCP")

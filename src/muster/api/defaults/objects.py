@@ -11,7 +11,7 @@ NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def default_namespace(namespace: Json) -> None:
-    """Fill in a Namespace: a label with its name, so that selectors can match it."""
+    """Set the defaults of a Namespace: a label with its name, so that selectors can match it."""
     metadata = namespace.setdefault("metadata", {})
     if metadata.get("name"):
         metadata.setdefault("labels", {})[NAMESPACE_NAME_LABEL] = metadata["name"]
@@ -21,7 +21,7 @@ def default_namespace(namespace: Json) -> None:
 
 
 def default_node(node: Json) -> None:
-    """Fill in a Node: its allocatable resources are its capacity."""
+    """Set the defaults of a Node: its allocatable resources are its capacity."""
     status = node.setdefault("status", {})
     if "capacity" in status and "allocatable" not in status:
         status["allocatable"] = dict(status["capacity"])
@@ -30,7 +30,7 @@ def default_node(node: Json) -> None:
 
 
 def default_secret(secret: Json) -> None:
-    """Fill in a Secret: move `stringData`, which the API never returns, into `data`."""
+    """Set the defaults of a Secret: move `stringData`, which the API never returns, into `data`."""
     if not secret.get("type"):
         secret["type"] = "Opaque"
     texts = secret.pop("stringData", None)
@@ -43,5 +43,5 @@ def default_secret(secret: Json) -> None:
 
 
 def default_priority_class(priority_class: Json) -> None:
-    """Fill in a PriorityClass."""
+    """Set the defaults of a PriorityClass."""
     priority_class.setdefault("preemptionPolicy", "PreemptLowerPriority")

@@ -9,24 +9,24 @@ Json = dict[str, Any]
 
 
 def default_runtime_class(runtime_class: Json) -> None:
-    """Fill in a RuntimeClass."""
+    """Set the defaults of a RuntimeClass."""
     default_resource_list(runtime_class.get("overhead", {}).get("podFixed"))
 
 
 def default_api_service(api_service: Json) -> None:
-    """Fill in an APIService."""
+    """Set the defaults of an APIService."""
     service = api_service.get("spec", {}).get("service")
     if service is not None:
         service.setdefault("port", 443)
 
 
 def default_flow_schema(flow_schema: Json) -> None:
-    """Fill in a FlowSchema."""
+    """Set the defaults of a FlowSchema."""
     fill(flow_schema.setdefault("spec", {}), "matchingPrecedence", 1000)
 
 
 def default_priority_level(level: Json) -> None:
-    """Fill in a PriorityLevelConfiguration."""
+    """Set the defaults of a PriorityLevelConfiguration."""
     spec = level.setdefault("spec", {})
     if "exempt" in spec:
         spec["exempt"].setdefault("nominalConcurrencyShares", 0)
@@ -43,7 +43,7 @@ def default_priority_level(level: Json) -> None:
 
 
 def default_resource_claim(claim: Json) -> None:
-    """Fill in a ResourceClaim."""
+    """Set the defaults of a ResourceClaim."""
     for request in _device_requests(claim.get("spec", {})):
         fill(request, "allocationMode", "ExactCount")
         if request["allocationMode"] == "ExactCount":
@@ -53,12 +53,12 @@ def default_resource_claim(claim: Json) -> None:
 
 
 def default_resource_claim_template(template: Json) -> None:
-    """Fill in a ResourceClaimTemplate."""
+    """Set the defaults of a ResourceClaimTemplate."""
     default_resource_claim(template.get("spec", {}))
 
 
 def default_pod_group(group: Json) -> None:
-    """Fill in a PodGroup of `scheduling.k8s.io`."""
+    """Set the defaults of a PodGroup of `scheduling.k8s.io`."""
     fill(group.setdefault("spec", {}), "disruptionMode", "Pod")
 
 

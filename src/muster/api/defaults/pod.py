@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def default_pod(pod: Json) -> None:
-    """Fill in a pod."""
+    """Set the defaults of a pod."""
     spec = pod.setdefault("spec", {})
     default_pod_spec(spec)
     for container in _run_containers(spec):
@@ -36,12 +36,12 @@ def default_pod(pod: Json) -> None:
 
 
 def default_pod_template(template: Json) -> None:
-    """Fill in the template of a controller."""
+    """Set the defaults of a controller's pod template."""
     default_pod_spec(template.setdefault("spec", {}))
 
 
 def default_pod_spec(spec: Json) -> None:
-    """Fill in what a pod and a template have in common."""
+    """Set the defaults that pods and pod templates share, in a pod's spec."""
     fill(spec, "dnsPolicy", "ClusterFirst")
     fill(spec, "restartPolicy", "Always")
     fill(spec, "schedulerName", "default-scheduler")
@@ -113,7 +113,7 @@ def _default_handler(handler: Json) -> None:
 
 
 def _default_pod_requests(spec: Json) -> None:
-    """Fill in the requests of the pod as a whole for each resource with a limit.
+    """Set the pod-level requests (`spec.resources`) for each resource with a pod-level limit.
 
     A request is the sum of the containers' requests, or else the limit.
     """

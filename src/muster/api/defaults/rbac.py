@@ -8,7 +8,7 @@ _SUBJECT_GROUPS = {"User": GROUP, "Group": GROUP}
 
 
 def default_binding(binding: dict[str, Any]) -> None:
-    """Fill in a RoleBinding or ClusterRoleBinding."""
+    """Set the defaults of a RoleBinding or ClusterRoleBinding."""
     ref = binding.setdefault("roleRef", {})
     if not ref.get("apiGroup"):
         ref["apiGroup"] = GROUP

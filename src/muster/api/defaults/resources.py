@@ -24,7 +24,7 @@ def default_resource_list(resources: dict[str, Any] | None) -> None:
 
 
 def default_requirements(requirements: dict[str, Any]) -> None:
-    """Fill in both lists of a container's or pod's `resources`."""
+    """Convert the quantities in `requests` and `limits` of a container or pod to canonical form."""
     default_resource_list(requirements.get("limits"))
     default_resource_list(requirements.get("requests"))
 

@@ -10,7 +10,7 @@ _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 
 
 def default_service(service: Json) -> None:
-    """Fill in a Service. The embedded cluster uses IPv4."""
+    """Set the defaults of a Service. The embedded cluster uses IPv4."""
     spec = service.setdefault("spec", {})
     for field, value in (("sessionAffinity", "None"), ("type", "ClusterIP")):
         if not spec.get(field):

@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 
 def default_claim(claim: Json) -> None:
-    """Fill in a PersistentVolumeClaim, whose phase is Pending at first."""
+    """Set the defaults of a PersistentVolumeClaim, whose phase is Pending at first."""
     fill(claim.setdefault("status", {}), "phase", "Pending")
     spec = claim.setdefault("spec", {})
     spec.setdefault("volumeMode", "Filesystem")
@@ -21,7 +21,7 @@ def default_claim(claim: Json) -> None:
 
 
 def default_persistent_volume(volume: Json) -> None:
-    """Fill in a PersistentVolume."""
+    """Set the defaults of a PersistentVolume."""
     fill(volume.setdefault("status", {}), "phase", "Pending")
     spec = volume.setdefault("spec", {})
     fill(spec, "persistentVolumeReclaimPolicy", "Retain")
@@ -31,13 +31,13 @@ def default_persistent_volume(volume: Json) -> None:
 
 
 def default_storage_class(storage_class: Json) -> None:
-    """Fill in a StorageClass."""
+    """Set the defaults of a StorageClass."""
     storage_class.setdefault("reclaimPolicy", "Delete")
     storage_class.setdefault("volumeBindingMode", "Immediate")
 
 
 def default_csi_driver(driver: Json) -> None:
-    """Fill in a CSIDriver."""
+    """Set the defaults of a CSIDriver."""
     spec = driver.setdefault("spec", {})
     spec.setdefault("attachRequired", True)
     for field in ("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"):
@@ -48,6 +48,6 @@ def default_csi_driver(driver: Json) -> None:
 
 
 def default_storage_capacity(capacity: Json) -> None:
-    """Fill in a CSIStorageCapacity."""
+    """Set the defaults of a CSIStorageCapacity."""
     default_quantity(capacity, "capacity")
     default_quantity(capacity, "maximumVolumeSize")

@@ -17,7 +17,7 @@ _Fill = Callable[[Any], None]
 
 
 def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
-    """Fill in the defaults of the kind's schema, in place."""
+    """Return a function that sets the defaults of the kind's schema in a document, in place."""
 
     def default(document: Json) -> None:
         fill = _filler_of(kind)
@@ -34,7 +34,7 @@ def _filler_of(kind: Kind[Any]) -> _Fill | None:
 
 
 def _make_filler(schema: Schema) -> _Fill | None:
-    """Return a function that fills in the members of a value, or None if the schema has no defaults."""
+    """Return a function that sets the schema's defaults in a value, in place; None if the schema has no defaults."""
     if "properties" in schema:
         return _make_member_filler(schema["properties"])
     for inner, values in (("items", iter), ("additionalProperties", _list_values)):

@@ -13,7 +13,7 @@ _by_schema = defaults_of(VOLCANO_JOB)
 
 
 def default_volcano_job(job: Json) -> None:
-    """Fill in a Volcano Job. As in upstream, a count of 0 means an absent one."""
+    """Set the defaults of a Volcano Job. As in upstream, a count of 0 means an absent one."""
     spec = job.setdefault("spec", {})
     fill(spec, "schedulerName", _SCHEDULER)
     fill(spec, "maxRetry", DEFAULT_RETRIES)

@@ -20,7 +20,7 @@ _SOURCES: dict[str, Json] = {
 
 
 def default_volume(volume: Json) -> None:
-    """Fill in one volume. Without a source it becomes an empty directory."""
+    """Set the defaults of one volume of a pod. A volume without a source becomes an emptyDir."""
     if not volume.keys() - {"name"}:
         volume["emptyDir"] = {}
     for source in _WITH_MODE:
@@ -43,7 +43,7 @@ def default_volume(volume: Json) -> None:
 
 
 def default_volume_source(volume: Json) -> None:
-    """Fill in the source of a pod's volume, or of a PersistentVolume."""
+    """Set the defaults of the source of a pod's volume, or of a PersistentVolume."""
     for source, values in _SOURCES.items():
         if source in volume:
             for name, value in values.items():
@@ -51,14 +51,14 @@ def default_volume_source(volume: Json) -> None:
 
 
 def default_field_ref(parent: Json) -> None:
-    """Fill in the API version of a field's path."""
+    """Set the default `apiVersion: v1` of a `fieldRef`, if the parent has one."""
     reference = parent.get("fieldRef")
     if reference is not None and not reference.get("apiVersion"):
         reference["apiVersion"] = "v1"
 
 
 def default_resource_field_ref(parent: Json) -> None:
-    """Fill in the divisor. The API server spells an absent one as "0", which means 1."""
+    """Set the default divisor of a `resourceFieldRef`, if the parent has one: "0", which means 1."""
     reference = parent.get("resourceFieldRef")
     if reference is not None:
         reference.setdefault("divisor", "0")

@@ -1,1 +1,1 @@
-"""The decisions about managed objects when they are written: defaults, rules and gates. All functions are pure."""
+"""The admission of objects that Muster queues (jobs, pods): their defaults, validation and gates. Pure."""

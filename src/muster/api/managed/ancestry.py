@@ -14,7 +14,7 @@ OwnerOf = Callable[[str, OwnerReference], ObjectMeta | None]
 
 
 class NestingTooDeepError(Exception):
-    """The error of a chain of owners that is too long, in upstream's words."""
+    """A chain of owner references is too long or circular; the message is upstream's."""
 
     def __init__(self) -> None:
         limit = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {MOST_LEVELS}"

@@ -24,14 +24,14 @@ def home_of(workload: ObjectMeta) -> str:
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The refusal of a worker cluster to run a workload with given numbers of pods."""
+    """A worker cluster's refusal to let a workload grow to the given numbers of pods."""
 
     sizes: tuple[int, ...]
     said: str
 
     @classmethod
     def of(cls, workload: Workload, said: str) -> Self:
-        """Build the refusal of the size that the workload requests."""
+        """Return the refusal of the size that the workload requests now. said: the worker's message."""
         return cls(tuple(podset.count for podset in workload.spec.pod_sets), said)
 
     def make_annotation(self) -> dict[str, str]:

@@ -54,7 +54,7 @@ class NewJobChanges(Struct, frozen=True):
 def list_arrival_changes(
     meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispatchable: bool
 ) -> NewJobChanges:
-    """Return the changes of a new job of any kind.
+    """Return what admission changes in a new job of any kind: its queue, priority and suspension.
 
     dispatchable: whether the job may run in another cluster.
 
@@ -107,9 +107,9 @@ def prebuilt_name(meta: ObjectMeta) -> str:
 
 
 def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
-    """Yield the errors in any version.
+    """Yield the errors in a job's queueing labels and annotations, for a new job and for a changed one.
 
-    old: the previous version, if there is one.
+    old: the previous metadata; None for a new job.
     """
     yield from _name_of(meta, QUEUE_NAME_LABEL)
     prebuilt = meta.annotations.get(PREBUILT_WORKLOAD_NAME_LABEL)
@@ -138,7 +138,7 @@ def _validate_deferral(meta: ObjectMeta) -> Errors:
 
 
 def _notify(meta: ObjectMeta) -> Errors:
-    """Check Muster's annotations about notices."""
+    """Check Muster's annotations about notifications: their targets and events."""
     for annotation, parse in ((NOTIFY_ANNOTATION, parse_targets), (NOTIFY_ON_ANNOTATION, parse_events)):
         text = meta.annotations.get(annotation)
         try:
@@ -162,7 +162,7 @@ def validate_gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> E
 def find_forbidden_changes(
     new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool, was_suspended: bool
 ) -> Errors:
-    """Yield the forbidden changes. The queue settings of a job may change only while the job does not run."""
+    """Yield the forbidden changes of a job's queueing metadata, most of which may change only while it is suspended."""
     yield from _queue_change(new, old, around, suspended=suspended)
     if not suspended and not is_elastic(old.annotations):
         yield from validate_immutable(_prebuilt_path(new), prebuilt_name(new), prebuilt_name(old))

@@ -53,18 +53,18 @@ _HTML: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"))
 
 
 def says_something(metadata: Mapping[str, Any]) -> bool:
-    """Return whether metadata in JSON form have labels or annotations that control queueing. Most pods have none."""
+    """Return whether a pod's metadata, as JSON, have labels or annotations that control queueing."""
     said = [part for field in ("labels", "annotations") if isinstance(part := metadata.get(field), dict)]
     return any(word in part for part in said for word in WORDS)
 
 
 def is_managed(meta: ObjectMeta) -> bool:
-    """Return whether the pod queues."""
+    """Return whether the pod queues by itself, by Kueue's label `kueue.x-k8s.io/managed`."""
     return meta.labels.get(MANAGED_LABEL) == "true"
 
 
 def is_held(pod: Pod) -> bool:
-    """Return whether the pod is gated until it is admitted."""
+    """Return whether the pod has the scheduling gate that admission removes."""
     return any(gate.name == ADMISSION_GATE for gate in pod.spec.scheduling_gates)
 
 

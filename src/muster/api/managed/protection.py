@@ -1,4 +1,4 @@
-"""The finalizer of objects that must not be deleted while they are used. Their controller removes it."""
+"""The finalizer that keeps an object while other objects use it. The object's controller removes the finalizer."""
 
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ HELD_KINDS: Final = (CLUSTER_QUEUE, RESOURCE_FLAVOR)
 
 
 def hold_while_used(document: dict[str, Any]) -> None:
-    """Add the finalizer to a new object of such a kind."""
+    """Add the finalizer to a new object that others may use, such as a ClusterQueue or a ResourceFlavor."""
     finalizers = document["metadata"].setdefault("finalizers", [])
     if RESOURCE_IN_USE_FINALIZER not in finalizers:
         finalizers.append(RESOURCE_IN_USE_FINALIZER)

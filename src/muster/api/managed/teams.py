@@ -1,7 +1,7 @@
-"""Decides which queue a user's jobs land in, and whether work outside the queues of teams may run. Pure.
+"""Decides which queue the jobs of a user go to, and whether users without a team may run jobs. Pure.
 
-A team is a ClusterQueue that names its users. A shared ClusterQueue names none, and has all of the nodes except what
-teams were given of them.
+A *team* is a ClusterQueue whose annotation names its users. A *shared* ClusterQueue names no users; its quota is the
+capacity of the nodes minus the quotas of the teams that take a part of it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from muster.api.ours.teams import FOLLOWS_NODES, QUOTA_OF, WITHOUT_TEAM, read_us
 
 
 class Team(Struct, frozen=True):
-    """A ClusterQueue that is for some users only. shares: the ClusterQueue of whose quota it has a part, or ""."""
+    """A ClusterQueue for named users only. shares: the shared ClusterQueue that gives it quota; "" for none."""
 
     queue: str
     users: frozenset[str]
@@ -22,7 +22,7 @@ class Team(Struct, frozen=True):
 
 
 def find_teams(queues: Iterable[ClusterQueue]) -> list[Team]:
-    """Return the teams, the oldest first."""
+    """Return the ClusterQueues that name users, as teams, the oldest first."""
     oldest_first = sorted(queues, key=lambda one: (created_at(one.metadata), one.metadata.name))
     return [
         Team(one.metadata.name, users, one.metadata.annotations.get(QUOTA_OF, ""))
@@ -32,12 +32,12 @@ def find_teams(queues: Iterable[ClusterQueue]) -> list[Team]:
 
 
 def list_queues_of(user: str, teams: Iterable[Team]) -> list[str]:
-    """Return the queues of a user's teams: the jobs of the user that name none land in the first one."""
+    """Return the ClusterQueues of a user's teams; a job of the user without a queue goes to the first one."""
     return [team.queue for team in teams if user in team.users]
 
 
 def is_shared(queue: ClusterQueue, teams: Iterable[Team]) -> bool:
-    """Return whether a ClusterQueue is one that teams take their parts of."""
+    """Return whether a ClusterQueue is shared: it names no users, and follows the nodes or gives teams their quota."""
     annotations = queue.metadata.annotations
     if read_users(annotations) is not None:
         return False
@@ -45,13 +45,13 @@ def is_shared(queue: ClusterQueue, teams: Iterable[Team]) -> bool:
 
 
 def is_open(queue: ClusterQueue, teams: Sequence[Team]) -> bool:
-    """Return whether work of no team may run in a shared ClusterQueue: by default while there are no teams."""
+    """Return whether jobs of users without a team may run in a shared ClusterQueue; by default if no team exists."""
     setting = queue.metadata.annotations.get(WITHOUT_TEAM, "")
     return setting == "true" or (setting != "false" and not teams)
 
 
 def refuse_foreigner(user: str, queue: ClusterQueue) -> str:
-    """Return that a ClusterQueue is not for a user, and who may change that; "" if it is for the user."""
+    """Return the message that a user may not use a ClusterQueue, and how to change that; "" if the user may."""
     name, users = queue.metadata.name, read_users(queue.metadata.annotations)
     if users is None or user in users:
         return ""
@@ -60,7 +60,7 @@ def refuse_foreigner(user: str, queue: ClusterQueue) -> str:
 
 
 def refuse_work(user: str, target: ClusterQueue | None, queues: Sequence[ClusterQueue]) -> str:
-    """Return why a job may not run where it would, or "" if it may.
+    """Return why a user's job may not run in the ClusterQueue of its queue, or without a queue; "" if it may.
 
     target: the ClusterQueue that its queue leads to; None if it names no queue. queues: all ClusterQueues.
     """

@@ -49,13 +49,13 @@ def flavor_of(variant: Workload) -> str:
 
 
 def has_closed_gate(workload: Workload) -> bool:
-    """Return whether the Workload may not preempt others before the gate of its variants is opened."""
+    """Return whether the Workload is a variant with a closed preemption gate, and so may not preempt others yet."""
     gates = any(gate.name == CONCURRENT_ADMISSION_GATE for gate in workload.spec.preemption_gates)
     return gates and not has_open_gate(workload)
 
 
 def has_open_gate(workload: Workload) -> bool:
-    """Return whether the gate of variants was opened for this one."""
+    """Return whether the Workload is a variant whose preemption gate was opened."""
     return any(
         gate.name == CONCURRENT_ADMISSION_GATE and gate.position == GATE_OPEN
         for gate in workload.status.preemption_gates

@@ -1,4 +1,4 @@
-"""Decides whether a user may have one more job in line. Pure."""
+"""Decides whether one more job of a user may wait in a ClusterQueue, by the limits for each user. Pure."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from muster.api.pods import pod_requests
 
 
 class InLine(Struct, frozen=True):
-    """The jobs of a user that wait in a ClusterQueue, and the GPUs that they ask for."""
+    """The number of jobs that wait in a ClusterQueue, usually those of one user, and the GPUs that they request."""
 
     jobs: int = 0
     gpus: int = 0
@@ -21,12 +21,15 @@ class InLine(Struct, frozen=True):
 
 
 def measure_job(podsets: Iterable[PodSet]) -> InLine:
-    """Return what one waiting job counts. Raises `QuantityError`."""
+    """Return the count 1 and the requested GPUs of one job, from its podsets. Raises `QuantityError`."""
     return InLine(1, sum(_count_gpus(podset) * podset.count for podset in podsets))
 
 
 def refuse_in_line(user: str, queue: str, limits: UserLimits, waiting: InLine, more: InLine) -> str:
-    """Return why a user may not have more in line in a ClusterQueue, or "" if the user may."""
+    """Return why more jobs of a user may not wait in a ClusterQueue; "" if they may.
+
+    waiting: the jobs that wait already. more: the new job.
+    """
     if limits.waiting_jobs is not None and waiting.jobs + more.jobs > limits.waiting_jobs:
         return (
             f"{user} has {waiting.jobs} waiting {'job' if waiting.jobs == 1 else 'jobs'} in ClusterQueue {queue}, "

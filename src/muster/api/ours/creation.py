@@ -1,4 +1,4 @@
-"""When an object was created, more exactly than the server's stamp."""
+"""Read the creation time of an object, with a fraction of a second where Muster's server recorded it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 def created_at(meta: ObjectMeta) -> datetime:
     """Return when the object was created, to a fraction of a second if that is known.
 
-    The server's stamp has whole seconds, which would leave the order of many objects to chance.
+    `creationTimestamp` has whole seconds, which do not tell the order of objects that are created together.
     """
     stamp = meta.creation_timestamp or _LONG_AGO
     try:

@@ -37,7 +37,7 @@ STANDING: Final[frozenset[What]] = frozenset(("Waiting", "Unplaced", "Nominated"
 
 
 class Subject(Struct, frozen=True, gc=False):
-    """The job that a decision is about. job: its `namespace/name`."""
+    """The job that a decision is about. job: its `namespace/name`. uid: the UID of that object."""
 
     job: str
     uid: str = ""
@@ -61,8 +61,8 @@ class Amount(Struct, frozen=True, rename="camel", gc=False):
 
     CPUs are counted in thousandths, everything else in whole units.
 
-    used: by all jobs of the ClusterQueue.
-    available: how much more could be used, with what may be borrowed; negative if more is used than there is.
+    used: the quota that all jobs of the ClusterQueue use.
+    available: how much more quota they could use, with borrowing; negative if they use more than there is.
     """
 
     flavor: str
@@ -131,7 +131,7 @@ class Decisions(Struct, frozen=True):
 
 
 def without_foreign_jobs(decision: Decision, namespace: str) -> Decision:
-    """Return a decision as a user sees it who may list the jobs of one namespace: jobs of others have no names."""
+    """Return a decision without the names of jobs in other namespaces, for a user who may list only this one."""
     if all(other.job.partition("/")[0] in ("", namespace) for other in decision.others):
         return decision
     others = tuple(

@@ -24,7 +24,7 @@ MOST_DEPENDENCIES: Final = 100
 
 
 class Outcome(StrEnum):
-    """The ways in which a job has to end for one that waits for it."""
+    """The end of a job for which another job waits: success, failure, or any end."""
 
     OK = "ok"
     FAIL = "fail"
@@ -32,18 +32,18 @@ class Outcome(StrEnum):
 
 
 class Dependency(Struct, frozen=True):
-    """A job that has to end before, and how."""
+    """A job that must end before another job starts, and the end that it must have."""
 
     name: str
     outcome: Outcome = Outcome.OK
 
     def __str__(self) -> str:
-        """Return the dependency as users write it."""
+        """Return the dependency as users write it: `prep:ok`."""
         return f"{self.name}:{self.outcome}"
 
     @property
     def wish(self) -> str:
-        """What the waiting job waits for, as `prep to complete`."""
+        """The phrase for the awaited event: `prep to complete`."""
         return f"{self.name} to {_VERBS[self.outcome]}"
 
 
@@ -51,18 +51,18 @@ _VERBS = {Outcome.OK: "complete", Outcome.FAIL: "fail", Outcome.ANY: "end"}
 
 
 class Deferral(Struct, frozen=True):
-    """The conditions under which a job starts: all of them have to be met."""
+    """The conditions that must all be met before a job starts: a time, and the ends of other jobs."""
 
     begin_at: datetime | None = None
     after: tuple[Dependency, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether there is a condition."""
+        """Return whether the job has any such condition."""
         return self.begin_at is not None or bool(self.after)
 
 
 def parse_dependencies(text: str) -> tuple[Dependency, ...]:
-    """Return the dependencies of a text such as `prep,eval:any`, each once. Raises `ValueError`."""
+    """Parse dependencies, such as `prep,eval:any`, and return each once. Raises `ValueError`."""
     dependencies = []
     for part in text.split(","):
         name, colon, outcome = part.strip().partition(":")
@@ -75,7 +75,7 @@ def parse_dependencies(text: str) -> tuple[Dependency, ...]:
 
 
 def check_dependencies(dependencies: Iterable[Dependency]) -> tuple[Dependency, ...]:
-    """Return the dependencies without repetitions. Raises `ValueError` for a job with two outcomes, or for too many."""
+    """Return each dependency once. Raises `ValueError` if a job has two outcomes, or if there are too many jobs."""
     outcomes: dict[str, Outcome] = {}
     for one in dependencies:
         if outcomes.setdefault(one.name, one.outcome) is not one.outcome:
@@ -86,7 +86,7 @@ def check_dependencies(dependencies: Iterable[Dependency]) -> tuple[Dependency, 
 
 
 def parse_moment(text: str) -> datetime:
-    """Return the moment of an RFC 3339 time. Raises `ValueError`."""
+    """Parse an RFC 3339 time with its time zone. Raises `ValueError`."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -97,7 +97,7 @@ def parse_moment(text: str) -> datetime:
 
 
 def parse_deferral(annotations: Mapping[str, str]) -> Deferral:
-    """Return the conditions that the annotations of a job state. Raises `ValueError`."""
+    """Parse the start conditions in a job's annotations. Raises `ValueError`."""
     begin, after = annotations.get(BEGIN_ANNOTATION), annotations.get(AFTER_ANNOTATION)
     return Deferral(
         parse_moment(begin) if begin is not None else None, parse_dependencies(after) if after is not None else ()
@@ -105,12 +105,12 @@ def parse_deferral(annotations: Mapping[str, str]) -> Deferral:
 
 
 def parse_met(annotations: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the jobs that have ended as they had to."""
+    """Return the names of the dependencies that the deferral controller has recorded as met."""
     return frozenset(filter(None, annotations.get(MET_ANNOTATION, "").split(",")))
 
 
 def make_annotations(deferral: Deferral) -> dict[str, str]:
-    """Return the annotations of a new job that states the conditions; none if there is no condition."""
+    """Return the annotations for a new job with these start conditions, and the gate; {} if there are none."""
     if not deferral:
         return {}
     begin = deferral.begin_at
@@ -122,12 +122,12 @@ def make_annotations(deferral: Deferral) -> dict[str, str]:
 
 
 def is_deferred(annotations: Mapping[str, str]) -> bool:
-    """Return whether the gate is closed."""
+    """Return whether the job still has the deferral controller's admission gate."""
     return ADMISSION_GATED_BY in annotations and GATE in _list_gates(annotations)
 
 
 def remove_gate(annotations: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the merge patch of the annotations that opens our gate, and no other."""
+    """Return the merge patch of a job's annotations that removes the deferral controller's gate, and no other gate."""
     return {ADMISSION_GATED_BY: ",".join(gate for gate in _list_gates(annotations) if gate != GATE) or None}
 
 

@@ -53,7 +53,7 @@ def is_elastic(annotations: Mapping[str, str]) -> bool:
 
 
 def has_fixed_size(template: PodTemplateSpec) -> bool:
-    """Return whether a pod template gives its containers a number of workers that a change of size cannot update."""
+    """Return whether a pod template passes the number of workers in a form that cannot follow a change of size."""
     return any(
         variable.name == MPI_IDENTITY_VARIABLE or (variable.name == WORLD_SIZE_VARIABLE and variable.value_from is None)
         for container in template.spec.containers

@@ -1,4 +1,4 @@
-"""How a node keeps the limits of containers, as its object and people say it."""
+"""Describes by which means a process node enforces the CPU and memory limits of containers."""
 
 from collections.abc import Collection
 from typing import Final
@@ -8,10 +8,10 @@ LIMITS_ANNOTATION: Final = "muster.dev/limits"
 
 
 def describe_enforcement(version: int, controllers: Collection[str], no_cgroups_because: str) -> str:
-    """Return how a process node keeps limits.
+    """Return the phrase on how a process node enforces limits, such as `memory and CPU by cgroup v2`.
 
-    version: of the cgroups that it has, 1 or 2; 0 for none. controllers: those of `memory` and `cpu` that they have.
-    no_cgroups_because: why it has none; "" if it has.
+    version: the version of the cgroups, 1 or 2; 0 for no cgroups. controllers: the usable ones of `memory` and `cpu`.
+    no_cgroups_because: why cgroups cannot be used; "" if they can.
     """
     if len(controllers) > 1:
         return f"memory and CPU by cgroup v{version}"

@@ -1,4 +1,4 @@
-"""The annotations of a job that tells somebody of its start and end, and the marks of the pods that do so. Pure.
+"""The annotations of a job that sends notices of its start and end, and the labels of the pods that send them. Pure.
 
 A target is a URL that gets the notice as JSON, a mail address, or a command. The server runs a pod in the namespace of
 the job for each event, so that a command has the rights of the job's own pods and no others.
@@ -38,7 +38,7 @@ _LOCAL_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 
 
 class Event(StrEnum):
-    """An event of a job that somebody may be told of, each at most once."""
+    """An event of a job of which a notice can be sent, at most once for each event."""
 
     START = "start"
     REQUEUE = "requeue"
@@ -47,7 +47,7 @@ class Event(StrEnum):
 
 
 class TargetKind(StrEnum):
-    """The ways in which a notice reaches a target."""
+    """The kinds of targets of a notice: a URL, a mail address, a command."""
 
     URL = "url"
     MAIL = "mail"
@@ -55,18 +55,18 @@ class TargetKind(StrEnum):
 
 
 class NotifyError(ValueError):
-    """Targets or events that mean nothing; the text is for the user."""
+    """A target or an event of a notice is invalid; the message is for the user."""
 
 
 def find_kind(target: str) -> TargetKind:
-    """Return how a notice reaches this target."""
+    """Return whether a target is a URL, a mail address or a command, by its form."""
     if target.startswith(("http://", "https://")):
         return TargetKind.URL
     return TargetKind.MAIL if target.startswith(_MAIL_PREFIX) or _ADDRESS.fullmatch(target) else TargetKind.COMMAND
 
 
 def check_target(target: str) -> str:
-    """Return the target. Raises `NotifyError`."""
+    """Return the target unchanged if it is valid. Raises `NotifyError` if not."""
     shown = repr(target) if len(target) <= _QUOTED else f"{target[:_QUOTED]!r}..."
     if not target.strip() or "\n" in target or "\0" in target:
         raise NotifyError(f"{shown}: a notice goes to a URL, a mail address or a command, on one line")
@@ -85,7 +85,7 @@ def check_target(target: str) -> str:
 
 
 def address_of(target: str) -> str:
-    """Return the mail address of a target."""
+    """Return the mail address of a target, without `mailto:`."""
     return target.removeprefix(_MAIL_PREFIX)
 
 
@@ -103,7 +103,7 @@ def _is_address(text: str) -> bool:
 
 
 def parse_targets(text: str) -> tuple[str, ...]:
-    """Return the targets of the annotation, each once. Raises `NotifyError`."""
+    """Parse the annotation with the targets, one on each line; return each once. Raises `NotifyError`."""
     targets = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
     if len(targets) > MOST_TARGETS:
         raise NotifyError(f"{len(targets)} targets are more than {MOST_TARGETS}")
@@ -111,7 +111,7 @@ def parse_targets(text: str) -> tuple[str, ...]:
 
 
 def parse_events(text: str) -> frozenset[Event]:
-    """Return the events of a text such as `start,end`. Raises `NotifyError`."""
+    """Parse events of a job, such as `start,end`. Raises `NotifyError`."""
     names = [name.strip() for name in text.split(",")]
     if unknown := next((name for name in names if name not in tuple(Event)), None):
         raise NotifyError(f"{unknown!r} is no event of a job: there are {', '.join(Event)}")
@@ -121,30 +121,30 @@ def parse_events(text: str) -> frozenset[Event]:
 
 
 class NoticeSettings(Struct, frozen=True):
-    """The targets of a job and the events that they are told of."""
+    """The targets of a job's notices, and the events of which the targets get a notice."""
 
     targets: tuple[str, ...] = ()
     events: frozenset[Event] = frozenset({Event.END})
 
     def __bool__(self) -> bool:
-        """Return whether somebody is to be told."""
+        """Return whether there is any target."""
         return bool(self.targets)
 
 
 def make_notice_settings(targets: Sequence[str], events: str = "") -> NoticeSettings:
-    """Return whom a job tells of which events. events: as `start,end`; "" for the end alone. Raises `NotifyError`."""
+    """Check targets and events, and return the settings. events: `start,end`; "" for the end. Raises `NotifyError`."""
     parsed = parse_targets("\n".join(map(check_target, targets)))
     return NoticeSettings(parsed, parse_events(events)) if events else NoticeSettings(parsed)
 
 
 def read_notice_settings(annotations: Mapping[str, str]) -> NoticeSettings:
-    """Return whom a job tells of which events. Raises `NotifyError`."""
+    """Parse the settings of notices in a job's annotations. Raises `NotifyError`."""
     targets = parse_targets(annotations.get(NOTIFY_ANNOTATION, ""))
     return NoticeSettings(targets, parse_events(annotations.get(NOTIFY_ON_ANNOTATION, Event.END)))
 
 
 def make_annotations(settings: NoticeSettings) -> dict[str, str]:
-    """Return the annotations of a new job that tells its targets."""
+    """Return the annotations for a new job with these settings of notices; {} without a target."""
     if not settings:
         return {}
     events = ",".join(event for event in Event if event in settings.events)
@@ -152,5 +152,5 @@ def make_annotations(settings: NoticeSettings) -> dict[str, str]:
 
 
 def read_notified(annotations: Mapping[str, str]) -> frozenset[str]:
-    """Return the events of which a notice was sent."""
+    """Return the names of the events of which a notice was sent already, from a job's annotations."""
     return frozenset(filter(None, annotations.get(NOTIFIED_ANNOTATION, "").split(",")))

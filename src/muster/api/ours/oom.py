@@ -18,5 +18,5 @@ def describe_excess(used: int, limit: int) -> str:
 
 
 def is_excess(message: str) -> bool:
-    """Return whether a message is one of `describe_excess`, and not the last lines of a log."""
+    """Return whether a container's termination message was made by `describe_excess`."""
     return _SHAPE.fullmatch(message) is not None

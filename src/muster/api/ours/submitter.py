@@ -1,8 +1,8 @@
-"""The annotation with a job's submitter, which a server of ours sets.
+"""The annotation with the name of a job's submitter.
 
-It is the user that the server knows by a credential, whatever the manifest says. Only those who may do everything may
-name another: `muster run` and `muster apply` of the machine's owner tell the name of the account, which says more than
-`kubernetes-admin` does. On other clusters it is what the client said.
+The embedded API server sets it to the user that it authenticated, whatever the manifest says. A user with all rights
+may name another user: `muster run` and `muster apply` of the machine's owner name the Unix account instead of
+`kubernetes-admin`. Other API servers keep the name that the client sent.
 """
 
 from typing import Final

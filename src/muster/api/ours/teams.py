@@ -1,7 +1,7 @@
 """The annotations by which a ClusterQueue belongs to a team: its users, whose quota it divides, and limits by user.
 
-Only those who may change ClusterQueues write them. `problems` lists what a written annotation breaks; the functions
-that read an annotation ignore what is broken.
+Only users who may change ClusterQueues can write these annotations. Functions that read an annotation ignore its
+malformed parts; `find_limit_problems` lists them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,9 +31,10 @@ USER_LIMIT_REACHED: Final = "UserLimitReached"
 
 
 class UserLimits(Struct, frozen=True):
-    """The limits of each user in a ClusterQueue; None is no limit.
+    """The limits for each single user in a ClusterQueue; None for no limit.
 
-    jobs, gpus: of jobs that hold quota. waiting_jobs, waiting_gpus: of jobs that wait for it.
+    jobs, gpus: the most jobs with quota, and the most GPUs that they request.
+    waiting_jobs, waiting_gpus: the most jobs that wait for quota, and the most GPUs that they request.
     """
 
     jobs: int | None = None
@@ -53,7 +54,7 @@ def read_users(annotations: Mapping[str, str]) -> frozenset[str] | None:
 
 
 def write_users(users: Iterable[str]) -> str:
-    """Return the text of the annotation with the users."""
+    """Return the value of the annotation that names these users."""
     return ",".join(sorted(users))
 
 
@@ -67,7 +68,7 @@ def read_limits(annotations: Mapping[str, str]) -> UserLimits:
 
 
 def write_limits(limits: UserLimits) -> str:
-    """Return the text of the annotation with the limits."""
+    """Return the value of the annotation with these limits."""
     return ",".join(f"{name.replace('_', '-')}={n}" for name, n in asdict(limits).items() if n is not None)
 
 

@@ -89,7 +89,7 @@ class Array:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the indexes equal the completion indexes."""
+        """Whether each trial's index equals its completion index: the indexes are 0 to N-1."""
         return len(self.runs) == 1 and self.runs[0] == range(len(self))
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Names what a user of a cluster is given: the account, its labels, its rights, and the short name.
+"""The names of a cluster user's objects: the account, its labels and its roles, and the user's short name.
 
 A user of a cluster is a service account of the namespace `muster-users`, so its name is unique in the cluster.
 """
@@ -33,19 +33,19 @@ _USERS = f"{_ACCOUNTS}{USERS_NAMESPACE}:"
 
 
 def short_user(name: str) -> str:
-    """Return the short name of a user of Muster or of the machine, `ada`, or of another account, `NAMESPACE:NAME`."""
+    """Return the short name of an API user: `ada` for one of Muster or Unix, `NAMESPACE:NAME` for a ServiceAccount."""
     return name.removeprefix(_USERS).removeprefix(_ACCOUNTS).removeprefix(UNIX_PREFIX)
 
 
 def is_user(wanted: str, name: str) -> bool:
-    """Return whether a user has this name, in its whole or its short form."""
+    """Return whether `wanted` is the whole or the short name of an API user."""
     return wanted in (name, short_user(name))
 
 
 def find_home_namespace(name: str) -> str:
-    """Return the namespace of a service account, or "" for another user.
+    """Return the namespace in which a user's jobs are: that of a ServiceAccount; "" if it is not known.
 
-    The jobs of a user of Muster are not where the account is, so there is none for such a user either.
+    It is not known for a user of Muster, whose ServiceAccount is in a namespace without jobs.
     """
     namespace, colon, _ = name.removeprefix(_ACCOUNTS).partition(":")
     is_account = name.startswith(_ACCOUNTS) and bool(colon)

@@ -35,7 +35,7 @@ def _validate_unchanged(new: kep.PodGroup, old: kep.PodGroup) -> Errors:
 
 
 def _make_canonical(group: kep.PodGroup) -> Any:
-    """Return the meaning of a spec, independent of its spelling."""
+    """Return a value that is equal for specs with the same meaning, however they spell fields and amounts."""
     spec = group.spec
     minimum = spec.min_member if spec.min_members is None else spec.min_members
     return minimum, {name: _format_quantity(quantity) for name, quantity in spec.total_resources.items()}, spec.policy

@@ -21,7 +21,7 @@ _IDENTITY = (*_NAMES, "namespace")
 class Manifest:
     """An object from a file, and its place there.
 
-    lines_above: how many lines of the file come before it. file: the name of the file; "" if it has no lines.
+    lines_above: the number of lines of the file before the document. file: the file's name; "" if lines are unknown.
     """
 
     where: str
@@ -88,7 +88,7 @@ def _unpack_objects(document: Any, where: str, above: int, file: str) -> Iterato
 
 
 def _find_problem(document: Any) -> str:
-    """Return what a document lacks to be the manifest of an object, such as a kind; "" if it lacks nothing."""
+    """Return why a document is no manifest of an object, such as a missing kind; "" if it is one."""
     if not isinstance(document, dict):
         return "expected an object with apiVersion and kind"
     metadata = document.get("metadata")

@@ -26,11 +26,11 @@ _MOST_DIGITS = 18
 
 
 class ScheduleError(ValueError):
-    """The text is no schedule; the message is robfig/cron's."""
+    """A text is no valid cron schedule; the message is robfig/cron's."""
 
 
 class Schedule(Protocol):
-    """The starts of a schedule. All moments are in UTC."""
+    """A cron schedule, which computes the moments of its starts. All moments are in UTC."""
 
     @property
     def distance(self) -> timedelta:
@@ -123,7 +123,7 @@ class Calendar(Struct, frozen=True):
         return None
 
     def _find_wait(self, reading: datetime) -> timedelta:
-        """Return a time in which no reading of the clock matches; zero if this reading matches."""
+        """Return a time span from this reading of the clock in which no minute matches; zero if the reading matches."""
         midnight = reading.replace(hour=0, minute=0, second=0)
         if reading.month not in self.months:
             return (midnight.replace(day=1) + 31 * _DAY).replace(day=1) - reading
@@ -169,7 +169,7 @@ def find_zone(name: str) -> ZoneInfo | None:
 
 
 class _Field(NamedTuple):
-    """The bounds of a field, and the names of its values in lower case."""
+    """The allowed values of a field of a cron schedule, and the names of values (`jan`), in lower case."""
 
     least: int
     most: int
@@ -177,7 +177,10 @@ class _Field(NamedTuple):
 
 
 class _Matching(NamedTuple):
-    """The values that match a field. is_any: whether it has a `*`, and so leaves the day to the other field of days."""
+    """The values that a field of a cron schedule matches.
+
+    is_any: whether it has a `*`; of the two fields for days, only the other one then limits the days.
+    """
 
     values: tuple[int, ...]
     is_any: bool

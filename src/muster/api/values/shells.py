@@ -19,7 +19,7 @@ _EXEC = 'exec "$@"'
 
 
 def wrap_in_shell(lines: str, command: Sequence[str], become: str = _EXEC) -> list[str]:
-    """Return the words of a shell that runs these lines and then the command, for a manifest.
+    """Return the command, for a manifest, of a shell that runs these lines and then executes the user's command.
 
     become: the last line of the shell, which replaces the shell by the command.
     """
@@ -27,7 +27,7 @@ def wrap_in_shell(lines: str, command: Sequence[str], become: str = _EXEC) -> li
 
 
 def wrap_with_arguments(lines: str, command: Sequence[str]) -> list[str]:
-    """Return the words of a shell that runs these lines, with the command as its arguments."""
+    """Return the command, for a manifest, of a shell that runs these lines with the user's command as its arguments."""
     return ["sh", "-c", lines, NAME, *command]
 
 

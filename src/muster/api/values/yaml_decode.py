@@ -209,7 +209,7 @@ class _Reader:
 
 
 def _refuse(event: ScalarEvent, path: str, why: str) -> ValueError:
-    """Return the error about a value, with its field and its place."""
+    """Return the error about a scalar value, with its path and its line and column."""
     mark = event.start_mark
     place = f", at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
     return ValueError(f"yaml: {f'{path}: ' if path else ''}{why}{place}")

@@ -123,7 +123,7 @@ class DispatchSettings(Struct, frozen=True):
 
 
 def dispatch_settings(configuration: MultiKueue, began: datetime) -> DispatchSettings:
-    """Return the settings of a Configuration. began: when the manager started."""
+    """Return the settings for dispatching from the Configuration's section. began: when the manager started."""
     lost_timeout = timedelta(seconds=configuration.worker_lost_timeout / SECOND)
     settings = DispatchSettings(lost_timeout, configuration.dispatcher_name, began=began)
     rounds = configuration.incremental_dispatcher_config

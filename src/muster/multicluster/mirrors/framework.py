@@ -44,7 +44,10 @@ _INJECTED = {"metadata": ("labels", "annotations"), "spec": ("nodeSelector", "to
 
 
 class Mirror(ABC, Generic[T]):
-    """One kind of job. `local` is the manager's job and `remote` its copy in the worker."""
+    """The rules by which MultiKueue runs one kind of job in a worker cluster.
+
+    In all methods, `local` is the manager's job, and `remote` is its copy in the worker.
+    """
 
     kind: Kind[T]
 

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 class GenericMirror(Mirror[Json]):
-    """The mirror of one such kind."""
+    """The rules by which MultiKueue runs jobs of one such kind in a worker cluster (`Mirror`)."""
 
     def __init__(self, kind: Kind[Json]) -> None:
         self.kind = kind
@@ -74,7 +74,7 @@ def _get_part(job: Json, name: str) -> Json:
 
 
 def _make_merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
-    """Return the merge patch that turns `old` into `new`. Null and absent are equal."""
+    """Return the merge patch that turns `old` into `new`. A member that is null counts as absent."""
     patch: Json = {key: None for key, value in old.items() if value is not None and new.get(key) is None}
     for key, value in new.items():
         before = old.get(key)

@@ -60,7 +60,7 @@ def cap_parallelism(spec: JobSpec, podsets: Sequence[PodSet]) -> JobSpec:
 
 
 class JobMirror(Mirror[Job]):
-    """The mirror of a Job, which has one pod template."""
+    """The rules by which MultiKueue runs a Job in a worker cluster (`Mirror`)."""
 
     kind = JOB
 

@@ -20,7 +20,10 @@ from muster.runtime.objects import merge_patch
 
 
 class JobSetMirror(Mirror[JobSet]):
-    """The mirror of a JobSet: each replicated job has a pod template, in the order of the podsets."""
+    """The rules by which MultiKueue runs a JobSet in a worker cluster (`Mirror`).
+
+    Each replicated job has a pod template; the podsets have the same order.
+    """
 
     kind = JOB_SET
 

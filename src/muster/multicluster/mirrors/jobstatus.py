@@ -41,7 +41,7 @@ def mirror_status(local: Job, remote: Job) -> JobStatus:
 
 
 def at_rest(local: Job, now: datetime) -> JobStatus:
-    """Return the local status once no pod of the Job runs any more and it has not ended."""
+    """Return the status of a manager's Job that has not ended and none of whose pods runs in any cluster any more."""
     status = local.status
     conditions, _ = ensure(status.conditions, SUSPENDED, "True", "JobSuspended", "Job suspended", now)
     return replace(

@@ -24,7 +24,7 @@ _SCHEDULED = "PodScheduled"
 
 
 class PodMirror(Mirror[Pod]):
-    """The mirror of single pods."""
+    """The rules by which MultiKueue runs plain pods, alone or in groups, in a worker cluster (`Mirror`)."""
 
     kind = POD
 

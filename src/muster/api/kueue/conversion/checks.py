@@ -7,17 +7,20 @@ _SOURCES = ("kubeConfig", "clusterProfileRef")
 
 
 def admission_check_spec_up(spec: Json) -> Json:
-    """Remove the delay, which had no effect."""
+    """Convert an AdmissionCheck's spec to v1beta2: remove `retryDelayMinutes`, which had no effect."""
     return remove_members(spec, "retryDelayMinutes")
 
 
 def config_spec_down(spec: Json) -> Json:
-    """Remove the quota management, which v1beta1 lacks."""
+    """Convert a MultiKueueConfig's spec to v1beta1: remove `quotaManagement`, which v1beta1 lacks."""
     return remove_members(spec, "quotaManagement")
 
 
 def cluster_spec_up(spec: Json) -> Json:
-    """Move the access to a cluster one level down, and drop a kubeconfig without a location."""
+    """Convert a MultiKueueCluster's spec to v1beta2: move its fields into `clusterSource`.
+
+    A kubeconfig without a location is dropped.
+    """
     source = {name: spec[name] for name in _SOURCES if name in spec}
     if not (source.get("kubeConfig") or {}).get("location"):
         source.pop("kubeConfig", None)
@@ -25,7 +28,10 @@ def cluster_spec_up(spec: Json) -> Json:
 
 
 def cluster_spec_down(spec: Json) -> Json:
-    """Move the kubeconfig one level up, or set an empty one if there is none."""
+    """Convert a MultiKueueCluster's spec to v1beta1: move the fields of `clusterSource` one level up.
+
+    Without a kubeconfig, `kubeConfig` is set with an empty location, because v1beta1 requires the field.
+    """
     source = spec.get("clusterSource") or {}
     config = source.get("kubeConfig") or {"location": "", "locationType": SECRET_LOCATION}
     return remove_members(spec, "clusterSource") | source | {"kubeConfig": config}

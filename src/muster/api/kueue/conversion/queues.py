@@ -6,7 +6,10 @@ from muster.api.members import Json, remove_members, rename_member
 
 
 def cluster_queue_spec_up(spec: Json) -> Json:
-    """Convert the spec: `cohort` becomes `cohortName`, the checks a strategy, old words `MayStopSearch`."""
+    """Convert a ClusterQueue's spec to v1beta2.
+
+    `cohort` becomes `cohortName`, `admissionChecks` a strategy, and `Borrow` and `Preempt` become `MayStopSearch`.
+    """
     result = rename_member(remove_members(spec, "admissionChecks", "admissionChecksStrategy"), "cohort", "cohortName")
     rules = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks")
     rules = rules or [{"name": name} for name in spec.get("admissionChecks") or ()]
@@ -21,7 +24,7 @@ def cluster_queue_spec_up(spec: Json) -> Json:
 
 
 def cluster_queue_spec_down(spec: Json) -> Json:
-    """Convert the spec.
+    """Convert a ClusterQueue's spec to v1beta1.
 
     The checks stay a strategy, which both versions have. The policy of concurrent admission is lost.
     """
@@ -29,7 +32,7 @@ def cluster_queue_spec_down(spec: Json) -> Json:
 
 
 def cluster_queue_status_up(status: Json) -> Json:
-    """Remove the fields that are no longer reported."""
+    """Convert a ClusterQueue's status to v1beta2: remove the fields that v1beta2 does not report."""
     return without_consumption(remove_members(status, "pendingWorkloadsStatus"))
 
 
@@ -42,10 +45,10 @@ def without_consumption(status: Json) -> Json:
 
 
 def local_queue_status_up(status: Json) -> Json:
-    """Remove the list of flavors, which is no longer reported."""
+    """Convert a LocalQueue's status to v1beta2: remove the list of flavors, which v1beta2 does not report."""
     return rename_member(remove_members(status, "flavors"), "flavorUsage", "flavorsUsage")
 
 
 def local_queue_status_down(status: Json) -> Json:
-    """Rename the usage to its old name."""
+    """Convert a LocalQueue's status to v1beta1: give the usage of flavors its old name."""
     return rename_member(status, "flavorsUsage", "flavorUsage")

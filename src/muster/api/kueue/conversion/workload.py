@@ -17,7 +17,10 @@ _SOURCES = {names: source for source, names in _CLASSES.items()}
 
 
 def spec_up(spec: Json) -> Json:
-    """Convert the priority class to one reference. A name without a source, or a source without a name, is lost."""
+    """Convert a Workload's spec to v1beta2: the name and the source of the priority class become one reference.
+
+    A name without a source, or a source without a name, is lost.
+    """
     result = remove_members(spec, "priorityClassName", "priorityClassSource")
     name, names = spec.get("priorityClassName"), _CLASSES.get(spec.get("priorityClassSource", ""))
     if name and names is not None:
@@ -27,7 +30,7 @@ def spec_up(spec: Json) -> Json:
 
 
 def spec_down(spec: Json) -> Json:
-    """Convert the spec. Preemption gates and slices of several sizes are lost."""
+    """Convert a Workload's spec to v1beta1. Preemption gates and slices of several sizes are lost."""
     result = remove_members(spec, "priorityClassRef", "preemptionGates")
     ref = spec.get("priorityClassRef") or {}
     source = _SOURCES.get((ref.get("group", ""), ref.get("kind", "")))
@@ -39,12 +42,12 @@ def spec_down(spec: Json) -> Json:
 
 
 def status_up(status: Json) -> Json:
-    """Rename the misspelled member, and convert topology assignments to slices."""
+    """Convert a Workload's status to v1beta2: rename the misspelled field, and store topology domains as slices."""
     return _convert_assignments(rename_member(status, _OLD_TIME, _TIME), assignment_of_domains)
 
 
 def status_down(status: Json) -> Json:
-    """Rename the misspelled member, and convert topology assignments to domains. Preemption gates are lost."""
+    """Convert a Workload's status to v1beta1: undo what `status_up` does. Preemption gates are lost."""
     return _convert_assignments(
         rename_member(remove_members(status, "preemptionGates"), _TIME, _OLD_TIME), domains_of_assignment
     )
@@ -58,7 +61,7 @@ def _pod_set_down(pod_set: Json) -> Json:
 
 
 def _convert_assignments(status: Json, convert: Callable[[Json], Json]) -> Json:
-    """Convert the topology assignments of the status."""
+    """Return a Workload's status with each topology assignment converted by `convert`."""
     admission = status.get("admission") or {}
     assignments = admission.get("podSetAssignments")
     if not assignments:

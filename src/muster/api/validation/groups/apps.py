@@ -185,7 +185,7 @@ def _matches(selector: LabelSelector, template: PodTemplateSpec) -> bool:
 
 
 def _endless_template(template: PodTemplateSpec) -> Errors:
-    """Yield the errors in the template of pods that always restart."""
+    """Yield the errors in a pod template whose restartPolicy must be Always, as in all kinds of `apps`."""
     yield from pod_template("spec.template", template)
     if template.spec.restart_policy != "Always":
         yield unsupported("spec.template.spec.restartPolicy", template.spec.restart_policy, ("Always",))

@@ -73,7 +73,7 @@ _A_REQUEST: Final = (
 
 
 class Rules(NamedTuple):
-    """The rules of each kind."""
+    """The validation functions of each kind of `resource.k8s.io`."""
 
     claim: Standard
     template: Standard
@@ -82,7 +82,7 @@ class Rules(NamedTuple):
 
 
 def make_rules(compile: Compile = lambda _: "") -> Rules:
-    """Return the rules of each kind.
+    """Return the validation functions of each kind of `resource.k8s.io`.
 
     compile: returns the problem of an expression over a device.
     """

@@ -59,9 +59,9 @@ def _validate_named_roles(path: str, named: tuple[str, ...], roles: Collection[s
 
 
 def _validate_dependencies(path: str, roles: Sequence[ReplicatedJob], targets: Collection[str]) -> Errors:
-    """Check that no role depends on another in one group.
+    """Check that no replicated job of the group depends on another replicated job of the group.
 
-    The pods of the role would come after the start of the other role, whose pods wait for them.
+    Its pods would be created after the start of the other, whose pods wait for the whole group.
     """
     held: dict[str, str] = {}  # by replicated job, the member of the group that it is or waits for
     for i, role in enumerate(roles):
@@ -96,7 +96,7 @@ def _validate_volumes(path: str, role: ReplicatedJob) -> Errors:
 
 
 def _add_claim_volumes(path: str, spec: JobSetSpec, targets: Collection[str]) -> Errors:
-    """Add a volume for each mounted claim."""
+    """Check that no mounted claim has the name of the volume that the group start adds to pods."""
     mounted = {name for role in spec.replicated_jobs if role.name in targets for name in list_mounted_volumes(role)}
     for i, policy in enumerate(spec.volume_claim_policies):
         for j, template in enumerate(policy.templates):

@@ -30,10 +30,7 @@ def job_template(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
 
 
 def _add(pod: Json, job_set: JobSet, role: ReplicatedJob) -> None:
-    """Add to the Job what the JobSet adds and other fields may name.
-
-    The additions are the volumes of claims, and the container that waits for the group.
-    """
+    """Add to a pod template the volumes of claims, and the init container of the group start, as the JobSet will."""
     there = {volume.get("name") for volume in pod.get("volumes", ())}
     claims = {template.metadata.name for policy in job_set.spec.volume_claim_policies for template in policy.templates}
     # The rules of claims report a volume of the same name.

@@ -71,7 +71,7 @@ def _as_before(new: ReplicatedJob, old: ReplicatedJob, *, suspended: bool) -> Re
 
 
 def _validate_same_items(path: str, new: list[ReplicatedJob], old: tuple[ReplicatedJob, ...]) -> Errors:
-    """Return errors that show only the names of the differing items."""
+    """Check that the replicated jobs are unchanged; the errors show only the names of those that differ."""
     if tuple(new) == old:
         return
     stored = {role.name: role for role in old}

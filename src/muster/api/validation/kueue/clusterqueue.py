@@ -81,7 +81,7 @@ def _webhook_update(new: ClusterQueue, old: ClusterQueue) -> Errors:
 
 
 def _validate_annotations(metadata: ObjectMeta) -> Errors:
-    """Check the annotations of Muster's own."""
+    """Check Muster's annotations of a ClusterQueue, such as the limits for each user."""
     yield from validate_readiness(metadata)
     text = metadata.annotations.get(USER_LIMITS, "")
     for problem in find_limit_problems(text):
@@ -93,7 +93,10 @@ def _list_flavors(spec: ClusterQueueSpec) -> tuple[str, ...]:
 
 
 def _known_on_flavors(new: ClusterQueueSpec, old: ClusterQueueSpec) -> Mapping[str, Collection[str]]:
-    """Check the new flavors of checks. Older releases allowed flavors that the ClusterQueue does not have."""
+    """Return the old object's `onFlavors`, by check, which an update may keep; {} if the flavors of the queue changed.
+
+    Older releases of Kueue allowed flavors in it that the ClusterQueue does not have.
+    """
     if old.admission_checks_strategy is None or set(_list_flavors(new)) != set(_list_flavors(old)):
         return {}
     return {check.name: set(check.on_flavors) for check in old.admission_checks_strategy.admission_checks}

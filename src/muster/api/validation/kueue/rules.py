@@ -78,7 +78,7 @@ def not_negative(path: str, quantity: Quantity) -> Errors:
 
 
 def at_most(quantity: Quantity, most: Quantity) -> bool:
-    """Return whether one amount is at most the other. Values that are no amounts count as such."""
+    """Return whether a quantity is at most another one; True if either is invalid, because other rules report that."""
     try:
         return parse(quantity) <= parse(most)
     except QuantityError:

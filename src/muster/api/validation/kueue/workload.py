@@ -65,7 +65,7 @@ def validate_update(new: Workload, old: Workload) -> list[FieldError]:
 
 
 def validate_status_update(new: Workload, old: Workload) -> list[FieldError]:
-    """Yield the errors in a change of a Workload's status and annotations, without its spec."""
+    """Return the errors in a change of a Workload through its status subresource."""
     webhook = chain(
         workload_status.fits(new, old),
         _validate_annotations(new),

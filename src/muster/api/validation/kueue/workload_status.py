@@ -47,7 +47,7 @@ _RECLAIMABLE = "status.reclaimablePods"
 
 
 def holds(workload: Workload, condition: str) -> bool:
-    """Return whether a condition of the Workload is true."""
+    """Return whether this condition of the Workload is True, such as QuotaReserved."""
     return is_true(workload.status.conditions, condition)
 
 
@@ -66,7 +66,7 @@ def validate_crd_rules(new: Workload, old: Workload) -> Errors:
 
 
 def validate_assignments(workload: Workload) -> Errors:
-    """Check the CRD's rule that podsets and assignments correspond."""
+    """Check that a Workload with quota has as many podSetAssignments as podsets (a rule of the CRD)."""
     admission = workload.status.admission
     if admission is None or not holds(workload, QUOTA_RESERVED):
         return
@@ -75,7 +75,7 @@ def validate_assignments(workload: Workload) -> Errors:
 
 
 def fits(new: Workload, old: Workload) -> Errors:
-    """Check the rules of Kueue's webhook by which the status fits the spec."""
+    """Check that the status agrees with the spec: admission, reclaimable pods, updates (rules of Kueue's webhook)."""
     if holds(new, QUOTA_RESERVED):
         yield from _validate_admission(new, old)
     yield from _validate_reclaimable_pods(new, old)
@@ -86,7 +86,7 @@ def fits(new: Workload, old: Workload) -> Errors:
 
 
 def check_status_change(new: Workload, old: Workload) -> Errors:
-    """Check the rules of Kueue's webhook for the change from the old status to the new one."""
+    """Check what of the status may change: released quota, admission, ready checks (rules of Kueue's webhook)."""
     if holds(new, QUOTA_RESERVED) and holds(old, QUOTA_RESERVED):
         yield from _validate_released_quota(new, old)
     yield from _same_admission(new, old)
@@ -162,7 +162,7 @@ def _validate_admission(new: Workload, old: Workload) -> Errors:
 
 
 def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None) -> Errors:
-    """Check that every pod has the same share, because a pod that ends releases its part."""
+    """Check that a podset's usage is a multiple of its count, because each pod that ends releases an equal part."""
     try:
         used = parse_amount(resource, quantity)
     except QuantityError as error:
@@ -187,7 +187,7 @@ def _validate_reclaimable_pods(new: Workload, old: Workload) -> Errors:
 
 
 def _validate_released_quota(new: Workload, old: Workload) -> Errors:
-    """Check that released quota stays released, except for a podset that shrank (kueue#12958)."""
+    """Check that reclaimablePods never decrease, except for a podset that shrank (kueue#12958)."""
     counts, shrunk = _reclaimable_counts(new), _find_shrunk_podsets(new, old)
     before = {name: count for name, count in _reclaimable_counts(old).items() if name not in shrunk}
     for name, count in before.items():
@@ -203,7 +203,7 @@ def _reclaimable_counts(workload: Workload) -> Mapping[str, int]:
 
 
 def _find_shrunk_podsets(new: Workload, old: Workload) -> Collection[str]:
-    """Return the podsets of an elastic Workload that lost pods, even if the admission has followed already."""
+    """Return the names of the podsets of an elastic Workload whose count is below that of the old or new admission."""
     if not is_elastic(new.metadata.annotations):
         return ()
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}

@@ -249,7 +249,7 @@ def _map(path: str, schema: Schema) -> Errors:
 
 
 def _validate_judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
-    """Yield the errors in the schemas that only validate a value.
+    """Yield the errors in the schemas under `allOf`, `anyOf`, `oneOf` and `not`, which only validate a value.
 
     structure: the structural schema of the value; None if the validating schemas may also have other fields.
     """
@@ -300,6 +300,6 @@ def _list_judged_schemas(
 
 
 def _structural_place(path: str) -> str:
-    """Return the path without junctions, which is the path of the value in the structure."""
+    """Return a path without its parts `allOf[0]` and the like: the path of the value in the structural schema."""
     steps = [step for step in path.split(".") if not step.startswith(("allOf[", "anyOf[", "oneOf[")) and step != "not"]
     return ".".join(steps)

@@ -40,7 +40,7 @@ Compile = Callable[[str], str]
 
 
 def accept_expression(expression: str) -> str:  # noqa: ARG001  (one of many of this shape)
-    """Accept every expression."""
+    """Return "", for no error: the default for servers that do not compile CEL expressions."""
     return ""
 
 
@@ -104,10 +104,7 @@ def _fully_qualified(path: str, name: str) -> Errors:
 
 
 def review_versions(path: str, versions: Sequence[str]) -> Errors:
-    """Yield the errors in the versions in which a webhook can be asked.
-
-    At least one must be among those that the server speaks.
-    """
+    """Yield the errors in `admissionReviewVersions`: at least one must be a version that the server can send."""
     if not versions:
         yield required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")
         return
