@@ -37,7 +37,7 @@ _SWAP, _OLD_SWAP = "memory.swap.max", "memory.memsw.limit_in_bytes"
 _MOUNT = Path("/sys/fs/cgroup")
 # The cgroup of a server that shares its parent with the cgroups of nodes; systemd starts a service in it.
 SERVER_GROUP = "muster-server"
-_ADVICE = "`muster service install` gives it cgroups with systemd 254 or later, and as root with any"
+_ADVICE = "a service (`muster service install`) has cgroups with systemd 254 or later, and one of root with any systemd"
 
 log = logging.getLogger(__name__)
 

@@ -88,7 +88,7 @@ def test_cgroups_are_made_and_removed(hierarchy, pod, container):
     ("controllers", "own", "why"),
     [
         (None, "0::/\n", "there is no cgroup v2 hierarchy"),
-        ("cpuset io pids\n", "0::/\n", "the cgroup has none of the controllers cpu, memory: `muster service install`"),
+        ("cpuset io pids\n", "0::/\n", "the cgroup has none of the controllers cpu, memory: a service ("),
     ],
 )
 def test_why_there_are_no_cgroups(tmp_path, controllers, own, why):
@@ -150,7 +150,7 @@ def test_a_service_without_rights_at_the_top_gets_no_cgroups(hierarchy):
     assert isinstance(why, str)
     assert why.startswith(
         f"systemd lets no server start again beside running pods in {service.name}, "
-        f"and cgroups cannot be made in {hierarchy} (File exists): `muster service install`"
+        f"and cgroups cannot be made in {hierarchy} (File exists): a service (`muster service install`)"
     )
     assert [path.name for path in service.iterdir()] == ["cgroup.controllers"]
 
