@@ -97,11 +97,19 @@ def delays(command: str, home: str) -> list[float]:
     return sorted(came.values())
 
 
-def measure_delays(bench: Bench, where: str) -> None:
+def https_options(bench: Bench) -> str:
+    """The options with which a command uses HTTPS: by the server's own kubeconfig it would use the home's socket."""
+    copy = Path(bench.home, "https.kubeconfig")
+    copy.write_bytes(Path(bench.home, "kubeconfig").read_bytes())
+    copy.chmod(0o600)
+    return f" --kubeconfig '{copy}'"
+
+
+def measure_delays(bench: Bench, where: str, options: str = "") -> None:
     bar = bench.directory / "bar.py"
     bar.write_text(BAR)
     for workers in (1, 4):
-        line = f"{MUSTER} run --workers {workers} -- {shlex.quote(sys.executable)} '{bar}'"
+        line = f"{MUSTER} run{options} --workers {workers} -- {shlex.quote(sys.executable)} '{bar}'"
         found = delays(line, bench.home)
         p50, p99 = (found[int(len(found) * part)] * 1000 for part in (0.5, 0.99))
         label = f"a progress bar of {workers} workers{where}"
@@ -115,7 +123,8 @@ def main() -> None:
         measure_delays(bench, "")
         seconds(f"{MUSTER} up --detach --port 0", bench.home)
         try:
-            measure_delays(bench, ", over HTTPS")
+            measure_delays(bench, ", on a cluster")
+            measure_delays(bench, ", on a cluster, over HTTPS", https_options(bench))
         finally:
             seconds(f"{MUSTER} down", bench.home)
         if not megabytes:
@@ -131,7 +140,10 @@ def main() -> None:
         bench.measure("muster run --workers 4 > file, lines of 100 bytes", four, text, workers=4, check=False)
         seconds(f"{MUSTER} up --detach --port 0", bench.home)
         try:
-            bench.measure(f"muster run > file, {text.name}, over HTTPS", MUSTER + ' run -- cat "{file}"', text)
+            for where, options in ((", on a cluster", ""), (", on a cluster, over HTTPS", https_options(bench))):
+                bench.measure(
+                    f"muster run > file, {text.name}{where}", f'{MUSTER} run{options} -- cat "{{file}}"', text
+                )
             seconds(f"{MUSTER} run --name kept -- cat '{kept}' > {bench.out}", bench.home)
             seconds(f"{MUSTER} run --name nothing -- true", bench.home)
             alone = min(seconds(f"{MUSTER} logs nothing", bench.home) for _ in range(3))

@@ -76,6 +76,12 @@ class Reader:
         if self._file is not None:
             self.dropped = self._file.text_bytes
 
+    def has_grown(self) -> bool:
+        """Return whether the open file has bytes that have not been read."""
+        if self._file is None:
+            return False
+        return os.fstat(self._descriptor).st_size > os.lseek(self._descriptor, 0, os.SEEK_CUR)
+
     def read(self) -> Iterator[bytes | Missing]:
         """Yield the whole lines from the present position to the end, in blocks, and a `Missing` for deleted bytes.
 

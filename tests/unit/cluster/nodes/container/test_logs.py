@@ -228,9 +228,11 @@ def world(tmp_path, make_pod, monkeypatch):
                 (directory / "state").write_text('{"claimed":1,"started":1}')
             return directory
 
+        def chunks(self, **options):
+            return Logs(storage, VirtualClock()).logs(self.pod, LogOptions(container="main", **options))
+
         async def read(self, **options):
-            chunks = Logs(storage, VirtualClock()).logs(self.pod, LogOptions(container="main", **options))
-            return b"".join([chunk async for chunk in chunks])
+            return b"".join([chunk async for chunk in self.chunks(**options)])
 
     world = World()
     monkeypatch.setattr(shims, "is_alive", lambda directory: world.alive)
@@ -275,6 +277,30 @@ def test_following_ends_with_the_container_and_has_its_last_words(world):
         return await reading
 
     assert run_virtual(follow()) == b"0\n1\n2\n3\n4\nlast words\n"
+
+
+def test_lines_that_come_a_few_times_in_a_second_are_seen_sooner_than_those_after_a_long_silence(world):
+    directory, clock = world.attempt(0), VirtualClock()
+    (directory / "log.0.0").touch()
+
+    async def follow():
+        written = 0.0
+
+        async def read():
+            return [clock.monotonic() - written async for _ in world.chunks(follow=True)]
+
+        reading = asyncio.create_task(read())
+        for pause in [0.137] * 30 + [1.001] * 30:
+            await asyncio.sleep(pause)
+            written = clock.monotonic()
+            with (directory / "log.0.0").open("ab") as file:
+                file.write(line(1, "50%"))
+        world.alive = False
+        return await reading
+
+    delays = run_virtual(follow())
+    assert max(delays[:30]) < 0.025
+    assert 0.04 < max(delays[31:]) <= 0.05
 
 
 def test_a_thousand_followers_of_a_namespace_check_more_rarely_and_others_as_soon_as_ever(
