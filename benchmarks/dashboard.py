@@ -299,9 +299,9 @@ async def open_pages(site: Site, size: Size, pages: int, seconds: float) -> None
     session = await site.sign_in()
     for count in (0, pages):
         async with reading([session], list_addresses(count, size.jobs)):
-            for when in ("at first", "later") if count else ("",):
+            for when in (" at first", " later") if count else ("",):
                 rate, share = await change_jobs(site, size, seconds)
-                print(f"{count:4} open pages {when}, {rate:.0f} changes a second: {share:.1%} of a core", flush=True)
+                print(f"{count:4} open pages{when}, {rate:.0f} changes a second: {share:.1%} of a core", flush=True)
 
 
 async def change_jobs(site: Site, size: Size, seconds: float) -> tuple[float, float]:
