@@ -255,7 +255,7 @@ def _describe_forecasts(summary: "Summary") -> list[str]:
 
 
 def _make_row(name: str, group: "GroupSummary", *, never: bool) -> tuple[str, ...]:
-    """Return the cells of a queue. never: whether to count the jobs that could never run, apart from those that wait."""
+    """Return the cells of a queue. never: whether jobs that could never run are counted apart from those that wait."""
     wait = group.wait
     waits = ("-",) * 4 if wait is None else map(format_seconds, (wait.mean, wait.p50, wait.p90, wait.p99))
     slowdown = "-" if group.slowdown is None else f"{group.slowdown.mean:.1f}"

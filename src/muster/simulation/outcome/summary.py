@@ -40,9 +40,10 @@ class GroupSummary(Struct, frozen=True):
     """The outcome of some jobs.
 
     waiting: how many have not started. never: how many of these could not run even if nothing else did.
-    wait: seconds from submission to the first start, or so far, without the jobs that could never run. slowdown: bounded slowdown of jobs that have ended.
-    lost: pod seconds that evictions and interruptions undid. forecast: the errors of the forecasts of jobs that waited
-    and have started. interruptions: how often jobs lost nodes. interrupted: the part of `lost` that these undid.
+    wait: seconds from submission to the first start, or so far, without the jobs that could never run.
+    slowdown: bounded slowdown of jobs that have ended. lost: pod seconds that evictions and interruptions undid.
+    forecast: the errors of the forecasts of jobs that waited and have started. interruptions: how often jobs lost
+    nodes. interrupted: the part of `lost` that these undid.
     """
 
     submitted: int
