@@ -58,13 +58,13 @@ def simulate(
     except KeyboardInterrupt:
         stopped = True
     record = played.record
-    jobs, changes = list(record.jobs()), record.changes()
+    jobs, changes, waiting = list(record.jobs()), record.changes(), list(played.list_waiting())
     return Report(
         reading.scenario.metadata.name,
-        summarize(jobs, changes, record.now),
+        summarize(jobs, changes, record.now, {one.name for one in waiting if one.never}),
         jobs,
         changes,
-        list(played.list_waiting()),
+        waiting,
         [judge(one, jobs) for one in asserted],
         stopped,
         build_timeline(record),

@@ -220,12 +220,14 @@ def _deferring_interrupts(progress: _Progress) -> Iterator[None]:
 def _make_table(summary: "Summary") -> str:
     from muster.insight.text import format_quantity, format_table
 
-    columns = ("QUEUE", "JOBS", "ENDED", "WAITING", "WAIT MEAN", "P50", "P90", "P99", "SLOWDOWN", "EVICTED", "LOST")
+    counts = ("QUEUE", "JOBS", "ENDED", "WAITING", *(("NEVER",) if summary.total.never else ()))
+    columns = (*counts, "WAIT MEAN", "P50", "P90", "P99", "SLOWDOWN", "EVICTED", "LOST")
     faults = ("INTERRUPTED", "LOST BY NODES") if summary.total.interruptions else ()
     groups = [(name or "(none)", group) for name, group in summary.queues.items()]
     if len(groups) > 1:
         groups.append(("all", summary.total))
-    rows = [_make_row(name, group)[: len(columns) + len(faults)] for name, group in groups]
+    rows = [_make_row(name, group, never=bool(summary.total.never)) for name, group in groups]
+    rows = [row[: len(columns) + len(faults)] for row in rows]
     tables = [format_table((*columns, *faults), rows)]
     if summary.use:
         header = ("QUEUE", "FLAVOR", "RESOURCE", "MEAN USE", "PEAK")
@@ -252,11 +254,12 @@ def _describe_forecasts(summary: "Summary") -> list[str]:
     return [f"forecasts: half are within {error.p50:.0%} of the wait, nine of ten within {error.p90:.0%}"]
 
 
-def _make_row(name: str, group: "GroupSummary") -> tuple[str, ...]:
+def _make_row(name: str, group: "GroupSummary", *, never: bool) -> tuple[str, ...]:
+    """Return the cells of a queue. never: whether jobs that could never run are counted apart from those that wait."""
     wait = group.wait
     waits = ("-",) * 4 if wait is None else map(format_seconds, (wait.mean, wait.p50, wait.p90, wait.p99))
     slowdown = "-" if group.slowdown is None else f"{group.slowdown.mean:.1f}"
-    counts = (group.submitted, group.ended, group.waiting)
+    counts = (group.submitted, group.ended, group.waiting - group.never, *((group.never,) if never else ()))
     evicted = str(group.evictions), format_seconds(group.lost)
     interrupted = str(group.interruptions), format_seconds(group.interrupted)
     return (name, *map(str, counts), *waits, slowdown, *evicted, *interrupted)

@@ -30,7 +30,7 @@ class LiveLine:
         self._is_mid_line = False  # whether the terminal's cursor is behind text without a line end
 
     def show(self, name: str, text: str) -> None:
-        """Show this text for a name; "" removes the name."""
+        """Show this text for a name, or alone if the name is ""; the text "" removes the name."""
         self._parts[name] = text
         self._draw()
 
@@ -96,7 +96,7 @@ class LiveLine:
         columns, lines = shutil.get_terminal_size()
         titles = sorted(self._rows, key=lambda key: (len(key[0]), key))  # 2 before 10
         rows = [_CUT_LONG_ROWS + self._rows[title] + _WRAP_LONG_ROWS for title in titles]
-        status = "; ".join(f"{name}: {part}" for name, part in self._parts.items() if part)
+        status = "; ".join(f"{name}: {part}" if name else part for name, part in self._parts.items() if part)
         if status:
             rows.append(status[: columns - 1])  # a wrapped line cannot be erased
         return tuple(rows[-max(lines - 1, 1) :])

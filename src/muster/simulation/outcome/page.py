@@ -55,7 +55,9 @@ def _draw_sections(report: Report) -> Iterator[Section]:
 
 def _list_tiles(report: Report) -> Iterator[Tile]:
     summary, total = report.summary, report.summary.total
-    yield Tile("Jobs", f"{total.submitted:,}", f"{total.ended:,} ended, {total.waiting:,} still wait")
+    never = f", {total.never:,} could never run" if total.never else ""
+    waits = f"{total.ended:,} ended, {total.waiting - total.never:,} still wait{never}"
+    yield Tile("Jobs", f"{total.submitted:,}", waits)
     if total.wait is not None:
         yield Tile("Mean wait", format_span(total.wait.mean), f"median {format_span(total.wait.p50)}")
         yield Tile("p99 of waits", format_span(total.wait.p99), f"longest {format_span(total.wait.longest)}")

@@ -1,7 +1,7 @@
 """Sum up what became of the jobs of a simulation. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from math import ceil
 from operator import attrgetter
@@ -39,9 +39,11 @@ class Spread(Struct, frozen=True):
 class GroupSummary(Struct, frozen=True):
     """The outcome of some jobs.
 
-    wait: seconds from submission to the first start, or so far. slowdown: bounded slowdown of jobs that have ended.
-    lost: pod seconds that evictions and interruptions undid. forecast: the errors of the forecasts of jobs that waited
-    and have started. interruptions: how often jobs lost nodes. interrupted: the part of `lost` that these undid.
+    waiting: how many have not started. never: how many of these could not run even if nothing else did.
+    wait: seconds from submission to the first start, or so far, without the jobs that could never run.
+    slowdown: bounded slowdown of jobs that have ended. lost: pod seconds that evictions and interruptions undid.
+    forecast: the errors of the forecasts of jobs that waited and have started. interruptions: how often jobs lost
+    nodes. interrupted: the part of `lost` that these undid.
     """
 
     submitted: int
@@ -55,6 +57,7 @@ class GroupSummary(Struct, frozen=True):
     forecast: Spread | None
     interruptions: int = 0
     interrupted: float = 0.0
+    never: int = 0
 
 
 class Use(Struct, frozen=True):
@@ -87,17 +90,22 @@ class Summary(Struct, frozen=True):
     fairness: float | None
 
 
-def summarize(jobs: Sequence[JobOutcome], changes: Iterable[QuotaChange], seconds: float) -> Summary:
-    """Return the summary of a simulation."""
-    queues = {name: _summarize_group(some) for name, some in _group_jobs(jobs, attrgetter("queue")).items()}
+def summarize(
+    jobs: Sequence[JobOutcome],
+    changes: Iterable[QuotaChange],
+    seconds: float,
+    never: Collection[str] = frozenset(),
+) -> Summary:
+    """Return the summary of a simulation. never: the names of the jobs that could not run even if nothing else did."""
+    queues = {name: _summarize_group(some, never) for name, some in _group_jobs(jobs, attrgetter("queue")).items()}
     slowdowns = [one.slowdown.mean for one in queues.values() if one.slowdown is not None]
     return Summary(
         seconds,
         max((job.ended for job in jobs if job.ended is not None), default=0.0),
-        _summarize_group(jobs),
+        _summarize_group(jobs, never),
         queues,
-        {name: _summarize_group(some) for name, some in _group_jobs(jobs, attrgetter("work")).items()},
-        {_name_size(bits): _summarize_group(some) for bits, some in _group_jobs(jobs, _find_size).items()},
+        {name: _summarize_group(some, never) for name, some in _group_jobs(jobs, attrgetter("work")).items()},
+        {_name_size(bits): _summarize_group(some, never) for bits, some in _group_jobs(jobs, _find_size).items()},
         _measure_use(changes, seconds),
         jain_index(slowdowns),
     )
@@ -118,7 +126,7 @@ def _name_size(doublings: int) -> str:
     return str(most) if most <= 2 else f"{least}-{most}"
 
 
-def _summarize_group(jobs: Sequence[JobOutcome]) -> GroupSummary:
+def _summarize_group(jobs: Sequence[JobOutcome], never: Collection[str]) -> GroupSummary:
     started = sum(job.started is not None for job in jobs)
     ended = sum(job.ended is not None for job in jobs)
     return GroupSummary(
@@ -126,13 +134,14 @@ def _summarize_group(jobs: Sequence[JobOutcome]) -> GroupSummary:
         ended,
         started - ended,
         len(jobs) - started,
-        Spread.of(job.wait for job in jobs),
+        Spread.of(job.wait for job in jobs if job.started is not None or job.name not in never),
         Spread.of(slowdown for job in jobs if (slowdown := compute_slowdown(job)) is not None),
         sum(job.evictions for job in jobs),
         sum(job.lost for job in jobs),
         Spread.of(error for job in jobs if (error := compute_forecast_error(job)) is not None),
         sum(job.interruptions for job in jobs),
         sum(job.interrupted for job in jobs),
+        sum(job.started is None and job.name in never for job in jobs),
     )
 
 

@@ -56,6 +56,16 @@ def test_an_assertion_about_time_shows_a_time_span(file: Path) -> None:
     assert "holds: max(wait) < 1m (it is 0s)\nFAILS: max(slowdown) > 1 (it is 1)" in done.stderr
 
 
+def test_jobs_that_could_never_run_have_a_column_of_their_own(file: Path) -> None:
+    one = "template: {status: {allocatable: {cpu: '1'}}}"
+    text = SCENARIO.replace("spec:\n", f"spec:\n  nodes: [{{name: n, count: 1, {one}}}]\n", 1)
+    big = text.partition("  - name: w\n")[2].replace("image: i", "image: i, resources: {requests: {cpu: '2'}}")
+    file.write_text(f"{text}  - name: big\n{big}")
+    table = CliRunner().invoke(command, [str(file)]).stdout.splitlines()
+    assert table[0].split()[:7] == ["QUEUE", "JOBS", "ENDED", "WAITING", "NEVER", "WAIT", "MEAN"]
+    assert table[1].split()[:6] == ["(none)", "4", "2", "0", "2", "0s"]
+
+
 def test_a_report_in_the_place_of_a_file_is_refused_before_the_simulation(file: Path) -> None:
     done = CliRunner().invoke(command, [str(file), "--report", str(file)])
     assert (done.exit_code, done.stdout) == (2, "")

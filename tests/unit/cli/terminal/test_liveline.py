@@ -40,6 +40,13 @@ def test_it_changes_in_place_gives_way_to_what_stays_and_goes_at_the_end(monkeyp
     assert terminal.getvalue().split("\r\x1b[K") == shown
 
 
+def test_a_text_without_a_name_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = stderr(monkeypatch, Terminal())
+    with LiveLine({}) as line:
+        line.show("", "1 of 2")
+    assert terminal.getvalue().split("\r\x1b[K") == ["1 of 2", ""]
+
+
 def test_a_pager_has_the_terminal_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal, os.fdopen(ours, "rb") as screen:

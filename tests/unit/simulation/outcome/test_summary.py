@@ -66,6 +66,18 @@ def test_jobs_are_grouped_by_size():
     ]
 
 
+def test_the_wait_of_a_job_that_could_never_run_does_not_count():
+    record = SimulationRecord(["w"])
+    record.start(record.submit("a", 0, "q", 1, 0, 0.0, 1.0), 10.0)
+    record.submit("b", 0, "q", 1, 0, 0.0, 1.0)
+    record.submit("c", 0, "q", 1, 0, 0.0, 1.0)
+    record.now = 1000.0
+    summary = summarize(list(record.jobs()), [], 1000.0, {"c"})
+    for group in (summary.total, summary.queues["q"], summary.works["w"], summary.sizes["1"]):
+        assert (group.waiting, group.never) == (2, 1)
+        assert group.wait == Spread(505.0, 10.0, 1000.0, 1000.0, 1000.0), "b still waits, c will not run"
+
+
 def test_nothing_happened():
     summary = summarize([], [], 0.0)
     assert (summary.total.submitted, summary.total.wait, summary.fairness, list(summary.use)) == (0, None, None, [])
