@@ -16,7 +16,7 @@ JOB_SET = {
 
 @pytest.mark.parametrize(
     ("comes", "clear"),
-    [((150, 170), False), ((50, 170), False), ((50, 70), True)],
+    [((150, 170), True), ((50, 170), False), ((50, 70), True)],
     ids=["both during the restart", "one before", "both before"],
 )
 def test_a_restarted_cluster_may_decide_before_it_knows_all_jobs(tmp_path, comes, clear):

@@ -8,7 +8,6 @@ import pwd
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -225,6 +224,8 @@ def _verify(unit: Unit, text: str) -> None:
     """Raise `UserError` if systemd cannot parse a unit."""
     if shutil.which("systemd-analyze") is None:
         return
+    import tempfile  # muster status needs none of it, and importing it takes long
+
     with tempfile.TemporaryDirectory(prefix="muster-unit-") as directory:
         file = Path(directory) / unit.name
         file.write_text(text)
