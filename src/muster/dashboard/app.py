@@ -338,7 +338,7 @@ class Dashboard:
         """
         try:
             values = dict(await self._view(route, visit))
-        except (ApiError, PageError):
+        except (ApiError, PageError, TransportError):
             raise refusal from None
         values["fields"] = [one | {"value": form.get(one["name"], one["value"])} for one in values["fields"]]
         return self._show_values(route, visit, session, values | {"refusal": refusal}, refusal.status)

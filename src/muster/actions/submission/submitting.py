@@ -33,6 +33,8 @@ from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.record import JobRecord, record_of
 from muster.runtime.client import Client
 from muster.runtime.ids import Ids
+from muster.runtime.kube.credentials import CredentialError
+from muster.runtime.kube.requests import UnreachedError
 from muster.runtime.realclock import RealClock
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
@@ -110,7 +112,8 @@ async def fit_cluster(client: Client, gang: Gang) -> Gang:
 def may_have_created(error: BaseException | None) -> bool:
     """Return whether the server may have created the job before the connection broke or the server failed."""
     failed = isinstance(error, ApiError) and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return failed or isinstance(error, TransportError)
+    unsent = isinstance(error, (UnreachedError, CredentialError))
+    return failed or (isinstance(error, TransportError) and not unsent)
 
 
 def describe_possible_job(gang: Gang) -> str:

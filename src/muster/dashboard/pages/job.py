@@ -35,7 +35,7 @@ from muster.insight.history.phases import Phase, list_phases
 from muster.insight.history.runs import Run, RunQuery
 from muster.insight.jobs.disclosure import hide_secrets
 from muster.insight.jobs.podgroups import make_details
-from muster.insight.jobs.state import WAITING
+from muster.insight.jobs.state import find_wait_begin
 from muster.insight.jobs.trials import Trials
 from muster.insight.jobs.workers import make_worker, order_workers
 from muster.insight.reader.decisions import NO_DECISIONS, read_life
@@ -118,8 +118,8 @@ def _list_facts(readings: JobReadings, now: datetime) -> dict[str, Any]:
         "cluster": quota.cluster if quota is not None else "",
     }
     times = read_times(job, readings.pods, now) if job is not None else _read_workload_times(readings)
-    waits_since = quota.waits_since if quota is not None else times["submitted"]
-    return about | times | {"waits_since": waits_since if readings.state.word in WAITING else None}
+    waits_since = find_wait_begin(readings.state, quota, times["submitted"], times["started"])
+    return about | times | {"waits_since": waits_since}
 
 
 def _read_workload_times(readings: JobReadings) -> dict[str, Any]:

@@ -75,7 +75,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
         "has_queues": scene.cluster_queues is not None,
         "resources": list_shared_resources(queues),
         "running": sorted(running, key=lambda row: str(row["started"] or ""), reverse=True)[:_MOST_JOBS],
-        "waiting": sorted(waiting, key=lambda row: str(row["waitsSince"] or ""))[:_MOST_JOBS],
+        "waiting": sorted(waiting, key=lambda row: (row["waitsSince"] is None, str(row["waitsSince"])))[:_MOST_JOBS],
         "counts": {"running": len(running), "waiting": len(waiting)},
         "draw_share": draw_share,
         "color_of": color_of,

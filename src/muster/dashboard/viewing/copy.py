@@ -151,7 +151,8 @@ class Copy(Client):
         """Ask for the right to each list. A list is dropped if it is refused, or if nobody answers for too long."""
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
-                for key, followed in self._select_shown():
+                # The oldest answer first: if the time is too short for all, the next check begins with the others.
+                for key, followed in sorted(self._select_shown(), key=lambda shown: shown[1].vouched):
                     try:
                         await self._ask_right(key)
                     except ApiError as error:

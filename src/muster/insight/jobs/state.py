@@ -1,6 +1,7 @@
 """The state of a job in a word and a sentence, and how it ended. Pure."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -112,6 +113,18 @@ class JobState(Struct, frozen=True):
         """Return the state with its reason replaced."""
         quota_state = replace(self.quota_state, reason=reason) if self.quota_state is not None else None
         return replace(self, reason=reason, blocked=True, quota_state=quota_state)
+
+
+def find_wait_begin(
+    state: JobState, quota: QuotaState | None, submitted: datetime | None, started: datetime | None
+) -> datetime | None:
+    """Return when a job began to wait; None if it does not wait, or if no object says when a job that ran before began.
+
+    submitted, started: when the job was created, and when its first pod began to run, if one has.
+    """
+    if state.word not in WAITING or (started is not None and state.word in ("Pending", "Suspended")):
+        return None
+    return quota.waits_since if quota is not None else submitted
 
 
 class NeverVerdict(Struct, frozen=True):

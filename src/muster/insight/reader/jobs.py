@@ -31,7 +31,7 @@ from muster.insight.history.build import nodes_of, read_times, run_seconds
 from muster.insight.history.runs import Run
 from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
-from muster.insight.jobs.state import WAITING, JobState, find_job_state, find_workload_state
+from muster.insight.jobs.state import JobState, find_job_state, find_wait_begin, find_workload_state
 from muster.insight.quota.state import (
     QuotaState,
     display_name,
@@ -399,11 +399,11 @@ async def _read_newest_messages(client: Client, namespace: str, fields: str) -> 
 
 
 def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: str = "") -> dict[str, Any]:
-    row = _make_row(job.metadata, job.metadata.name, state, stands)
+    times = read_times(job, pods, job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
+    row = _make_row(job.metadata, job.metadata.name, state, stands, times["started"])
     row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     row["reason"] = refused or state.reason if state.word == "Pending" else state.reason
     trials = {"trials": asdict(state.count)} if state.count is not None else {}
-    times = read_times(job, pods, job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
     return {**row, **trials, "nodes": nodes_of(job, pods), **times}
 
 
@@ -430,8 +430,7 @@ def past_row(run: Run, now: datetime) -> dict[str, Any]:
     return fields | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": format_age(run.submitted, now)}
 
 
-def _make_row(meta: ObjectMeta, name: str, state: Any, stands: Any) -> dict[str, Any]:
-    waits_since = stands.waits_since if stands is not None else meta.creation_timestamp
+def _make_row(meta: ObjectMeta, name: str, state: Any, stands: Any, started: datetime | None = None) -> dict[str, Any]:
     return {
         "namespace": meta.namespace,
         "name": name,
@@ -444,5 +443,5 @@ def _make_row(meta: ObjectMeta, name: str, state: Any, stands: Any) -> dict[str,
         "priority": stands.priority if stands is not None else None,
         "cluster": stands.cluster if stands is not None else "",
         "reason": state.reason,
-        "waitsSince": waits_since if state.word in WAITING else None,
+        "waitsSince": find_wait_begin(state, stands, meta.creation_timestamp, started),
     }

@@ -5,6 +5,7 @@ The evidence is the status of an admitted job. Operators report on a job at once
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 from muster.api.conditions import find_true
 from muster.api.kueue import Workload
@@ -22,7 +23,7 @@ _PATIENCE = timedelta(seconds=10)
 class _Reported(Object):
     """A job of any kind, and what its operator has reported."""
 
-    status: dict[str, object] | None = None
+    status: Any = None  # as its owner wrote it
 
 
 async def explain_silent_operators(

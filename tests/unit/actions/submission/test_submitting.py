@@ -8,7 +8,7 @@ from tests.unit.runtime.conftest import MemoryServer
 
 from muster.actions.errors import UserError
 from muster.actions.submission.gang import Gang, Role
-from muster.actions.submission.submitting import sign_manifest, submit, submit_cron_job
+from muster.actions.submission.submitting import may_have_created, sign_manifest, submit, submit_cron_job
 from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET
@@ -16,6 +16,8 @@ from muster.api.ours.submitter import SUBMITTED_KINDS, SUBMITTER_ANNOTATION
 from muster.api.status import ApiError, Status, not_found, unavailable
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
+from muster.runtime.kube.credentials import CredentialError
+from muster.runtime.kube.requests import UnreachedError
 from muster.runtime.transport import TransportError
 
 TWO = Gang("train", ["x"], workers=2)
@@ -243,3 +245,19 @@ def test_a_refused_job_does_not_exist():
     server.fault = lambda request: ApiError(Status(code=403, message="no")) if request.method == "POST" else None
     with pytest.raises(ApiError, match=r"^no$"):
         submitted(server, TWO)
+
+
+@pytest.mark.parametrize(
+    ("error", "may"),
+    [
+        (TransportError("the connection broke"), True),
+        (unavailable("stops"), True),
+        (not_found("jobs", "train"), False),
+        (UnreachedError("refused"), False),
+        (CredentialError("no login"), False),
+        (None, False),
+    ],
+    ids=["lost", "failed", "refused", "not reached", "not logged in", "no error"],
+)
+def test_a_job_may_exist_only_if_its_request_was_sent(error, may):
+    assert may_have_created(error) is may

@@ -1,5 +1,7 @@
 """What a job is doing, in a word and a sentence."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
@@ -7,7 +9,15 @@ from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.meta import ObjectMeta
-from muster.insight.jobs.state import Ending, JobState, find_ending, find_job_state, parse_rank, parse_ranks
+from muster.insight.jobs.state import (
+    Ending,
+    JobState,
+    find_ending,
+    find_job_state,
+    find_wait_begin,
+    parse_rank,
+    parse_ranks,
+)
 from muster.insight.quota.state import QuotaState
 from muster.insight.record import record_of
 
@@ -360,3 +370,20 @@ def test_ranks_that_are_listed():
             parse_ranks(endless, text)
     assert len(parse_ranks(endless, "0-99999")) == 100_000
     assert parse_ranks(job(), "x7k2p,ab") == {"x7k2p", "ab"}
+
+
+@pytest.mark.parametrize(
+    ("word", "started", "begin"),
+    [
+        ("Queued", None, "submitted"),
+        ("Queued", "started", "submitted"),  # and its Workload would say since when
+        ("Pending", None, "submitted"),
+        ("Pending", "started", None),  # it ran, and lost a pod
+        ("Suspended", "started", None),
+        ("Running", "started", None),
+    ],
+)
+def test_the_begin_of_a_wait_is_not_the_submission_of_a_job_that_ran(word, started, begin):
+    times = {"submitted": datetime(2026, 1, 1, tzinfo=UTC), "started": datetime(2026, 1, 2, tzinfo=UTC)}
+    state = JobState(word, 0, 1)
+    assert find_wait_begin(state, None, times["submitted"], times.get(started)) == times.get(begin)
