@@ -70,7 +70,7 @@ class Node:
             "mounts": operations,
             "hostname": "pod-0",
             "argv": [os.fsencode(word) for word in argv],
-            "env": [(b"PATH", os.fsencode(os.environ["PATH"])), (shims.MARK, str(self.number).encode())],
+            "env": [(b"PATH", os.fsencode(os.environ["PATH"])), (shims.MARK, os.fsencode(directory))],
             "working_directory": b"/",
             "ids": None,
             "no_new_privileges": False,
@@ -294,7 +294,7 @@ def test_nothing_survives_its_container(node, how):
         assert record is None
         assert shims.find(Path(spec["directory"])) is None
         if not node.kind.own_pids:
-            shims.kill_marked(str(node.number).encode())
+            shims.kill_marked(os.fsencode(spec["directory"]))
     else:
         assert record.code == (0 if how == "exit" else 137)
     asyncio.run(until(lambda: not living(mark)))
