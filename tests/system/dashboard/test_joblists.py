@@ -33,7 +33,7 @@ async def make_crew(world: World) -> None:
         "annotations": {"kueue.x-k8s.io/pod-group-total-count": "3"},
     }
     await world.client.create(POD.seen_as(dict), {"metadata": metadata, "spec": TEMPLATE["spec"]}, "default")
-    group = {"metadata": {"name": "band"}, "spec": {"minMember": 2}}
+    group = {"metadata": {"name": "drums"}, "spec": {"minMember": 2}}
     await world.client.create(POD_GROUP.seen_as(dict), group, "default")
 
 
@@ -71,8 +71,9 @@ async def test_groups_that_queue_as_no_job_are_listed_with_what_they_wait_for(wo
         text = await viewer.text("/podgroups")
         assert "crew default Waiting 3 1 0 0 kueue.x-k8s.io/pod-group-name" in text
         assert "its pod group queues once it has 3 pods, and it has 1" in text
-        assert "band default Empty 2 0 0 0 scheduling.x-k8s.io/v1alpha1" in text
-        assert "band" not in await viewer.text("/podgroups?state=Waiting")
+        assert "drums default Empty 2 0 0 0 scheduling.x-k8s.io/v1alpha1" in text
+        assert text.index("crew default") < text.index("drums default"), "by name, whatever they are"
+        assert "drums" not in await viewer.text("/podgroups?state=Waiting")
         one = await viewer.text("/jobs/default/crew")
         assert "Pod group kueue.x-k8s.io/pod-group-name Waiting" in one
         assert "Its pod group queues once it has 3 pods, and it has 1. 1 pod: 0 bound" in one

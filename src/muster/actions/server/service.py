@@ -54,14 +54,14 @@ def find_units(home: Home, account: pwd.struct_passwd) -> list[Unit]:
 
 
 def find_outdated(home: Home) -> str:
-    """Return a sentence if a unit of this user's home differs from what this release writes; "" otherwise.
-
-    Raises `UserError`, `OSError`.
-    """
+    """Return a sentence if a unit of this home differs from what this release writes, or cannot be read; "" if not."""
     if not _has_systemd():
         return ""
-    units = find_units(home, find_account(os.getuid()))
-    return next(filter(None, map(describe_outdated, units)), "")
+    try:
+        units = find_units(home, find_account(os.getuid()))
+        return next(filter(None, map(describe_outdated, units)), "")
+    except (UserError, OSError) as error:
+        return f"whether its unit is what this release writes is not known: {error}"
 
 
 def describe_outdated(unit: Unit) -> str:

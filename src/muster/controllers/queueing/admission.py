@@ -132,7 +132,8 @@ class AdmissionController(Reconciler):
         self._waiting: dict[str, float] = {}  # when to write why each workload waits
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last write for each workload
         self._conflicts: dict[str, tuple[str, int]] = {}  # by workload: its UID, and the conflicts in a row
-        self._unstored: list[str] = []  # the workloads that the next line about a server in trouble counts
+        # The workloads that the next line about a server in trouble counts, by what is the matter.
+        self._unstored: dict[tuple[type[Exception], int], list[str]] = {}
         self._random = manager.random
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._stopping = False
@@ -234,11 +235,13 @@ class AdmissionController(Reconciler):
 
         Log one line for all workloads that meet the same trouble, because each pending write does.
         """
-        self._unstored.append(key)
-        is_first = len(self._unstored) == 1
+        trouble = type(error), error.code if isinstance(error, ApiError) else 0
+        unstored = self._unstored.setdefault(trouble, [])
+        unstored.append(key)
+        is_first = len(unstored) == 1
         await self._clock.sleep(GATHER_SECONDS)
         if is_first:
-            others, self._unstored = len(self._unstored) - 1, []
+            others = len(self._unstored.pop(trouble)) - 1
             log.warning(WRITE_FAILED, f"{key} and {others} more" if others else key, REFUSED_SECONDS, error)
         await self._clock.sleep(REFUSED_SECONDS - GATHER_SECONDS)
 

@@ -32,9 +32,9 @@ IDLE_SECONDS = 60.0
 _REFUSED_SECONDS = 10.0
 _REFUSALS = (401, 403, 404, 405)
 _RIGHTS_SECONDS = 10.0
-# The server's word that a viewer may have a list counts for this time, if the server cannot be asked again meanwhile.
+# A confirmed right stays valid this long while the server does not answer.
 _VOUCHED_SECONDS = 60.0
-# A question for a right has this time, and so have all questions of one check together.
+# The limit for one question for a right, and also for one whole check.
 _CHECK_SECONDS = 8.0
 _NO_ANSWER = f"no answer within {_CHECK_SECONDS:.0f} s"
 _MOST_FOLLOWED = 100
@@ -84,7 +84,7 @@ class Copy(Client):
         changed: called with every change of a list that is followed.
         lists: those that the server follows for all viewers; None to follow lists as the viewer.
         """
-        self._memos: dict[str, Memo] = {}
+        self._memos: dict[str, tuple[Memo, float]] = {}  # with the time of the last use
         self._shared: dict[Hashable, asyncio.Task[Any]] = {}
         super().__init__(client.transport, field_manager="muster-dashboard", neighbor=client.neighbor)
         self.revision = 0
@@ -127,7 +127,9 @@ class Copy(Client):
         """Return what was decided before about the jobs of a namespace ("": of all)."""
         while namespace not in self._memos and len(self._memos) >= _MOST_MEMOS:
             del self._memos[next(iter(self._memos))]
-        return self._memos.setdefault(namespace, Memo())
+        memo, _ = self._memos.get(namespace) or (Memo(), 0.0)
+        self._memos[namespace] = memo, self._clock.monotonic()
+        return memo
 
     def begin_round(self) -> None:
         """Forget what pages shared until now: the next ones are about what is there now."""
@@ -203,8 +205,9 @@ class Copy(Client):
         return shared
 
     async def drop_idle(self) -> bool:
-        """End the watches that no page uses; return whether any goes on."""
+        """End the watches and drop the memos that no page uses; return whether any watch goes on."""
         now = self._clock.monotonic()
+        self._memos = {key: one for key, one in self._memos.items() if now - one[1] <= IDLE_SECONDS}
         idle = [key for key, one in self._followed.items() if now - one.used > IDLE_SECONDS]
         await self._drop(idle)
         return bool(self._followed)

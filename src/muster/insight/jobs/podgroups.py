@@ -48,7 +48,7 @@ class PodGroupView(Struct, frozen=True):
 
 
 def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) -> list[PodGroupView]:
-    """Return a view for each PodGroup, by name, and for each name that pods use although no such PodGroup exists.
+    """Return a view for each PodGroup, and for each name that pods use although no such PodGroup exists.
 
     groups: PodGroups of all dialects; if two have one name, the first one gets the pods.
     ways: the labels and annotations by which pods can name a group.
@@ -71,11 +71,11 @@ def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) 
         for (namespace, name, _), pods in members.items()
         if _is_any_live(pods)
     ]
-    return sorted(views, key=lambda view: (view.namespace, view.name))
+    return views
 
 
 def view_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]]) -> list[PodGroupView]:
-    """Return a view for each pod group of Kueue that does not queue yet, by name.
+    """Return a view for each pod group of Kueue that does not queue yet.
 
     queued: the namespace and name of each Workload.
     """
@@ -92,7 +92,7 @@ def view_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]
             explain_unqueued(group),
             queues_with=group.size,
         )
-        for group in sorted(find_unqueued_groups(pods, queued), key=lambda group: (group.namespace, group.name))
+        for group in find_unqueued_groups(pods, queued)
     ]
 
 

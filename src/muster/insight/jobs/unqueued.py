@@ -27,8 +27,10 @@ class UnqueuedGroup(Struct, frozen=True):
 
     @property
     def selector(self) -> str:
-        """The options of kubectl that select the group's pods."""
-        return f"-n {self.namespace} -l {POD_GROUP_NAME_LABEL}={self.name}"
+        """The arguments of kubectl that select the group's pods: by name if an annotation names the group."""
+        if all(POD_GROUP_NAME_LABEL in pod.metadata.labels for pod in self.pods):
+            return f"-n {self.namespace} -l {POD_GROUP_NAME_LABEL}={self.name}"
+        return " ".join(["-n", self.namespace, *(pod.metadata.name for pod in self.pods)])
 
 
 def find_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]]) -> list[UnqueuedGroup]:

@@ -17,7 +17,7 @@ _LACK = re.compile(r"(insufficient unused quota for (\S+) in flavor ([^ ,;]+)), 
 
 
 def update_lack(reason: str, needs: Iterable["Need"]) -> str:
-    """Return the reason of a waiting workload with the amounts that are missing now. needs: of the workload."""
+    """Return the reason of a waiting workload with the amounts that are missing now. needs: of its only podset."""
     by_flavor = {(need.resource, need.flavor): need for need in needs}
 
     def renew(match: re.Match[str]) -> str:

@@ -22,7 +22,6 @@ from muster.api.kueue.names import (
     ERR_WORKLOAD_COMPOSE,
     IS_GROUP_WORKLOAD,
     MANAGED_LABEL,
-    POD_GROUP_NAME_LABEL,
     QUEUE_NAME_LABEL,
 )
 from muster.api.managed.podgroup import group_name
@@ -77,7 +76,7 @@ async def job_rows(
         all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES),
         pods_by_job(client, namespace, POD_LINES, transform=share),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
-        list_or_none(client, POD_LINES, namespace, labels=POD_GROUP_NAME_LABEL),
+        list_or_none(client, POD_LINES, namespace, labels=MANAGED_LABEL),
     )
     for text in unseen:
         say(text)

@@ -14,7 +14,7 @@ from muster.runtime.eventloop import await_all
 
 
 async def pod_groups(client: Client, namespace: str, say: Callable[[str], None]) -> list[PodGroupView]:
-    """Return the PodGroups of a namespace, or of all namespaces for "", and the pod groups of Kueue that do not queue.
+    """Return the PodGroups of a namespace, or of all for "", and Kueue's pod groups that do not queue, all by name.
 
     say: receives a sentence about each dialect that the user may not list.
 
@@ -26,7 +26,8 @@ async def pod_groups(client: Client, namespace: str, say: Callable[[str], None])
     lists = dict(zip(KINDS, await await_all(*reads), strict=True))
     ways = [by for by in By if by is not By.FIELD or lists[NATIVE] is not None]
     views = view_groups([group for groups in lists.values() for group in groups or ()], pods, ways)
-    return views + await _list_unqueued_groups(client, namespace, pods)
+    views += await _list_unqueued_groups(client, namespace, pods)
+    return sorted(views, key=lambda view: (view.namespace, view.name))
 
 
 async def _list_unqueued_groups(client: Client, namespace: str, pods: Sequence[Pod]) -> list[PodGroupView]:

@@ -3,7 +3,7 @@
 Each function reads the whole cluster, or else the user's own namespace, and says which of both it read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -34,14 +34,25 @@ async def list_visible(
     Raises:
         ApiError: the user may not list the objects of their own namespace either, or there is no such kind.
     """
+
+    async def read(namespace: str) -> list[T]:
+        return (await client.list(kind, namespace)).items
+
+    return await _read_visible(read, own, say, what)
+
+
+async def _read_visible(
+    read: Callable[[str], Awaitable[T]], own: str, say: Callable[[str], None], what: str
+) -> tuple[T, str]:
+    """Return what `read` returns of all namespaces ("") and "", or of the user's own namespace and its name."""
     try:
-        return (await client.list(kind)).items, ""
+        return await read(""), ""
     except ApiError as error:
         if error.code != 403:
             raise
-    objects = (await client.list(kind, own)).items
+    found = await read(own)
     say(_describe_limit(what, own))
-    return objects, own
+    return found, own
 
 
 async def visible_job_rows(
@@ -59,14 +70,11 @@ async def visible_job_rows(
     Raises:
         ApiError: the user may not see the jobs of their own namespace either.
     """
-    try:
-        return await job_rows(client, "", now, say, find_memo("")), ""
-    except ApiError as error:
-        if error.code != 403:
-            raise
-    rows = await job_rows(client, own, now, say, find_memo(own))
-    say(_describe_limit("jobs", own))
-    return rows, own
+
+    async def read(namespace: str) -> list[dict[str, Any]]:
+        return await job_rows(client, namespace, now, say, find_memo(namespace))
+
+    return await _read_visible(read, own, say, "jobs")
 
 
 async def visible_job_rows_of(
@@ -98,14 +106,7 @@ async def visible_pod_groups(client: Client, own: str, say: Callable[[str], None
     Raises:
         ApiError: the user may not list the pods of their own namespace either.
     """
-    try:
-        return await pod_groups(client, "", say), ""
-    except ApiError as error:
-        if error.code != 403:
-            raise
-    groups = await pod_groups(client, own, say)
-    say(_describe_limit("groups", own))
-    return groups, own
+    return await _read_visible(lambda namespace: pod_groups(client, namespace, say), own, say, "groups")
 
 
 async def visible_history(

@@ -109,10 +109,14 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
     if snapshot.topologies and not is_numpy_installed():
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, _NO_NUMPY))
     moment = int(facts.now.timestamp() / _FORECAST_SECONDS)
-    inputs = moment, queue, facts.verdict.decides, workload, *lists.list_objects()
-    # Only the newest is kept: each holds all objects of the cluster.
-    readings = memo.recall("forecast", "", inputs, lambda: _forecast(snapshot, added, facts, workload, queue))
-    state = structs.replace(facts.state, reason=update_lack(facts.state.reason, readings.get("needs", ())))
+    inputs = facts.verdict.decides, workload, *lists.list_objects()
+    readings = memo.recall(
+        "forecast", (moment, queue), inputs, lambda: _forecast(snapshot, added, facts, workload, queue)
+    )
+    memo.retain("forecast", ((moment, queue),))  # each holds all objects of the cluster
+    # Of several podsets, the sentence counts those up to the one that did not fit, and the needs count all.
+    needs = readings.get("needs", ()) if len(workload.spec.pod_sets) == 1 else ()
+    state = structs.replace(facts.state, reason=update_lack(facts.state.reason, needs))
     return replace(facts, state=state, head=_explain_head(facts, snapshot), **readings)
 
 

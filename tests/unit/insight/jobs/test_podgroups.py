@@ -78,11 +78,6 @@ RUNNING = [pod("a", "Running", node="n"), pod("b", "Running", node="n"), pod("c"
                 ),
             ],
         ),
-        (
-            [group(name="z", minMembers=1), group(name="a", minMembers=1)],
-            [],
-            [("a", "Empty", 1, 0, 0, ""), ("z", "Empty", 1, 0, 0, "")],
-        ),
     ],
 )  # fmt: skip
 def test_rows(groups: list[Any], pods: list[Pod], rows: list[tuple[Any, ...]]) -> None:

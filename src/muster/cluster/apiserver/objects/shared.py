@@ -28,7 +28,7 @@ class SharedObjects:
         # By type and `id` of the body, which the value keeps alive. All readers have the bytes of the store.
         self._recent: dict[tuple[type[Any], int], tuple[bytes, Any]] = {}
         self._older: dict[tuple[type[Any], int], tuple[bytes, Any]] = {}
-        # The joined bodies that are kept in pieces (`Entry.pack`), by `id` of the entry, which the value keeps alive.
+        # Joined copies of packed bodies (`Entry.pack`), by `id` of the entry, which the value keeps alive.
         self._joined: dict[int, tuple[Entry, bytes]] = {}
         self._older_joined: dict[int, tuple[Entry, bytes]] = {}
         self._joined_bytes = 0

@@ -27,7 +27,7 @@ from muster.insight.text import format_quantity
 from muster.insight.usage import CurrentUsage, format_cpus, format_memory, usage_by_pod
 
 NODE_RIGHTS = (Right("patch", NODE),)
-"""What cordoning a node takes."""
+"""The right that cordoning a node takes."""
 
 _MOST_DIGITS = 10
 _INFO = (

@@ -73,7 +73,7 @@ class Queue(Struct, frozen=True):
 
     @property
     def rights(self) -> tuple[Right, ...]:
-        """What a change of the queue takes."""
+        """The right that a change of the queue takes."""
         return (Right("patch", CLUSTER_QUEUE if self.local is None else LOCAL_QUEUE),)
 
     @property
