@@ -256,7 +256,9 @@ def prompt(turns: int) -> None:
     taken: dict[str, list[tuple[float, float]]] = {}
     for _ in range(turns):
         with tempfile.TemporaryDirectory() as home:
-            environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+            # What is installed has its byte code.
+            hidden = ("KUBECONFIG", "PYTHONDONTWRITEBYTECODE")
+            environment = {name: value for name, value in os.environ.items() if name not in hidden}
             environment |= {"MUSTER_HOME": home}
             run = partial(_time_command, environment)
             taken.setdefault("python -c pass", []).append(run([sys.executable, "-c", "pass"]))
