@@ -150,6 +150,34 @@ def test_one_line_tells_of_all_writes_that_a_server_in_trouble_does_not_store(er
     assert message.endswith(" and 2 more: the write failed, deciding again in 5 s: connection refused")
 
 
+def test_writes_that_fail_for_two_reasons_have_a_line_each(caplog):
+    async def body() -> None:
+        async with admission() as (world, wire):
+            await flavor(world)
+            await queue(world, "team", 10, stopPolicy="Hold")
+            for name in ("one", "two", "three", "four"):
+                await workload(world, name, "team", 1)
+            await world.settle()
+
+            async def fail(request: Request) -> None:
+                is_away = "/one/" in request.path or "/two/" in request.path
+                raise TransportError("refused") if is_away else ApiError(Status(code=500, message="broken"))
+
+            wire.before = fail
+            await world.client.patch(CLUSTER_QUEUE, "team", {"spec": {"stopPolicy": "None"}})
+            await world.settle(3)
+            wire.before = None
+            await world.settle(10)
+            assert len(await admitted(world)) == 4
+
+    with caplog.at_level(logging.WARNING, logger=admission_logger):
+        run_virtual(body())
+    messages = sorted(record.getMessage() for record in caplog.records if record.name == admission_logger)
+    assert [message.split(" and 1 more: ")[1] for message in messages] == [
+        f"the write failed, deciding again in 5 s: {cause}" for cause in ("broken", "refused")
+    ]
+
+
 def refuse_while_stored(world: World, wire: Troubled, seconds: float) -> list[float]:
     """Let each write of a status conflict for a while, as if another write took so long; return when each came."""
     times = list[float]()

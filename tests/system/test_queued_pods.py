@@ -42,6 +42,7 @@ from muster.api.managed.pods import is_held
 from muster.api.pods import is_deleting
 from muster.api.status import ApiError
 from muster.insight.jobs.state import Ending
+from muster.insight.jobs.unqueued import find_unqueued_groups
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows
 from muster.insight.why import describe_levels
@@ -766,6 +767,18 @@ async def test_a_group_without_all_its_pods_is_listed_until_it_queues(world: Wor
     await pod(world, "third", group="g", size=3)
     await world.settle(10)
     assert [(row["name"], row["state"]) for row in await listed()] == [("alone", "Starting"), ("g", "Starting")]
+
+
+@virtual
+async def test_a_group_that_an_annotation_names_is_listed_and_its_pods_are_named(world: World) -> None:
+    await a_team(world)
+    for name in ("first", "second"):
+        await pod(world, name, size=3, annotations={POD_GROUP_NAME_LABEL: "g"})
+    await world.settle(10)
+    (row,) = await job_rows(world.client, "default", world.clock.now(), pytest.fail)
+    assert (row["name"], row["reason"]) == ("g", "its pod group queues once it has 3 pods, and it has 2")
+    (group,) = find_unqueued_groups((await world.client.list(POD, "default")).items, ())
+    assert group.selector == "-n default first second"
 
 
 @under("featureGates: {DisableWaitForPodsReady: true}")

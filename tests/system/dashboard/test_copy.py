@@ -91,6 +91,18 @@ async def test_smaller_views_are_answered_from_whole_objects(world: World) -> No
 
 
 @virtual
+async def test_what_was_decided_is_forgotten_once_no_page_asks_for_it(world: World) -> None:
+    async with viewing(world) as viewer:
+        kept, dropped = viewer.copy.memo("default"), viewer.copy.memo("elsewhere")
+        await world.settle(IDLE_SECONDS - 1)
+        assert viewer.copy.memo("default") is kept
+        await world.settle(2)
+        await viewer.copy.drop_idle()
+        assert viewer.copy.memo("default") is kept
+        assert viewer.copy.memo("elsewhere") is not dropped
+
+
+@virtual
 async def test_a_list_is_followed_no_longer_once_a_wider_one_serves_it(world: World) -> None:
     await world.node("n1")
     await world.job("train", 2)
