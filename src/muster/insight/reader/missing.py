@@ -6,7 +6,7 @@ from typing import Any
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
 from muster.insight.quota.lack import has_lack
 from muster.insight.quota.missing import QuotaRoom
-from muster.insight.quota.state import index_by_owner, owner_uids
+from muster.insight.quota.state import index_by_owner, is_owned_by
 from muster.insight.reader.listviews import WORKLOAD_LINES
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import list_or_none
@@ -31,7 +31,7 @@ async def update_missing(client: Client, rows: Sequence[Row], namespace: str, me
     local_queues = await list_or_none(client, LOCAL_QUEUE, namespace) or ()
     targets = {(one.metadata.namespace, one.metadata.name): one.spec.cluster_queue for one in local_queues}
     listed = await list_or_none(client, WORKLOAD_LINES, namespace) or ()
-    workloads = [one for one in listed if one.metadata.uid in lacking or not owner_uids(one).isdisjoint(lacking)]
+    workloads = [one for one in listed if one.metadata.uid in lacking or is_owned_by(one, lacking)]
     by_uid = {one.metadata.uid: one for one in workloads} | index_by_owner(workloads)
 
     def update(row: Row) -> Row:
