@@ -49,7 +49,8 @@ from muster.insight.why import JobLevel, JobReadings
 from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions, describe_notices
 
 _COLOR_BY_PHASE = {
-    "quota": "waiting", "nodes": "placing", "starting": "starting", "running": "running", "stopping": "stopping",
+    "quota": "waiting", "nodes": "placing", "elsewhere": "elsewhere", "starting": "starting", "running": "running",
+    "stopping": "stopping",
 }  # fmt: skip
 # The states of trials that cannot be cancelled.
 _TRIAL_OVER = ("Completed", "Failed", "Cancelled", "Cancelling")
