@@ -170,7 +170,8 @@ def _status(queue: str, *, runs: bool) -> dict[str, Any]:
             "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor nodes, 4 more needed"
         )
         pending = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": said}
-        return {"conditions": [pending | {"lastTransitionTime": since}]}
+        requests = [{"name": "main", "resources": {"cpu": "4"}}]
+        return {"conditions": [pending | {"lastTransitionTime": since}], "resourceRequests": requests}
     assigned = {"name": "main", "count": 2, "flavors": {"cpu": "nodes"}, "resourceUsage": {"cpu": "4"}}
     conditions = [
         {"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": since}

@@ -191,7 +191,9 @@ class Dashboard:
             except ApiError as error:
                 if error.code != 401:
                     raise
-                return self._html("signin.html", {"takes_tokens": True, "to": "", "refused": True}, 401)
+                return self._html(
+                    "signin.html", {"takes_tokens": True, "to": "", "refused": True, "unchanged": False}, 401
+                )
         elif request.method == "GET":
             link = self._sessions.use_link(request.query.get("link", ""))
         else:
@@ -228,7 +230,7 @@ class Dashboard:
             # A browser keeps the cookie back from a link of another site, and sends it when the page asks by itself.
             return self._html("again.html", {})
         to = request.path if request.method == "GET" else ""
-        values = {"takes_tokens": self._host.takes_tokens, "to": to, "refused": False}
+        values = {"takes_tokens": self._host.takes_tokens, "to": to, "refused": False, "unchanged": not to}
         return self._html("signin.html", values, 401)
 
     def _read_cookie(self, request: InboundRequest) -> str:

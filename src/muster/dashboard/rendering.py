@@ -22,6 +22,10 @@ _MENU = (
 )
 
 
+# Some six lines of a column. A program's last words may be many more.
+_LIST_CHARACTERS = 400
+
+
 class Renderer:
     """The templates of the dashboard."""
 
@@ -42,6 +46,7 @@ class Renderer:
             "duration": render_duration,
             "short_user": format_owner,
             "sentence": make_sentence,
+            "shortened": shorten,
         }
 
     def prepare(self, template: str) -> None:
@@ -55,6 +60,11 @@ class Renderer:
     def render_main(self, template: str, values: Mapping[str, Any]) -> str:
         """Return what stands in the main part of a page, which is all that changes while the page is open."""
         return self._environment.get_template(template).render(values, layout="bare.html")
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a text for a line of a list; the page of a job has the whole."""
+    return text if len(text) <= _LIST_CHARACTERS else f"{text[:_LIST_CHARACTERS].rstrip()}…"
 
 
 def render_age(moment: datetime | None, now: datetime) -> Markup:

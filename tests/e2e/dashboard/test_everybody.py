@@ -49,6 +49,8 @@ PAGES = (
     "/ui/jobs/default/tune",
     "/ui/jobs/default/waits",
     "/ui/cronjobs",
+    "/ui/cronjobs/default/nightly",
+    "/ui/cronjobs/default/nightly/hold",
     "/ui/jobs/default/nightly",
     "/ui/podgroups",
     "/ui/jobs/default/train/output",
@@ -183,6 +185,25 @@ def test_a_job_is_scaled_and_cancelled_by_keyboard_alone(cluster: Muster, visit:
     page.get_by_text("by-keys cancelled", exact=True).wait_for()
     assert page.evaluate("document.activeElement.id") == "said", "what was done is said"
     assert [one for one in visitor.complaints if "409" not in one] == []
+
+
+def test_a_cron_job_is_held_and_released_from_its_page(cluster: Muster, visit: Visit) -> None:
+    cluster("run", "--cron", "0 4 * * *", "--name", "weekly", "--", "sleep", "1")
+    visitor = visit(cluster)
+    page = visitor.open("/ui/cronjobs")
+    page.get_by_role("link", name="weekly", exact=True).click()
+    page.get_by_role("link", name="Hold").click()
+    page.get_by_text("It starts no jobs until somebody releases it.").wait_for()
+    page.get_by_role("button", name="Hold the CronJob").click()
+    page.get_by_text("weekly held: it starts no jobs until it is released").wait_for()
+    page.get_by_role("heading", name="Held").wait_for()
+    cluster("release", "weekly")  # elsewhere, while the page is open
+    page.get_by_role("heading", name="Active").wait_for()
+    assert visitor.check_accessibility() == []
+    page.get_by_role("link", name="Cancel").click()
+    page.get_by_role("link", name="Leave it as it is").click()
+    page.get_by_role("heading", name="Active").wait_for()
+    assert visitor.complaints == []
 
 
 def test_pages_are_whole_at_200_percent_and_without_motion(cluster: Muster, visit: Visit) -> None:

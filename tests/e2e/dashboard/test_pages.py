@@ -40,6 +40,29 @@ def test_filters_stand_in_the_address_and_the_back_button_works(cluster: Muster,
     assert page.get_by_role("link", name="train", exact=True).count() == 0
     page.go_back()
     page.get_by_role("link", name="train", exact=True).wait_for()
+    page = visit(cluster).open("/ui/history")
+    page.locator("select[name=by]").select_option("day")
+    page.wait_for_url(re.compile("by=day"))
+    page.go_back()
+    page.wait_for_url(re.compile("/ui/history$"))
+    page.wait_for_load_state()
+    assert page.locator("select[name=by]").input_value() == "user", "the filters are those of the list"
+
+
+def test_what_a_viewer_has_opened_stays_open_when_the_page_changes(cluster: Muster, visit: Visit) -> None:
+    cluster("run", "--detach", "--name", "opened", "--", "sleep", "1000")
+    visitor = visit(cluster)
+    page = visitor.open("/ui/jobs/default/opened")
+    page.get_by_text("Manifest", exact=True).click()
+    page.get_by_text("kind: JobSet").wait_for()
+    cluster("hold", "opened")
+    page.get_by_text("Held", exact=True).wait_for()
+    assert page.locator("#manifest").evaluate("one => one.open")
+    page.get_by_text("Manifest", exact=True).click()
+    cluster("release", "opened")
+    page.get_by_text("Held", exact=True).wait_for(state="detached")
+    assert not page.locator("#manifest").evaluate("one => one.open")
+    assert visitor.complaints == []
 
 
 def test_an_open_page_says_when_the_server_is_away_and_goes_on_after_a_restart(muster: Muster, visit: Visit) -> None:

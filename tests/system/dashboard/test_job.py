@@ -95,6 +95,10 @@ async def test_what_is_missing_has_one_figure_also_after_others_have_started(wor
         before_life = text.partition("Life")[0]
         assert before_life.count("4 more needed") == 2, "in the head and on the level"
         assert "1 more needed" not in before_life
+        for page in ("/jobs", "/queues/cluster/muster-default", "/queues/default/default", "/"):
+            text = await viewer.text(page)
+            assert "flavor muster-nodes, 4 more needed" in text, page
+            assert "1 more needed" not in text, page
 
 
 @virtual

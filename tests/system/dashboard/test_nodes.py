@@ -1,5 +1,7 @@
 """The pages about nodes, against the whole engine in virtual time."""
 
+import re
+
 import pytest
 from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, virtual
@@ -96,6 +98,23 @@ async def test_one_node_says_what_is_on_it(world: World) -> None:
         assert "rack=r" in text
         with pytest.raises(PageError, match="There is no node gone"):
             await viewer.page("/nodes/gone")
+
+
+@virtual
+async def test_a_node_that_reports_no_single_gpus_says_how_many_each_pod_holds(world: World) -> None:
+    await world.node("n1")
+    await world.node("n2")
+    status = {"capacity": {"nvidia.com/gpu": "4"}, "allocatable": {"nvidia.com/gpu": "4"}}
+    await world.client.patch(NODE, "n1", {"status": status}, subresource="status")
+    container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "2", "cpu": "1"}}}
+    await world.job("train", 1, template={"spec": {"restartPolicy": "Never", "containers": [container]}})
+    await world.settle(5)
+    async with viewing(world) as viewer:
+        text = await viewer.text("/nodes/n1")
+        assert "GPUs 4 GPUs: pods request 2, and 2 are free." in text
+        assert "The node does not report single GPUs: only how many each pod holds is known." in text
+        assert re.search(r"train train-0-\w+ : 2 GPUs", text)
+        assert "report single GPUs" not in await viewer.text("/nodes/n2")
 
 
 @virtual

@@ -1,6 +1,7 @@
 """Pages about a cluster in this process: what they show, and what they say when there is nothing to show."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 from tests.system.dashboard.site import Browser, Site, serving
 
-from muster.api.batch import JOB, Job
+from muster.api.batch import CRON_JOB, JOB, Job
 from muster.api.kueue import MULTI_KUEUE_CLUSTER
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 
@@ -66,6 +67,29 @@ def test_a_deed_that_does_not_apply_leads_back_to_the_job() -> None:
         assert "Back" not in (await browser.get("/ui/jobs/default/gone")).text
 
     play(told)
+
+
+def test_nothing_is_changed_from_a_dashboard_that_only_shows() -> None:
+    async def told(site: Site, browser: Browser) -> None:
+        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}
+        client = site.plane.client()
+        job = msgspec.convert({"metadata": {"name": "train"}, "spec": {"template": template}}, Job)
+        await client.create(JOB, job, "default")
+        schedule = {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": template}}}
+        await client.create(CRON_JOB.seen_as(dict), {"metadata": {"name": "nightly"}, "spec": schedule}, "default")
+        for path in ("/ui/jobs/default/train", "/ui/cronjobs/default/nightly"):
+            page = await browser.get(path)
+            assert page.status == 200
+            key = re.search(r'name="form_key" value="([^"]+)"', page.text)
+            assert key is not None
+            assert "muster hold" in page.text
+            assert f"{path}/hold" not in page.text
+            for answer in (await browser.get(f"{path}/hold"), await browser.post(f"{path}/hold", {"form_key": key[1]})):
+                assert answer.status == 403
+                assert "This dashboard was started with --read-only." in answer.text
+        assert not (await client.get(CRON_JOB, "nightly", "default")).spec.suspend
+
+    play(told, read_only=True)
 
 
 def test_filters_that_make_no_sense_are_read_as_none() -> None:

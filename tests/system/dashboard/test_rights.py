@@ -9,6 +9,7 @@ from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, virtual
 from tests.system.queueing_world import flavor, queue
 
+from muster.api.batch import CRON_JOB
 from muster.api.core import NAMESPACE
 from muster.api.kueue import LOCAL_QUEUE
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
@@ -51,6 +52,9 @@ async def play(world: World) -> None:
     await submit(world, "runs", 3, "vision")
     await world.settle(3)
     await submit(world, "waits", 3, "vision")
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    nightly = {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": template}}}
+    await world.client.create(CRON_JOB.seen_as(dict), {"metadata": {"name": "nightly"}, "spec": nightly}, "default")
     await world.settle(3)
 
 
@@ -115,6 +119,11 @@ BUTTONS = {
         "Stop",
         "You may not change this queue: that takes the right to patch localqueues",
     ),
+    "/cronjobs/default/nightly": (
+        "Hold",
+        "Cancel",
+        "You may not change this CronJob: that takes the right to patch cronjobs.batch",
+    ),
 }
 
 
@@ -139,6 +148,8 @@ DEEDS = {
     "/queues/default/vision/stop": "patch localqueues.kueue.x-k8s.io in namespace default",
     "/queues/cluster/vision/stop": "patch clusterqueues.kueue.x-k8s.io in the whole cluster",
     "/queues/cluster/vision/quota": "patch clusterqueues.kueue.x-k8s.io in the whole cluster",
+    "/cronjobs/default/nightly/hold": "patch cronjobs.batch in namespace default",
+    "/cronjobs/default/nightly/cancel": "patch cronjobs.batch in namespace default",
     "/nodes/n1/cordon": "patch nodes in the whole cluster",
     "/nodes/n1/uncordon": "patch nodes in the whole cluster",
 }

@@ -84,6 +84,10 @@ def test_signing_out_ends_the_session_for_everybody_who_has_the_cookie():
             assert key is not None
             stolen = {cookie.key: cookie.value for cookie in browser.session.cookie_jar}
             assert (await browser.post("/ui/leave", {"form_key": key[1]})).status == 303
+            late = await browser.post("/ui/jobs/default/train/cancel", {"form_key": key[1]})
+            assert late.status == 401
+            assert "You are signed out, so nothing was changed." in late.text
+            assert "nothing was changed" not in (await browser.get("/ui/jobs")).text
             async with site.browser() as thief:
                 thief.keep_cookies(stolen)
                 assert (await thief.get("/ui/jobs")).status == 401

@@ -37,7 +37,7 @@ async def cancel(client: Client, name: str, namespace: str, *, delete: bool = Fa
         if (workload := await find_pods(client, namespace, name)) is not None:
             return await cancel_pods(client, workload, also_finished=delete)
         if (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is not None:
-            return await _cancel_cron_job(client, cron_job, delete=delete)
+            return await cancel_cron_job(client, cron_job, delete=delete)
         raise
 
 
@@ -108,8 +108,11 @@ def _describe_trials(job: JobRecord, ranks: Indexes) -> str:
     return f"{'trial' if len(ranks) == 1 else 'trials'} {shorten_indexes(str(job.indexes_of(ranks)))}"
 
 
-async def _cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool) -> str:
-    """Suspend a CronJob and cancel its running jobs, or delete all of them; return the outcome as a phrase."""
+async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = False) -> str:
+    """Suspend a CronJob and cancel its running jobs, or delete all of them; return the outcome as a phrase.
+
+    Raises `ApiError`.
+    """
     name, namespace = cron_job.metadata.name, cron_job.metadata.namespace
     if delete:
         await client.delete(CRON_JOB, name, namespace, propagation="Foreground", uid=cron_job.metadata.uid)

@@ -5,7 +5,7 @@ from msgspec import Struct
 from muster.actions.choices import check_queue, no_job
 from muster.actions.errors import UserError
 from muster.actions.server.session import Session
-from muster.api.batch import CRON_JOB
+from muster.api.batch import CRON_JOB, CronJob
 from muster.api.conditions import is_true
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, STOP_NONE, WORKLOAD, Workload
 from muster.api.kueue.names import QUEUE_NAME_LABEL, QUOTA_RESERVED
@@ -17,6 +17,7 @@ from muster.insight.reader.job import find
 from muster.insight.reader.queues import get_or_none
 from muster.insight.record import JobRecord
 from muster.jobs.deferral import make_release
+from muster.runtime.client import Client
 
 _STOPPED = {
     "Hold": "stopped: nothing starts from it any more, what runs goes on",
@@ -85,7 +86,10 @@ async def set_active(session: Session, name: str, *, active: bool) -> str:
     """Hold or release a job, through its Workload if it has one, or a CronJob; return the outcome as a sentence."""
     job, workload = await _find_job_and_workload(session, name)
     if job is None and workload is None:
-        return await _set_starting(session, name, starting=active)
+        cron_job = await get_or_none(session.client, CRON_JOB, name, session.namespace)
+        if cron_job is None:
+            raise UserError(await no_job(session.client, name, session.namespace))
+        return await set_starting(session.client, cron_job, starting=active)
     if (job is not None and job.end is not None) or (workload is not None and find_quota_state(workload).finished):
         return f"{name} has ended already"
     deferral = describe_deferral(job) if workload is None or workload.spec.active else ""
@@ -108,15 +112,10 @@ async def set_active(session: Session, name: str, *, active: bool) -> str:
     return f"{name} {'resumed' if active else 'suspended: it does not run until it is released'}"
 
 
-async def _set_starting(session: Session, name: str, *, starting: bool) -> str:
-    """Suspend a CronJob or resume it; return the outcome as a sentence.
-
-    Raises `UserError` if there is no such CronJob.
-    """
-    cron_job = await get_or_none(session.client, CRON_JOB, name, session.namespace)
-    if cron_job is None:
-        raise UserError(await no_job(session.client, name, session.namespace))
+async def set_starting(client: Client, cron_job: CronJob, *, starting: bool) -> str:
+    """Suspend a CronJob or resume it; return the outcome as a sentence. Raises `ApiError`."""
+    name = cron_job.metadata.name
     if bool(cron_job.spec.suspend) != starting:
         return f"{name} is {'not held' if starting else 'held already'}"
-    await session.client.patch(CRON_JOB, name, {"spec": {"suspend": not starting}}, session.namespace)
+    await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": not starting}}, lock=False)
     return f"{name} {'released: it starts jobs again' if starting else 'held: it starts no jobs until it is released'}"

@@ -84,10 +84,32 @@ def list_commands(readings: JobReadings) -> list[str]:
     return [*commands, f"muster cancel {target}"]
 
 
-def list_other_commands(name: str, namespace: str, cron_job: CronJob | None) -> list[str]:
-    """Return the commands about a name that no job has. cron_job: of that name; None if there is none."""
+def list_other_commands(name: str, namespace: str) -> list[str]:
+    """Return the commands about a name that no job has."""
     target = f"{shlex.quote(name)} -n {shlex.quote(namespace)}"
-    if cron_job is None:
-        return [f"muster why {target} --history", f"muster history {target}"]
-    hold = f"muster release {target}" if cron_job.spec.suspend else f"muster hold {target}"
-    return [f"muster why {target}", hold, f"muster cancel {target}"]
+    return [f"muster why {target} --history", f"muster history {target}"]
+
+
+def list_cron_choices(cron_job: CronJob) -> list[JobChoice]:
+    """Return the changes that apply to a CronJob in its state, those that end jobs last."""
+    is_held = bool(cron_job.spec.suspend)
+    choices = [JobChoice("release", "Release") if is_held else JobChoice("hold", "Hold")]
+    can_cancel = not is_held or bool(cron_job.status.active)
+    return [*choices, *([JobChoice("cancel", "Cancel", ends=True)] if can_cancel else [])]
+
+
+def list_cron_commands(cron_job: CronJob, *, has_namesake: bool) -> list[str]:
+    """Return the commands that show the same as the page of a CronJob, and do the same.
+
+    has_namesake: whether a job has the name of the CronJob. The commands of Muster then mean that job.
+    """
+    name, namespace = shlex.quote(cron_job.metadata.name), shlex.quote(cron_job.metadata.namespace)
+    is_held = bool(cron_job.spec.suspend)
+    if has_namesake:
+        patch = f'-p \'{{"spec":{{"suspend":{"false" if is_held else "true"}}}}}\''
+        return [
+            f"kubectl describe cronjob {name} -n {namespace}",
+            f"kubectl patch cronjob {name} -n {namespace} {patch}",
+        ]
+    hold = "release" if is_held else "hold"
+    return [f"muster {command} {name} -n {namespace}" for command in ("why", hold, "cancel")]

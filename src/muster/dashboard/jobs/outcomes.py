@@ -1,12 +1,13 @@
-"""Says what will happen to a job if its viewer changes it. Pure."""
+"""Says what will happen to a job or a CronJob if its viewer changes it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from muster.insight.forecasts.plan import ObjectPlan
 from muster.insight.forecasts.sentences import describe_plan, describe_verdict
 from muster.insight.jobs.failures import count_of
-from muster.insight.text import format_span
+from muster.insight.text import count_things, format_age, format_span, list_names, make_sentence
 from muster.insight.why import JobReadings
 from muster.insight.why.quota import describe_quota
 
@@ -40,6 +41,46 @@ def describe_forecast(plan: ObjectPlan, now: datetime, who: str = "It") -> str:
     """Return a forecast of `muster plan`: its verdict on a line, and lines with the reasons. who: its subject."""
     reasons = [f"{about}: {text}" if about else text for about, text in describe_plan(plan, now)]
     return "\n".join([f"{who} {describe_verdict(plan)}.", *reasons])
+
+
+def describe_cron_hold(running: Sequence[str]) -> list[str]:
+    """Return what becomes of a CronJob that is held. running: the names of its jobs that have not ended."""
+    going_on = count_things(len(running), "job goes on", "jobs go on")
+    here = f"{going_on}: {list_names(running)}." if running else "None of its jobs runs."
+    return ["It starts no jobs until somebody releases it.", here]
+
+
+def describe_cron_cancel(running: Sequence[str], *, is_embedded: bool) -> list[str]:
+    """Return what becomes of a CronJob that is cancelled. is_embedded: whether the cluster keeps cancelled jobs."""
+    said = ["It starts no jobs until somebody releases it."]
+    if not running:
+        return [*said, "None of its jobs runs."]
+    ended = count_things(len(running), "job is cancelled", "jobs are cancelled")
+    kept = (
+        "The record and the output of jobs stay."
+        if is_embedded
+        else "This cluster deletes these jobs, with their output."
+    )
+    return [*said, f"{ended}: {list_names(running)}.", kept]
+
+
+def describe_cron_release(released: Mapping[str, Any], policy: str, now: datetime) -> list[str]:
+    """Return what becomes of a CronJob that is released.
+
+    released: how `describe_cron_job` describes it then. policy: its concurrencyPolicy.
+    """
+    at, running = released["nextStart"], released["running"]
+    if at is None:
+        problem = released["problem"]
+        return [f"It starts no jobs. {make_sentence(problem)}" if problem else "It starts jobs by its schedule again."]
+    if at > now:
+        return [f"It starts jobs again, the next one in {format_age(now, at)}."]
+    missed = f"for the start that it missed {format_age(at, now)} ago"
+    if running and policy == "Forbid":
+        return [f"It starts a job once {list_names(running)} has ended, {missed}."]
+    if running and policy == "Replace":
+        return [f"It ends {list_names(running)}, and starts a job at once, {missed}."]
+    return [f"It starts a job at once, {missed}."]
 
 
 def _describe_workers(readings: JobReadings, becomes: str = "") -> list[str]:

@@ -14,8 +14,10 @@ _LINE_CHARACTERS = 2_000
 # Of an unfinished line so much is kept, which is more than is shown of it.
 _LINE_BYTES = 32 * 1024
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?", re.DOTALL)
-# Control characters are marked, so that binary output is seen as what it is; tabs stay.
-_CONTROLS = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
+# Control characters are marked, so that binary output is seen as what it is; tabs stay. So are the characters that
+# reverse what follows them: Arabic and Hebrew text needs none of them.
+_DIRECTIONS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_CONTROLS = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160), *_DIRECTIONS), "\N{REPLACEMENT CHARACTER}")
 _MEGABYTE = 1_000_000
 
 

@@ -1,17 +1,33 @@
-"""The list of CronJobs: when each one starts jobs, what it did last, and which of its jobs run."""
+"""The CronJobs: when each one starts jobs, what it did last, which of its jobs run, and what viewers do to it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
+from muster.actions.jobs.cancelling import cancel_cron_job
+from muster.actions.jobs.holding import set_starting
 from muster.api.batch import CRON_JOB, CronJob
+from muster.api.status import ApiError
+from muster.api.values.yaml_encode import dump_yaml
+from muster.dashboard.jobs.choices import list_cron_choices, list_cron_commands
+from muster.dashboard.jobs.outcomes import describe_cron_cancel, describe_cron_hold, describe_cron_release
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.pages.jobs import parse_labels, read_or_explain
-from muster.dashboard.visits import Page, Visit
+from muster.dashboard.pages.named import read_names, require_same
+from muster.dashboard.rights import Right, find_refusal, require_right
+from muster.dashboard.visits import Deed, Page, PageError, Visit, make_address
 from muster.insight.jobs.cronjobs import describe_cron_job
-from muster.insight.reader.queues import is_embedded
+from muster.insight.jobs.disclosure import hide_secrets
+from muster.insight.reader.events import read_events_about
+from muster.insight.reader.job import find
+from muster.insight.reader.queues import get_or_none, is_embedded, list_or_none
 from muster.insight.reader.visible import list_visible
 
 _FILTERS = ("namespace", "text", "labels")
+_RIGHTS = (Right("patch", CRON_JOB),)
+_FORBIDDEN, _CONFLICT = 403, 409
 
 
 async def view_cron_jobs(visit: Visit) -> Mapping[str, Any]:
@@ -51,4 +67,129 @@ async def describe_cron_jobs(visit: Visit, cron_jobs: Sequence[CronJob]) -> list
     return [describe_cron_job(one, visit.now, on_this_machine=is_here) for one in cron_jobs]
 
 
-ROUTES = (Page("/cronjobs", "jobs/cronjobs.html", view_cron_jobs, "jobs"),)
+async def find_cron_job(visit: Visit, namespace: str, name: str) -> CronJob | None:
+    """Return the CronJob of a name; None if there is none, or the viewer may not see it."""
+    listed = await list_or_none(visit.copy, CRON_JOB, namespace)
+    if listed is not None:
+        return next((one for one in listed if one.metadata.name == name), None)
+    return await get_or_none(visit.viewer.client, CRON_JOB, name, namespace)
+
+
+async def view_cron_job(visit: Visit) -> Mapping[str, Any]:
+    """Return one CronJob. Raises `PageError`, `ApiError`."""
+    namespace, name = read_names(visit, "CronJob")
+    cron_job = await find_cron_job(visit, namespace, name)
+    if cron_job is None:
+        raise _no_cron_job(namespace, name)
+    client = visit.viewer.client
+    has_namesake = await _has_namesake(visit, namespace, name)
+    document = await get_or_none(client, CRON_JOB.seen_as(dict), name, namespace)
+    return {
+        "name": name,
+        "namespace": namespace,
+        "cron_job": (await describe_cron_jobs(visit, [cron_job]))[0],
+        "has_namesake": has_namesake,
+        "choices": list_cron_choices(cron_job),
+        "refusal": await find_refusal(visit, _RIGHTS, name, namespace),
+        "commands": list_cron_commands(cron_job, has_namesake=has_namesake),
+        "events": await read_events_about(client, namespace, [cron_job.metadata.uid]),
+        "manifest": dump_yaml(hide_secrets(document)) if document is not None else "",
+    }
+
+
+async def _has_namesake(visit: Visit, namespace: str, name: str) -> bool:
+    """Return whether a job that the viewer may see has the name of a CronJob."""
+    try:
+        read = await find(visit.copy, namespace, name)
+    except ApiError as error:
+        if error.code != _FORBIDDEN:
+            raise
+        return False
+    return read.job is not None or read.workload is not None
+
+
+def _no_cron_job(namespace: str, name: str) -> PageError:
+    text = f"There is no CronJob {name} in namespace {namespace}: it may have been deleted, or you may not see it."
+    return PageError("There is no such CronJob", text)
+
+
+# Changes.
+
+
+def _make_deed(
+    choice: str,
+    title: str,
+    button: str,
+    ask: Callable[[Visit, CronJob], Awaitable[list[str]]],
+    act: Callable[[Visit, CronJob], Awaitable[str]],
+    *,
+    danger: bool = False,
+) -> Deed:
+    """Return a deed about a CronJob. choice: its name in `list_cron_choices`. title: with `{}` for the name."""
+
+    async def view(visit: Visit) -> Mapping[str, Any]:
+        cron_job = await _read_cron_job(visit)
+        meta = cron_job.metadata
+        if choice not in [one.name for one in list_cron_choices(cron_job)]:
+            why = f"{meta.name} is {'held already' if cron_job.spec.suspend else 'not held'}."
+            raise PageError("This cannot be done to the CronJob now", why, _CONFLICT)
+        await require_right(visit, _RIGHTS, meta.name, meta.namespace)
+        about = {"title": title.format(meta.name), "will": await ask(visit, cron_job), "fields": [], "button": button}
+        return about | {"danger": danger, "back": _find_page(visit), "uid": meta.uid}
+
+    async def change(visit: Visit, form: Mapping[str, str]) -> str:
+        cron_job = await _read_cron_job(visit)
+        require_same(form, cron_job.metadata.uid, cron_job.metadata.name)
+        return await act(visit, cron_job)
+
+    return Deed(f"/cronjobs/{{namespace}}/{{name}}/{choice}", view, change, _find_page, "jobs")
+
+
+def _find_page(visit: Visit, _: Mapping[str, str] | None = None) -> str:
+    return make_address("cronjobs", *read_names(visit, "CronJob"))
+
+
+async def _read_cron_job(visit: Visit) -> CronJob:
+    """Return the CronJob as the server has it now. Raises `ApiError`, `PageError`."""
+    namespace, name = read_names(visit, "CronJob")
+    cron_job = await get_or_none(visit.viewer.client, CRON_JOB, name, namespace)
+    if cron_job is None:
+        raise _no_cron_job(namespace, name)
+    return cron_job
+
+
+def _list_running(cron_job: CronJob) -> list[str]:
+    return [one.name for one in cron_job.status.active]
+
+
+async def _ask_hold(_visit: Visit, cron_job: CronJob) -> list[str]:
+    return describe_cron_hold(_list_running(cron_job))
+
+
+async def _ask_release(visit: Visit, cron_job: CronJob) -> list[str]:
+    released = replace(cron_job, spec=replace(cron_job.spec, suspend=False))
+    [described] = await describe_cron_jobs(visit, [released])
+    return describe_cron_release(described, cron_job.spec.concurrency_policy, visit.now)
+
+
+async def _ask_cancel(visit: Visit, cron_job: CronJob) -> list[str]:
+    return describe_cron_cancel(_list_running(cron_job), is_embedded=await is_embedded(visit.viewer.client))
+
+
+async def _set_starting(visit: Visit, cron_job: CronJob, *, starting: bool) -> str:
+    return await set_starting(visit.viewer.client, cron_job, starting=starting)
+
+
+async def _cancel(visit: Visit, cron_job: CronJob) -> str:
+    return f"{cron_job.metadata.name} {await cancel_cron_job(visit.viewer.client, cron_job)}"
+
+
+ROUTES = (
+    Page("/cronjobs", "jobs/cronjobs.html", view_cron_jobs, "jobs"),
+    Page("/cronjobs/{namespace}/{name}", "jobs/cronjob.html", view_cron_job, "jobs"),
+    _make_deed("hold", "Hold CronJob {}?", "Hold the CronJob", _ask_hold, partial(_set_starting, starting=False)),
+    _make_deed(
+        "release", "Release CronJob {}?", "Release the CronJob", _ask_release, partial(_set_starting, starting=True)
+    ),
+    _make_deed("cancel", "Cancel CronJob {}?", "Cancel the CronJob", _ask_cancel, _cancel, danger=True),
+)

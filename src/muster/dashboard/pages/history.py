@@ -43,8 +43,21 @@ async def view_history(visit: Visit) -> Mapping[str, Any]:
         "has_gpus": any("gpu" in name for run in runs for one in run.pod_requests for name in one.requests),
         "unseen": unseen,
         "color_of": color_of,
+        "links": {total.name: find_link(total.name, by, {**only, "days": days}) for total in totals},
         "csv": make_address("history.csv", days=days, **only),
     }
+
+
+def find_link(name: str, by: By, query: Mapping[str, str]) -> str:
+    """Return the address of the runs that a total counts; "" for a day, or for runs without a name.
+
+    query: what the page with the total asks for.
+    """
+    if not name or by == "day":
+        return ""
+    namespace, _, queue = name.rpartition("/")
+    chosen = {"queue": queue, "namespace": namespace} if by == "queue" else {by: name}
+    return make_address("history", **{**query, **chosen, "by": by})
 
 
 async def answer_csv(visit: Visit) -> Response:

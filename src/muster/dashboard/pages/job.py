@@ -13,22 +13,21 @@ from msgspec.structs import replace
 
 from muster.actions.choices import no_job
 from muster.actions.jobs.explaining import explain
-from muster.api.batch import CRON_JOB
 from muster.api.core import Pod
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from muster.api.status import ApiError
-from muster.api.validation.names import dns_label, dns_subdomain
 from muster.api.values.yaml_encode import dump_yaml
 from muster.charts.markup import Markup
 from muster.charts.scales import list_time_ticks
 from muster.charts.timeline import Span, draw_timeline
 from muster.dashboard.jobs.choices import TRIALS, JobChoice, list_choices, list_commands, list_other_commands
 from muster.dashboard.listing import cut, read_list_query
-from muster.dashboard.pages.cronjobs import describe_cron_jobs
+from muster.dashboard.pages.cronjobs import find_cron_job
+from muster.dashboard.pages.named import read_names
 from muster.dashboard.rights import find_refusal, list_job_rights
 from muster.dashboard.states import color_of
 from muster.dashboard.usage import ask_usage
-from muster.dashboard.visits import Page, PageError, Visit, require_name
+from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.history.build import read_times
 from muster.insight.history.life import Life
 from muster.insight.history.phases import Phase, list_phases
@@ -50,7 +49,8 @@ from muster.insight.why import JobLevel, JobReadings
 from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions, describe_notices
 
 _COLOR_BY_PHASE = {
-    "quota": "waiting", "nodes": "placing", "starting": "starting", "running": "running", "stopping": "stopping",
+    "quota": "waiting", "nodes": "placing", "elsewhere": "elsewhere", "starting": "starting", "running": "running",
+    "stopping": "stopping",
 }  # fmt: skip
 # The states of trials that cannot be cancelled.
 _TRIAL_OVER = ("Completed", "Failed", "Cancelled", "Cancelling")
@@ -72,7 +72,7 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
         "namespace": namespace,
         "readings": readings,
         "past": None,
-        "cron_job": None,
+        "has_cron_job": await find_cron_job(visit, namespace, name) is not None,
         "groups": (),
         "state": readings.state,
         "color_of": color_of,
@@ -88,14 +88,6 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
         **_view_life(life, visit.now),
         **await _view_workers(visit, readings),
     }
-
-
-def read_names(visit: Visit) -> tuple[str, str]:
-    """Return the namespace and the name in the address. Raises `PageError` for what nothing can be called."""
-    namespace, name = visit.names["namespace"], visit.names["name"]
-    require_name("namespace", namespace, dns_label)
-    require_name("job", name, dns_subdomain)
-    return namespace, name
 
 
 async def _follow_job(visit: Visit, namespace: str) -> None:
@@ -278,22 +270,21 @@ async def _render_manifest(visit: Visit, readings: JobReadings) -> str:
 
 
 async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None) -> Mapping[str, Any]:
-    """Return what is known of a name that no job has: groups of pods, a CronJob, or a job that is gone.
+    """Return what is known of a name that no job has: groups of pods, a job that is gone, or a CronJob.
 
     Raises `PageError`.
     """
     groups = [view for view in await pod_groups(visit.copy, namespace, lambda _: None) if view.name == name]
-    cron_jobs = await list_or_none(visit.copy, CRON_JOB, namespace) or ()
-    cron_job = next((one for one in cron_jobs if one.metadata.name == name), None)
-    run = await _find_run(visit, namespace, name) if not groups and cron_job is None else None
-    if not groups and cron_job is None and run is None and (life is None or not life.moments):
+    has_cron_job = await find_cron_job(visit, namespace, name) is not None
+    run = await _find_run(visit, namespace, name) if not groups else None
+    if not groups and not has_cron_job and run is None and (life is None or not life.moments):
         raise PageError("There is no such job", make_sentence(await no_job(visit.copy, name, namespace)))
     return {
         "name": name,
         "namespace": namespace,
         "readings": None,
         "past": run,
-        "cron_job": (await describe_cron_jobs(visit, [cron_job]))[0] if cron_job is not None else None,
+        "has_cron_job": has_cron_job,
         "groups": [make_details(view, await events_of(visit.viewer.client, view), visit.now) for view in groups],
         "state": None,
         "color_of": color_of,
@@ -302,7 +293,7 @@ async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None
         "sentences": (),
         "choices": (),
         "refusals": (),
-        "commands": list_other_commands(name, namespace, cron_job),
+        "commands": list_other_commands(name, namespace),
         "has_output": False,
         "manifest": "",
         "events": (),

@@ -20,12 +20,12 @@ from muster.dashboard.jobs.outcomes import (
     describe_hold,
     describe_release,
 )
-from muster.dashboard.pages.job import read_names
 from muster.dashboard.pages.jobplan import plan_document
 from muster.dashboard.pages.jobscaling import ask_scale, change_size
+from muster.dashboard.pages.named import read_names, require_same
 from muster.dashboard.rights import list_job_rights, require_right
 from muster.dashboard.visits import Deed, PageError, Visit, make_address
-from muster.insight.reader.job import investigate
+from muster.insight.reader.job import JobAndWorkload, find, investigate
 from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.why import JobReadings
 from muster.runtime.ids import Ids
@@ -64,16 +64,28 @@ def _make_deed(
         await require_right(visit, list_job_rights(choice, kind), readings.name, readings.namespace)
         will, fields = await ask(visit, readings)
         about = {"title": title.format(readings.name), "will": will, "fields": fields, "button": button}
-        return about | {"danger": danger, "back": _find_job_page(visit)}
+        return about | {"danger": danger, "back": _find_job_page(visit), "uid": _find_uid(readings)}
 
     async def change(visit: Visit, form: Mapping[str, str]) -> str:
         namespace, name = read_names(visit)
+        if "uid" in form and (uid := _find_uid(await find(visit.viewer.client, namespace, name))):
+            require_same(form, uid, name)
         try:
             return await act(visit, Session(visit.viewer.client, namespace), name, form)
         except UserError as error:
             raise PageError("This cannot be done", _capitalize(str(error), name), _CONFLICT) from None
 
     return Deed(f"/jobs/{{namespace}}/{{name}}/{choice}", view, change, after, "jobs")
+
+
+def _find_uid(read: JobReadings | JobAndWorkload) -> str:
+    """Return the UID of a job, or of the owner of its Workload, which may be made anew; "" if there is neither."""
+    if read.job is not None:
+        return read.job.metadata.uid
+    if read.workload is None:
+        return ""
+    meta = read.workload.metadata
+    return meta.owner_references[0].uid if len(meta.owner_references) == 1 else meta.uid
 
 
 async def _read_job(visit: Visit) -> JobReadings:

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from muster.api.ours.users import is_user, short_user
 from muster.api.status import ApiError
 from muster.api.values.selectors import LabelMatcher, SelectorError, parse_label_selector
@@ -16,6 +18,7 @@ from muster.dashboard.states import GROUPS, STATES, color_of, is_in_state
 from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES
+from muster.insight.reader.missing import update_missing
 from muster.insight.reader.queues import list_or_none
 from muster.insight.text import make_sentence
 from muster.insight.usage import format_cpus, format_memory, usage_by_job
@@ -48,6 +51,8 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     labelled = await _find_labelled(visit, namespace, only["labels"]) if only["labels"].strip() else None
     chosen = [row for row in rows if _is_chosen(row, only) and (labelled is None or row["uid"] in labelled)]
     is_wide = only["columns"] == _ALL_COLUMNS
+    listing = cut(_sort(chosen, only["order"]), read_list_query(visit))
+    shown = await update_missing(visit.copy, listing.items, namespace, visit.copy.memo(namespace))
     return {
         "only": only,
         "orders": list(_ORDERS)[1:],
@@ -56,7 +61,7 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
         "namespaces": _list_values(rows, "namespace"),
         "users": list_users(rows),
         "user": only["user"] if only["user"] in list_users(rows) else short_user(only["user"]),
-        "listing": cut(_sort(chosen, only["order"]), read_list_query(visit)),
+        "listing": replace(listing, items=shown),
         "all": len(rows),
         "is_wide": is_wide,
         "usage": usage_by_job(await ask_usage(visit, namespace)) if is_wide else {},

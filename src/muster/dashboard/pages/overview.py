@@ -21,6 +21,7 @@ from muster.insight.gpus import GpuCount, count_gpus
 from muster.insight.nodes import NodeAmount, sum_cluster
 from muster.insight.quota.shares import QuotaNode, list_quota_nodes, list_shared_resources
 from muster.insight.reader.attention import read_scene
+from muster.insight.reader.missing import update_missing
 from muster.insight.reader.queues import list_or_none
 from muster.insight.text import format_age, format_quantity
 
@@ -41,10 +42,10 @@ class Tile(Struct, frozen=True):
 async def view_overview(visit: Visit) -> Mapping[str, Any]:
     """Return the state of the cluster, as far as the viewer may see it."""
     unseen: list[str] = []
-    sees_jobs = True
+    sees_jobs, where = True, ""  # where: whose jobs they are
 
     async def find_rows() -> tuple[list[dict[str, Any]], str]:
-        nonlocal sees_jobs
+        nonlocal sees_jobs, where
         try:
             lines = await read_job_rows(visit)
         except ApiError as error:
@@ -53,6 +54,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
             sees_jobs = False
             unseen.append(f"jobs are not shown: {error}")
             return [], visit.viewer.namespace
+        where = lines.namespace
         unseen.extend(lines.unseen)
         return lines.rows, lines.namespace
 
@@ -63,6 +65,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
     queues = [one for one in tree if one.row is not None]
     running = [row for row in scene.jobs if row["state"] in GROUPS["runs"]]
     waiting = [row for row in scene.jobs if row["state"] in GROUPS["waits"]]
+    first = sorted(waiting, key=lambda row: (row["waitsSince"] is None, str(row["waitsSince"])))[:_MOST_JOBS]
     return {
         "tiles": [
             *(list_job_tiles(scene, running, waiting, visit.now) if sees_jobs else ()),
@@ -75,7 +78,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
         "has_queues": scene.cluster_queues is not None,
         "resources": list_shared_resources(queues),
         "running": sorted(running, key=lambda row: str(row["started"] or ""), reverse=True)[:_MOST_JOBS],
-        "waiting": sorted(waiting, key=lambda row: (row["waitsSince"] is None, str(row["waitsSince"])))[:_MOST_JOBS],
+        "waiting": await update_missing(visit.copy, first, where, visit.copy.memo(where)),
         "counts": {"running": len(running), "waiting": len(waiting)},
         "draw_share": draw_share,
         "color_of": color_of,

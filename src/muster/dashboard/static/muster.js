@@ -7,6 +7,11 @@ const troubleText = document.getElementById("trouble-text"); // a screen reader 
 const troubleAge = document.getElementById("trouble-age");
 const CLOCK_MS = 60000; // clocks that differ by less are right
 const SILENT_MS = 15000; // the server says every 5 s that it is there
+// What the viewer wrote and opened stays as it is when the page changes.
+const MORPHING = {
+  ignoreActiveValue: true,
+  callbacks: {beforeAttributeUpdated: (name, element) => name !== "open" || element.localName !== "details"},
+};
 let stream = null;
 let heard = Date.now();
 // How far the clock of the server is ahead of this browser's, which may be wrong.
@@ -60,14 +65,14 @@ function follow() {
   });
   stream.addEventListener("whole", (event) => {
     hear();
-    Idiomorph.morph(main, JSON.parse(event.data).html, {morphStyle: "innerHTML", ignoreActiveValue: true});
+    Idiomorph.morph(main, JSON.parse(event.data).html, {...MORPHING, morphStyle: "innerHTML"});
     freshen();
   });
   stream.addEventListener("pieces", (event) => {
     hear();
     for (const [id, html] of Object.entries(JSON.parse(event.data).html)) {
       const element = document.getElementById(id);
-      if (element) Idiomorph.morph(element, html, {morphStyle: "outerHTML", ignoreActiveValue: true});
+      if (element) Idiomorph.morph(element, html, {...MORPHING, morphStyle: "outerHTML"});
     }
     freshen();
   });

@@ -166,14 +166,7 @@ class Outlook:
             for resource, amount in podset.requests.items():
                 requests[resource] = requests.get(resource, 0) + amount * podset.count
             requests[PODS] = requests.get(PODS, 0) + podset.count
-        node = self.tree.queues[cluster_queue]
-        return [
-            _find_need(node, FlavorResource(flavor, resource), requests[resource])
-            for group in node.policy.groups
-            for flavor in group.flavors
-            for resource in group.resources
-            if requests.get(resource)
-        ]
+        return list_needs(self.tree.queues[cluster_queue], requests)
 
     def find_holders(self, needs: Iterable[Need], workload: Workload) -> list[Holder]:
         """Return the workloads that hold quota that a Workload lacks, the largest holders first.
@@ -285,6 +278,17 @@ def name_workloads(workloads: Iterable[Workload], namespace: str) -> dict[str, s
         return (by_uid.get(owner.uid, one) if owner is not None else one).metadata
 
     return {key_of(one): display_name(meta_of(one), namespace) for one in workloads}
+
+
+def list_needs(node: QuotaNode, requests: Mapping[str, int]) -> list[Need]:
+    """Return requests, each with the quota of every flavor of a ClusterQueue for that resource."""
+    return [
+        _find_need(node, FlavorResource(flavor, resource), requests[resource])
+        for group in node.policy.groups
+        for flavor in group.flavors
+        for resource in group.resources
+        if requests.get(resource)
+    ]
 
 
 def _find_need(node: QuotaNode, fr: FlavorResource, asked: int) -> Need:

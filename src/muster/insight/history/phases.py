@@ -1,4 +1,7 @@
-"""The life of a job as phases that follow each other: it waits for quota, then for nodes, starts, and runs. Pure."""
+"""The life of a job as phases that follow each other: it waits for quota, then for nodes, starts, and runs. Pure.
+
+When a job starts in a worker cluster is not recorded here, so its time there is one phase.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,11 +11,12 @@ from msgspec import Struct
 
 from muster.insight.history.life import Life, Moment
 
-PhaseName: TypeAlias = Literal["quota", "nodes", "starting", "running", "stopping"]
+PhaseName: TypeAlias = Literal["quota", "nodes", "elsewhere", "starting", "running", "stopping"]
 
 TITLES: Final[Mapping[PhaseName, str]] = {
     "quota": "waits for quota",
     "nodes": "waits for nodes",
+    "elsewhere": "is in another cluster",
     "starting": "starts",
     "running": "runs",
     "stopping": "gives its place back",
@@ -25,7 +29,7 @@ _BEGUN_BY: Final[Mapping[str, PhaseName]] = {
     "QuotaReserved": "nodes",
     "Unplaced": "nodes",
     "Placed": "starting",
-    "Dispatched": "starting",
+    "Dispatched": "elsewhere",
     "Started": "running",
     "Preempted": "stopping",
     "Evicted": "quota",
@@ -68,7 +72,7 @@ def _find_phase(moment: Moment, before: Sequence[tuple[PhaseName, datetime]]) ->
     now = before[-1][0] if before else None
     if now == "running" and moment.what in _OF_MORE_PODS:
         return None
-    if now == "starting" and moment.what in ("QuotaReserved", "Waiting"):
+    if now in ("starting", "elsewhere") and moment.what in ("QuotaReserved", "Waiting"):
         return None
     return _BEGUN_BY.get(moment.what)
 

@@ -35,6 +35,11 @@ class Total(Struct, frozen=True):
     cpu_hours: float
     known: int
 
+    @property
+    def others(self) -> int:
+        """How many runs were cancelled or deleted."""
+        return self.runs - self.completed - self.failed
+
 
 def add_up(runs: Iterable[Run], by: By) -> list[Total]:
     """Return the total of each group of runs.

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _LACK = re.compile(r"(insufficient unused quota for (\S+) in flavor ([^ ,;]+)), [^ ,;]+ more needed")
 
 
+def has_lack(reason: str) -> bool:
+    """Return whether a reason names an amount of missing quota."""
+    return _LACK.search(reason) is not None
+
+
 def update_lack(reason: str, needs: Iterable["Need"]) -> str:
     """Return the reason of a waiting workload with the amounts that are missing now. needs: of its only podset."""
     by_flavor = {(need.resource, need.flavor): need for need in needs}

@@ -1,6 +1,6 @@
 """The tree of cohorts and ClusterQueues with the quota of each: nominal, used, borrowed and lent. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from muster.insight.forecasts.forecast import build_quota_tree
 from muster.insight.quota.queues import describe_use, list_resources, make_cluster_queue_row
 from muster.insight.text import format_quantity
 from muster.queueing.model import FlavorResource
-from muster.queueing.quota.tree import Node
+from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.fairness import UNBOUNDED
 
 
@@ -74,8 +74,7 @@ def list_quota_nodes(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) 
     queues, cohorts = list(queues), list(cohorts)
     tree = build_quota_tree(queues, cohorts)
     rows = {one.metadata.name: make_cluster_queue_row(one) for one in queues if one.metadata.name in tree.queues}
-    for name, row in rows.items():
-        tree.queues[name].add({FlavorResource(one["flavor"], one["resource"]): one["used"] for one in row["quotas"]})
+    add_usage(tree, {name: row["quotas"] for name, row in rows.items()})
     fair = {("ClusterQueue", one.metadata.name): one.status.fair_sharing for one in queues}
     fair |= {("Cohort", one.metadata.name): one.status.fair_sharing for one in cohorts}
     roots = [one for one in (*tree.cohorts.values(), *tree.queues.values()) if one.parent is None]
@@ -84,6 +83,15 @@ def list_quota_nodes(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) 
         for root in sorted(roots, key=lambda one: (one.is_queue, one.name))
         for node, depth in _walk_tree(root, 0)
     ]
+
+
+def add_usage(tree: Tree, quotas: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
+    """Add to a tree without usage what ClusterQueues use.
+
+    quotas: by ClusterQueue, as `make_quota_rows` returns them.
+    """
+    for name, rows in quotas.items():
+        tree.queues[name].add({FlavorResource(one["flavor"], one["resource"]): one["used"] for one in rows})
 
 
 def list_shared_resources(nodes: Iterable[QuotaNode]) -> list[str]:

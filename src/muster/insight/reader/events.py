@@ -33,6 +33,11 @@ async def read_events(client: Client, namespace: str, job: JobRecord | None, wor
     """Return the newest Events about a job, the newest first; none if the user may not see Events."""
     uids = [one.metadata.uid for one in (job, workload) if one is not None]
     uids += [one.metadata.uid for one in (job.jobs if job is not None else ())[:_MOST_JOBS]]
+    return await read_events_about(client, namespace, uids)
+
+
+async def read_events_about(client: Client, namespace: str, uids: Iterable[str]) -> list[Told]:
+    """Return the newest Events about objects, by their UIDs, the newest first; none if the user may not see Events."""
     lists = [await _read(client, namespace, uid) for uid in dict.fromkeys(uids) if uid]
     return select_newest(event for events in lists for event in events)
 

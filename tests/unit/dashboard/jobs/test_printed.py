@@ -80,3 +80,9 @@ def test_of_very_many_lines_the_newest_stay_and_the_others_are_counted():
 )
 def test_a_line_is_text(line, text):
     assert make_text(line) == text
+
+
+def test_what_reverses_a_line_is_marked_and_other_scripts_stay():
+    tray = Tray()
+    tray.add("0", STDOUT, "a \u202egnp.exe \u2066b \u05e9\u05dc\u05d5\u05dd\n".encode())
+    assert texts(tray.take()) == ["a \ufffdgnp.exe \ufffdb \u05e9\u05dc\u05d5\u05dd"]

@@ -48,8 +48,22 @@ ADMITTED = ((10, "QuotaReserved", ""), (20, "Placed", ""))
             None,
             [("quota", 0, 10), ("nodes", 10, 20), ("starting", 20, 30), ("running", 30, None)],
         ),
+        (
+            ((10, "QuotaReserved", ""), (12, "Dispatched", ""), (40, "Recalled", ""), (50, "Dispatched", "")),
+            None,
+            60,
+            [("quota", 0, 10), ("nodes", 10, 12), ("elsewhere", 12, 40), ("quota", 40, 50), ("elsewhere", 50, 60)],
+        ),
     ],
-    ids=["submitted", "waits until its end", "placed", "a whole life", "preempted", "grows while it runs"],
+    ids=[
+        "submitted",
+        "waits until its end",
+        "placed",
+        "a whole life",
+        "preempted",
+        "grows while it runs",
+        "in other clusters",
+    ],
 )
 def test_phases_follow_the_decisions(decisions, started, ended, expected):
     assert phases(*decisions, started=started, ended=ended) == expected

@@ -54,6 +54,8 @@ def test_runs_are_added_up_by_what_they_have_in_common(by, names):
 def test_a_total_counts_ends_waits_and_hours():
     runs = [run("a", waited=10), run("b", state="Failed", waited=30), run("c", waited=500, requests=GPUS)]
     (total,) = add_up(runs, "user")
-    assert (total.runs, total.completed, total.failed, total.waited) == (3, 2, 1, 30)
+    assert (total.runs, total.completed, total.failed, total.others, total.waited) == (3, 2, 1, 0, 30)
     assert (total.gpu_hours, total.cpu_hours, total.known) == (8.0, 3.0, 1)
+    (total,) = add_up([run("a", state="Cancelled"), run("b", state="Deleted"), run("c")], "user")
+    assert total.others == 2
     assert add_up([], "user") == []

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.nodes import taints_of
+from muster.api.ours.gpus import is_gpu
 from muster.api.pods import is_finished, job_of, rank_of
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_subdomain
@@ -16,7 +17,7 @@ from muster.dashboard.pages.nodes.nodemap import list_nodes
 from muster.dashboard.rights import Right, find_refusal
 from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit, require_name
-from muster.insight.gpus import make_gpu_rows
+from muster.insight.gpus import count_gpus, make_gpu_rows
 from muster.insight.history.build import owner_of
 from muster.insight.nodes import make_node_rows, request_of
 from muster.insight.quota.state import index_by_owner
@@ -53,6 +54,11 @@ class PodRow(Struct, frozen=True):
     cpus: str
     memory: str
 
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs of any vendor that the pod requests."""
+        return sum(amount for resource, amount in self.requests.items() if is_gpu(resource))
+
 
 async def view_node(visit: Visit) -> Mapping[str, Any]:
     """Return one node. Raises `PageError`, `ApiError`."""
@@ -63,13 +69,17 @@ async def view_node(visit: Visit) -> Mapping[str, Any]:
     [row] = make_node_rows([node], None if where else here)
     usage = usage_by_pod(await ask_usage(visit, where))
     info = node.status.node_info
+    gpus = make_gpu_rows([node], here, shared=bool(where))
+    pod_rows = _make_pod_rows(here, usage, await _find_owners(visit, where))
     return {
         "node": node,
         "refusal": await find_refusal(visit, NODE_RIGHTS, node.metadata.name),
         "row": row,
-        "pods": cut(_make_pod_rows(here, usage, await _find_owners(visit, where)), read_list_query(visit)),
+        "pods": cut(pod_rows, read_list_query(visit)),
         "has_usage": bool(usage),
-        "gpus": make_gpu_rows([node], here, shared=bool(where)),
+        "gpus": gpus,
+        "gpu_count": count_gpus([node], None if where else sum(row.gpus for row in pod_rows)) if not gpus else None,
+        "gpu_pods": [row for row in pod_rows if row.gpus],
         "taints": taints_of(node),
         "conditions": [(one, _is_bad(one.type, one.status)) for one in node.status.conditions],
         "info": [(title, value) for title, name in _INFO if (value := getattr(info, name))],

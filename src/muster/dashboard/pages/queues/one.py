@@ -34,6 +34,7 @@ from muster.insight.quota.shares import QuotaNode, list_quota_nodes
 from muster.insight.quota.state import is_owned_by, owner_uids
 from muster.insight.reader.history import read_history
 from muster.insight.reader.listviews import WORKLOAD_LINES
+from muster.insight.reader.missing import update_missing
 from muster.insight.reader.queue import PendingRow, QueueName, forecast_starts, list_holders, read_pending
 from muster.insight.reader.queues import get_or_none, list_or_none, workloads_of
 from muster.insight.reader.visible import visible_job_rows_of
@@ -205,7 +206,8 @@ async def _find_lines(
     family = [one for one in workloads if one.metadata.uid in positions or is_owned_by(one, jobs)]
     own = visit.viewer.namespace
     listed = await visible_job_rows_of(visit.copy, namespace, own, visit.now, family, positions)
-    rows = {row["uid"]: row for row in listed}
+    updated = await update_missing(visit.copy, listed, namespace, visit.copy.memo(namespace))
+    rows = {row["uid"]: row for row in updated}
     uids = ((one.metadata.uid, (*owner_uids(one), one.metadata.uid)) for one in shown)
     return {own_uid: rows[uid] for own_uid, candidates in uids for uid in candidates if uid in rows}
 

@@ -1,0 +1,26 @@
+"""What an address and a form name: the object of a page, and the very object that the page asked about. Pure."""
+
+from collections.abc import Mapping
+
+from muster.api.validation.names import dns_label, dns_subdomain
+from muster.dashboard.visits import PageError, Visit, require_name
+
+_CONFLICT = 409
+
+
+def read_names(visit: Visit, kind: str = "job") -> tuple[str, str]:
+    """Return the namespace and the name in the address. Raises `PageError` for what nothing can be called."""
+    namespace, name = visit.names["namespace"], visit.names["name"]
+    require_name("namespace", namespace, dns_label)
+    require_name(kind, name, dns_subdomain)
+    return namespace, name
+
+
+def require_same(form: Mapping[str, str], uid: str, name: str) -> None:
+    """Raise `PageError` (409) if the page asked about another object of this name than the one that is there now.
+
+    form: has the UID of the object that the page asked about, or none for any object. uid: of the present one.
+    """
+    if form.get("uid", uid) != uid:
+        text = f"The {name} that this page asked about is gone, and another one has its name now. Nothing was changed."
+        raise PageError("This is another one now", f"{text} What follows is about the new one.", _CONFLICT)

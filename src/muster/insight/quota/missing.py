@@ -1,0 +1,41 @@
+"""Counts the quota that waiting workloads lack now, from the statuses of ClusterQueues. Pure.
+
+A forecast adds up all workloads. These counts read the ClusterQueues and Cohorts alone, so that a list of thousands of
+jobs can afford them.
+"""
+
+from collections.abc import Iterable
+
+from muster.api.kueue import ClusterQueue, Cohort, Workload
+from muster.api.pods import parse_amounts
+from muster.api.values.quantity import QuantityError
+from muster.insight.forecasts.forecast import build_quota_tree, list_needs
+from muster.insight.quota.lack import update_lack
+from muster.insight.quota.queues import make_quota_rows
+from muster.insight.quota.shares import add_usage
+from muster.queueing.model import PODS
+
+
+class QuotaRoom:
+    """The quota that ClusterQueues can still use, for the sentences about workloads that wait for it."""
+
+    def __init__(self, queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
+        queues = list(queues)
+        self._tree = build_quota_tree(queues, cohorts)
+        known = [one for one in queues if one.metadata.name in self._tree.queues]
+        add_usage(self._tree, {one.metadata.name: make_quota_rows(one) for one in known})
+
+    def update(self, reason: str, workload: Workload, cluster_queue: str) -> str:
+        """Return the reason of a waiting workload with the amounts that are missing now.
+
+        The reason of a workload with several podsets, or without a known quota, stays as it is.
+        """
+        node = self._tree.queues.get(cluster_queue)
+        requests = workload.status.resource_requests
+        if node is None or len(requests) != 1 or len(workload.spec.pod_sets) != 1:
+            return reason
+        try:
+            asked = parse_amounts(requests[0].resources)
+        except QuantityError:
+            return reason
+        return update_lack(reason, list_needs(node, {**asked, PODS: workload.spec.pod_sets[0].count}))
