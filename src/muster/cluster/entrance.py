@@ -111,7 +111,7 @@ class Entrance:
         return ServerService(manager, self._port), ClusterInfo(manager, info)
 
     async def open(self, plane: ControlPlane) -> HttpsFront:
-        """Listen. Raises `OSError`."""
+        """Start to listen for clients of the control plane; return the listener. Raises `OSError`."""
         authenticator = self.credentials.authenticator(plane.access.tokens.user)
         users = UnixUsers(plane.client(ADMIN)) if self._local_socket is not None else None
         context, flow, pages = self.credentials.server_context(), Flow(plane.server.metrics, LIMITS), None

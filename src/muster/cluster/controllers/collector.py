@@ -25,7 +25,7 @@ class GarbageCollector(Reconciler):
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
         """Make the collector.
 
-        kinds: the kinds that are always served. Other kinds are followed while they are served.
+        kinds: the built-in kinds. The collector also follows each custom kind as long as the server serves it.
         """
         super().__init__(manager, workers=WORKERS, lane=self._lane_of)
         self._manager = manager

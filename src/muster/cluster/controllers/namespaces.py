@@ -35,7 +35,7 @@ class NamespaceController(Reconciler):
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
         """Make the controller.
 
-        kinds: the kinds that are always served. Other kinds are followed while they are served.
+        kinds: the built-in kinds. The controller also follows each custom kind as long as the server serves it.
         """
         super().__init__(manager, workers=4)
         self._manager = manager

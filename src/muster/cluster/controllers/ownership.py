@@ -56,7 +56,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The action that deletes an item whose owners are gone, or in the foreground going."""
+    """The action that deletes an item all of whose owners are gone, or wait for the item in a foreground deletion.
+
+    foreground: whether the item's own dependents must be deleted before the item.
+    """
 
     item: Item
     foreground: bool
@@ -72,7 +75,7 @@ class DropReferences:
 
 @dataclass(frozen=True, slots=True)
 class DropFinalizer:
-    """The action that removes a finalizer from an item, because its part is done."""
+    """The action that removes a finalizer from an item, once the collector has done what the finalizer asks for."""
 
     item: Item
     finalizer: str
@@ -106,7 +109,7 @@ class Graph:
             del self._deleted[next(iter(self._deleted))]
 
     def was_deleted(self, uid: str) -> bool:
-        """Return whether this object's deletion was seen."""
+        """Return whether the collector saw the deletion of the object with this UID."""
         return uid in self._deleted
 
     def dependents(self, uid: str) -> Iterator[Item]:
@@ -120,16 +123,16 @@ class Graph:
         return (item for item in named if not namespace or item.namespace == namespace)
 
     def yield_blocking(self, item: Item) -> Iterator[Item]:
-        """Yield the dependents of an item, except those that wait for the item themselves.
+        """Yield the dependents that must be deleted before an item that is deleted in the foreground.
 
-        In a circle none could go first.
+        Dependents that wait for the item are left out, because in a circle no object could be deleted first.
         """
         for dependent in self.dependents(item.uid):
             if not (item.waits_for_dependents and self._waits_for(dependent, item.uid)):
                 yield dependent
 
     def _waits_for(self, dependent: Item, uid: str) -> bool:
-        """Return whether the dependent cannot go before the other item is gone, directly or through others."""
+        """Return whether the deletion of an object waits for the object `uid`, directly or through other objects."""
         visited: set[str] = set()
         todo = [dependent]
         while todo:
