@@ -26,7 +26,7 @@ from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, SERVER_MACH
 from muster.api.status import ApiError, conflict
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.objects.expiry import keep_events_fresh
-from muster.cluster.controllers.claims import ClaimBinder
+from muster.cluster.controllers.claims.volumeclaims import ClaimBinder
 from muster.cluster.controlplane import ControlPlane, MakeDefinitions, control_plane
 from muster.cluster.defaultqueue import create_default_queue
 from muster.cluster.memory import give_back

@@ -25,8 +25,8 @@ from muster.cluster.apiserver.front.pages import Pages
 from muster.cluster.apiserver.front.seated import SeatedTransport
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, User
-from muster.cluster.controllers.clusterinfo import ClusterInfo
-from muster.cluster.controllers.serverservice import ServerService
+from muster.cluster.controllers.endpoints.clusterinfo import ClusterInfo
+from muster.cluster.controllers.endpoints.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, make_url, make_variables
 from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, AddressForeign, LocalSocket

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectMeta, OwnerReference
-from muster.cluster.controllers.ownership import Delete, DropFinalizer, DropReferences, Graph, Item, decide
+from muster.cluster.controllers.lifetimes.ownership import Delete, DropFinalizer, DropReferences, Graph, Item, decide
 
 
 def item(uid, *owners, finalizers=(), deleting=False, block=True):

@@ -17,7 +17,7 @@ from muster.api.core import POD
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
-from muster.cluster.controllers.runs import Runs, Source
+from muster.cluster.controllers.history.runs import Runs, Source
 from muster.cluster.gathering import GatheringLoop
 from muster.cluster.store import Compacted, Store
 from muster.cluster.store.history import HistoryError, Row

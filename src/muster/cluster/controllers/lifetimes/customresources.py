@@ -10,7 +10,7 @@ from typing import Any
 from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.api.server.apiextensions import CLEANUP_FINALIZER
-from muster.cluster.controllers.customkinds import DEFINITION, Definition, follow_definitions
+from muster.cluster.controllers.lifetimes.customkinds import DEFINITION, Definition, follow_definitions
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler

@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.core import Pod
 from muster.api.groups.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
-from muster.cluster.controllers.resourceclaims import PROTECTION, Release, claim_for, claim_name, release_of
+from muster.cluster.controllers.claims.resourceclaims import PROTECTION, Release, claim_for, claim_name, release_of
 
 
 def pod(name: str = "p", uid: str = "", phase: str = "Running", node: str = "n", *, deleting: bool = False) -> Pod:

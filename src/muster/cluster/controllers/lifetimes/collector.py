@@ -6,8 +6,16 @@ from typing import Any
 from muster.api.kinds import Kind
 from muster.api.meta import Object, OwnerReference
 from muster.api.status import conflict
-from muster.cluster.controllers.customkinds import follow_custom_kinds
-from muster.cluster.controllers.ownership import Action, Delete, DropFinalizer, DropReferences, Graph, Item, decide
+from muster.cluster.controllers.lifetimes.customkinds import follow_custom_kinds
+from muster.cluster.controllers.lifetimes.ownership import (
+    Action,
+    Delete,
+    DropFinalizer,
+    DropReferences,
+    Graph,
+    Item,
+    decide,
+)
 from muster.runtime.control.controller import Result
 from muster.runtime.control.lanes import Lane
 from muster.runtime.control.manager import Manager

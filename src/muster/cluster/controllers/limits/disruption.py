@@ -17,7 +17,7 @@ from muster.api.pods import is_ready
 from muster.api.values.selectors import label_matcher
 from muster.cluster.apiserver.pods.budgets import document_of
 from muster.cluster.apiserver.registry.resources import Registry
-from muster.cluster.controllers.budgetstate import compute_state, counts_owners, failed_status
+from muster.cluster.controllers.limits.budgetstate import compute_state, counts_owners, failed_status
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler

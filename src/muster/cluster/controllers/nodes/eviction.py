@@ -17,7 +17,7 @@ from muster.api.nodes import NO_EXECUTE, OUT_OF_SERVICE, UNREACHABLE, has_taint,
 from muster.api.ours.embedded import FENCED_ANNOTATION
 from muster.api.pods import NODE_NOT_READY, is_deleting, is_finished
 from muster.api.values.taints import seconds_tolerated
-from muster.cluster.controllers.nodehealth import read_readiness
+from muster.cluster.controllers.nodes.nodehealth import read_readiness
 
 # Nodes that are lost together are detected one after the other, as their Leases run out: a kubelet renews every 10 s.
 GATHER_SECONDS = 10.0

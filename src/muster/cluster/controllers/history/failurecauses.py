@@ -3,7 +3,7 @@
 from muster.api.batch import JOB, Job
 from muster.api.core import POD
 from muster.api.jobset import JobSet
-from muster.cluster.controllers.runs import BY_JOB, BY_OWNER, job_key, owner_keys
+from muster.cluster.controllers.history.runs import BY_JOB, BY_OWNER, job_key, owner_keys
 from muster.insight.jobs.failures import explain_failure
 from muster.insight.record import record_of
 from muster.runtime.control.manager import Manager

@@ -11,9 +11,15 @@ from typing import Any, TypeAlias
 from muster.api.core import NODE, POD, Node, Pod, Taint
 from muster.api.nodes import OUT_OF_SERVICE, has_taint
 from muster.api.pods import is_deleting
-from muster.cluster.controllers.eviction import Departure, make_last_status, next_round, plan_departure, stay_least
-from muster.cluster.controllers.nodehealth import no_execute, read_readiness
-from muster.cluster.controllers.nodelifecycle import STALL_SECONDS
+from muster.cluster.controllers.nodes.eviction import (
+    Departure,
+    make_last_status,
+    next_round,
+    plan_departure,
+    stay_least,
+)
+from muster.cluster.controllers.nodes.nodehealth import no_execute, read_readiness
+from muster.cluster.controllers.nodes.nodelifecycle import STALL_SECONDS
 from muster.cluster.indexes import BY_NODE, by_node
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager

@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.api.server.apiregistration import API_SERVICE, APIService
 from muster.cluster.apiserver.registry.resources import Registry
-from muster.cluster.controllers.customkinds import Definition, follow_definitions
+from muster.cluster.controllers.lifetimes.customkinds import Definition, follow_definitions
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler

@@ -17,8 +17,8 @@ from muster.api.nodes import is_ready
 from muster.api.pods import is_finished
 from muster.api.pods import is_ready as is_pod_ready
 from muster.api.values.durations import SECOND
-from muster.cluster.controllers.eviction import not_ready
-from muster.cluster.controllers.nodehealth import compute_patience, lost_conditions, read_readiness, wanted_taints
+from muster.cluster.controllers.nodes.eviction import not_ready
+from muster.cluster.controllers.nodes.nodehealth import compute_patience, lost_conditions, read_readiness, wanted_taints
 from muster.cluster.indexes import BY_NODE, by_node
 from muster.cluster.nodes.node_object import LEASE_NAMESPACE
 from muster.runtime.control.controller import Result

@@ -6,7 +6,7 @@ import pytest
 
 from muster.api.core import Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from muster.api.groups.coordination import Lease, LeaseSpec
-from muster.cluster.controllers.nodehealth import compute_patience, lost_conditions, wanted_taints
+from muster.cluster.controllers.nodes.nodehealth import compute_patience, lost_conditions, wanted_taints
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LONG_AGO = datetime(2025, 1, 1, tzinfo=UTC)

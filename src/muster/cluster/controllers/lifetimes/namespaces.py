@@ -13,8 +13,8 @@ import msgspec
 from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT, Namespace, ServiceAccount
 from muster.api.kinds import Kind
 from muster.api.meta import NAMESPACE_FINALIZER, Object, ObjectMeta
-from muster.cluster.controllers.customkinds import follow_custom_kinds
-from muster.cluster.controllers.remainders import make_conditions
+from muster.cluster.controllers.lifetimes.customkinds import follow_custom_kinds
+from muster.cluster.controllers.lifetimes.remainders import make_conditions
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler

@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.core import Pod
 from muster.api.groups.policy import PodDisruptionBudget
-from muster.cluster.controllers.budgetstate import compute_state, failed_status
+from muster.cluster.controllers.limits.budgetstate import compute_state, failed_status
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

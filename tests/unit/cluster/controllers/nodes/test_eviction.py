@@ -18,7 +18,13 @@ from muster.api.core import (
 )
 from muster.api.meta import ObjectMeta
 from muster.api.ours.embedded import FENCED_ANNOTATION
-from muster.cluster.controllers.eviction import Departure, make_last_status, next_round, plan_departure, stay_least
+from muster.cluster.controllers.nodes.eviction import (
+    Departure,
+    make_last_status,
+    next_round,
+    plan_departure,
+    stay_least,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LOST = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute")
