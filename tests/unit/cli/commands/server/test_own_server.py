@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.actions.errors import UserError
-from muster.cli.commands import up
+from muster.cli.commands.server import up
 from muster.cli.main import cli
 
 

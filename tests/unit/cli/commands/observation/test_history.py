@@ -1,6 +1,6 @@
 """What `muster history` can be asked for."""
 
-from muster.cli.commands.history import STATES
+from muster.cli.commands.observation.history import STATES
 from muster.insight.history.runs import OUTCOMES
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from muster.cli.commands.simulate import command
+from muster.cli.commands.forecasts.simulate import command
 from muster.simulation.outcome.record import SimulationRecord
 
 SCENARIO = """

@@ -61,7 +61,7 @@ async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_r
     """
     from muster.cli.actions.applying import split_independent
     from muster.cli.actions.each import try_and_say
-    from muster.cli.commands.wait import follow_all
+    from muster.cli.commands.observation.wait import follow_all
     from muster.cli.names.discovery import Discovery
     from muster.runtime.tasks import yield_ended_in_order
 

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from muster.actions.server.session import Target
-from muster.cli.commands.ps import OVER, STATES
+from muster.cli.commands.observation.ps import OVER, STATES
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
 from muster.cli.names.selecting import add_selection_options

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from muster.actions.server import service, systemunit
 from muster.api.ours.unixusers import SYSTEM_SOCKET
-from muster.cli.commands.service import choose_socket
+from muster.cli.commands.server.service import choose_socket
 from muster.cli.main import cli
 
 ROOT = os.geteuid() == 0

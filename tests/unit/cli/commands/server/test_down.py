@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from muster.actions.server import service
 from muster.actions.server.home import Home
 from muster.actions.server.systemunit import HEADER
-from muster.cli.commands import down
+from muster.cli.commands.server import down
 from muster.cli.main import cli
 
 # Holds the directory; when it is told to end it lets go of that at once, and ends a moment later, or never.

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from muster.cli.commands.top import _make_users_table
+from muster.cli.commands.observation.top import _make_users_table
 
 
 def test_the_table_of_jobs_names_their_owners() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from muster.cli.commands.run import command
+from muster.cli.commands.submission.run import command
 
 OVER = "your value replaces the one that muster run gives each worker"
 

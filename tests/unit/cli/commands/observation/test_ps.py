@@ -5,7 +5,14 @@ from typing import Any, get_args
 
 import pytest
 
-from muster.cli.commands.ps import STATES, arrange, find_changed, find_earliest_end, select_rows, sort_unfinished_first
+from muster.cli.commands.observation.ps import (
+    STATES,
+    arrange,
+    find_changed,
+    find_earliest_end,
+    select_rows,
+    sort_unfinished_first,
+)
 from muster.insight.jobs.state import Word
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from muster.api.core import Node, NodeStatus, NodeSystemInfo
 from muster.api.meta import ObjectMeta
 from muster.api.ours.embedded import NODE_IDENTITY
-from muster.cli.commands.status import describe_full, describe_upgrade
+from muster.cli.commands.server.status import describe_full, describe_upgrade
 
 
 def test_nodes_with_a_full_disk_are_named() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from muster.cli.commands.nodes import command
+from muster.cli.commands.kubernetes.nodes import command
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from muster.actions.server.serveroptions import ServerOptions, read_options, wri
 from muster.actions.server.service import find_running_unit
 from muster.actions.server.systemserver import has_server
 from muster.cli.actions.detaching import start_detached
-from muster.cli.commands.down import NOTHING, describe_end, require_agreement, stop
+from muster.cli.commands.server.down import NOTHING, describe_end, require_agreement, stop
 from muster.cli.names.examples import format_examples
 from muster.cli.serveroptions import RequestedOptions, resolve_options, server_options
 from muster.cli.session import data_option

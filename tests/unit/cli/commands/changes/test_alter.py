@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from muster.cli.commands.alter import command
+from muster.cli.commands.changes.alter import command
 
 
 @pytest.mark.parametrize(
