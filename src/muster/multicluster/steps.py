@@ -194,7 +194,7 @@ class Steps:
             raise
 
     async def evict(self, worker: Worker, one: Dispatched) -> Result:
-        """Evict the clone."""
+        """Evict the workload in a worker cluster, by its clone there."""
         if (clone := worker.there.workload(one.key)) is not None:
             await worker.evict(clone)
         return None

@@ -167,7 +167,7 @@ class PendingGangs:
             self._looking.add(alike)
 
     def wait(self, key: str, waiter: Waiter) -> None:
-        """Add a gang that waits."""
+        """Add a gang to the waiting gangs, or replace what is known about it."""
         before = self._waiting.get(key)
         if before is None or before.criteria != waiter.criteria:
             self._drop_waiter(key)

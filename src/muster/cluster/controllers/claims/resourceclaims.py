@@ -75,7 +75,10 @@ class Release(Struct, frozen=True):
 
 
 def release_of(claim: ResourceClaim, find: Callable[[str], Pod | None]) -> Release:
-    """Return what changes for a claim. find: returns a pod by `namespace/name`."""
+    """Return how to change a ResourceClaim now that some of the pods that it is reserved for may have ended.
+
+    find: returns a pod by `namespace/name`; None if there is no such pod.
+    """
 
     def runs(name: str, uid: str) -> bool:
         pod = find(f"{claim.metadata.namespace}/{name}")
