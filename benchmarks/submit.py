@@ -112,7 +112,7 @@ async def _answers(home: Path) -> dict[str, list[float]]:
 
 
 def _fill(home: Path, count: int) -> None:
-    from muster.cluster.controllers.recorder import row_of
+    from muster.cluster.controllers.history.recorder import row_of
     from muster.cluster.store.history import FILE, HistoryFile
     from muster.insight.history.runs import OUTCOMES, Run
 

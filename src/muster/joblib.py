@@ -87,7 +87,10 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
 
 
 def count_workers(cpus: Iterable[int], each: float | str) -> int:
-    """Return how many workers fit. cpus: those of each node, in thousandths; each: the option `cpus` of a worker."""
+    """Return how many workers fit on all nodes.
+
+    cpus: the CPUs of each node, in thousandths. each: the option `cpus`: the CPUs of one worker.
+    """
     request = max(1, parse_thousandths(worker_cpus(str(each)).request))
     return sum(node // request for node in cpus)
 

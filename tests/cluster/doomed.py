@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from muster.cli.commands.controllers import command
+from muster.cli.commands.kubernetes.controllers import command
 from muster.runtime.kube.https import HttpsTransport
 from muster.runtime.transport import Request, Response
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from muster.actions.server.home import Home
-from muster.cli.commands.down import stop
+from muster.cli.commands.server.down import stop
 from muster.cluster.nodes.disk.leftovers import reap
 
 ROOT = Path(__file__).parents[2]

@@ -227,7 +227,7 @@ def test_nohup_is_obeyed(muster):
     assert (out, process.returncode) == ("done\n", 0)
 
 
-@pytest.mark.parametrize("module", ["click", "muster.cli.main", "muster.cli.commands.ps"])
+@pytest.mark.parametrize("module", ["click", "muster.cli.main", "muster.cli.commands.observation.ps"])
 def test_ctrl_c_while_it_starts_is_no_traceback(muster, module):
     """From where our own code begins; before that it is Python that starts."""
     interrupted_import = f"""

@@ -19,7 +19,7 @@ from muster.api.pods import is_finished
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.controllers.collector import GarbageCollector
+from muster.cluster.controllers.lifetimes.collector import GarbageCollector
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.job import JobController

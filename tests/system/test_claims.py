@@ -11,7 +11,7 @@ from tests.system.plane import World, running
 from muster.api.core import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PersistentVolumeClaim, Pod
 from muster.api.groups.storage import STORAGE_CLASS
 from muster.api.jobset import JOB_SET
-from muster.cluster.controllers.claims import ClaimBinder, find_obstacle, volume_for
+from muster.cluster.controllers.claims.volumeclaims import ClaimBinder, find_obstacle, volume_for
 from muster.cluster.embedded import run_cluster
 from muster.cluster.nodes.disk.leftovers import NODES, VOLUMES
 from muster.cluster.nodespec import NodeSpec

@@ -5,7 +5,7 @@ import asyncio
 from tests.system.plane import World, running
 
 from muster.api.core import CONFIG_MAP
-from muster.cluster.controllers.clusterinfo import ClusterInfo
+from muster.cluster.controllers.endpoints.clusterinfo import ClusterInfo
 from muster.runtime.clock import run_virtual
 
 

@@ -23,7 +23,7 @@ from muster.api.core import (
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controllers.collector import GarbageCollector
+from muster.cluster.controllers.lifetimes.collector import GarbageCollector
 from muster.jobs.interruption import count_interruptions
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual

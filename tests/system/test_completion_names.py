@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from tests.system.scripted_server import Step, World, answer, hang_up, play, refuse, silence
 
-from muster.cli.commands.cancel import command
+from muster.cli.commands.changes.cancel import command
 from muster.cli.completion import asking, names
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"

@@ -14,7 +14,7 @@ from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.meta import ObjectMeta
 from muster.api.ours.elastic import ELASTIC_ANNOTATION
 from muster.api.ours.simulated import RUN_TIME, STOP_TIME
-from muster.cluster.controllers.lostpods import QUARANTINE_SECONDS
+from muster.cluster.controllers.nodes.lostpods import QUARANTINE_SECONDS
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler

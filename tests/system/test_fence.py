@@ -16,7 +16,7 @@ from tests.system.test_nodelifecycle import bound_pod
 
 from muster.api.core import NODE, POD, Pod
 from muster.api.nodes import has_taint
-from muster.cluster.controllers.nodehealth import compute_patience
+from muster.cluster.controllers.nodes.nodehealth import compute_patience
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.fence import can_take_pods, is_to_end, patience_of
 from muster.cluster.nodes.gpus.holding import Gpus

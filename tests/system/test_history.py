@@ -18,7 +18,7 @@ from muster.api.kueue import WORKLOAD
 from muster.api.server.rbac import ROLE, ROLE_BINDING
 from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
-from muster.cluster.controllers import recorder
+from muster.cluster.controllers.history import recorder
 from muster.cluster.embedded import start_control_plane
 from muster.cluster.history import record_history
 from muster.cluster.nodespec import NodeSpec

@@ -16,8 +16,8 @@ from muster.api.core import NODE, POD, Node, Pod
 from muster.api.groups.coordination import LEASE, micro_time
 from muster.api.ours.embedded import FENCED_ANNOTATION
 from muster.api.pods import find_condition
-from muster.cluster.controllers import tainteviction
-from muster.cluster.controllers.eviction import Departure, plan_departure
+from muster.cluster.controllers.nodes import tainteviction
+from muster.cluster.controllers.nodes.eviction import Departure, plan_departure
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.node_object import LEASE_NAMESPACE, RENEW_SECONDS
 from muster.cluster.nodes.simulated.nodes import SimulatedConnection

@@ -9,7 +9,7 @@ from tests.system.test_topology import BLOCK, RACK, asking, by_rank, hall, queue
 
 from muster.api.batch import JOB
 from muster.api.nodes import HOSTNAME_LABEL
-from muster.cli.commands.plan import _render_lines
+from muster.cli.commands.forecasts.plan import _render_lines
 from muster.insight.forecasts.plan import ObjectPlan
 
 

@@ -5,7 +5,7 @@ import asyncio
 from tests.system.plane import World, running
 
 from muster.api.core import SERVICE
-from muster.cluster.controllers.serverservice import ServerService
+from muster.cluster.controllers.endpoints.serverservice import ServerService
 from muster.runtime.clock import run_virtual
 
 

@@ -12,7 +12,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.server.rbac import CLUSTER_ROLE, ClusterRole
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.control import Trust
-from muster.cluster.controllers.serviceaccounts import ACCOUNT_NAME, ACCOUNT_UID, TOKEN_SECRET
+from muster.cluster.controllers.access.serviceaccounts import ACCOUNT_NAME, ACCOUNT_UID, TOKEN_SECRET
 from muster.runtime.clock import run_virtual
 
 PEM = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"

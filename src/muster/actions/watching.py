@@ -37,11 +37,14 @@ class Watch:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def look_again(self) -> None:
-        """Request another refresh."""
+        """Make `run` call its `look` again soon."""
         self._changed.set()
 
     async def run(self, look: Callable[[], Awaitable[None]]) -> None:
-        """Call `look` now and after every change, until cancelled. Raises what `look` raises."""
+        """Call `look` now, and again after each change of an object of these kinds, until cancelled.
+
+        Without a change, `look` is called every few seconds. Raises what `look` raises.
+        """
         await run_together(self._keep_looking(look), *(self._make_informer(kind).run() for kind in self.kinds))
 
     def _make_informer(self, kind: Kind[Any]) -> Informer[Object]:
@@ -79,10 +82,10 @@ class Watch:
 def survive_outages(
     look: Callable[[], Awaitable[None]], describe: Callable[[TransportError], str], tell: Callable[[str], None]
 ) -> Callable[[], Awaitable[None]]:
-    """Return a `look` that survives outages of the server after its first success, with one remark for each outage.
+    """Return a version of `look` for `Watch.run` that does not fail while the server is unreachable.
 
-    describe: returns the remark about an unreachable server. The returned `look` still raises errors before the first
-    success, and errors that the server sends.
+    A failure to reach the server still raises an error if `look` has never succeeded. So do errors that the server
+    sends. describe: returns the remark about an unreachable server. tell: gets each different remark once.
     """
     has_succeeded, remarks = False, set[str]()
 

@@ -93,7 +93,7 @@ class Kind(Generic[T]):
         return Kind(self.group, self.version, self.kind, self.plural, type_, namespaced=self.namespaced)
 
     def viewed_as(self, type_: "builtins.type[T]") -> "Kind[T]":
-        """Return the same kind with a subtype that leaves fields out. Whole objects serve for it, too."""
+        """Return the same kind with a type that has fewer fields; an informer of whole objects serves it, too."""
         return replace(self, type=type_, whole=self.type)
 
     def encode(self, obj: T) -> bytes:

@@ -18,50 +18,51 @@ from muster.cli.terminal import streams
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# The order of the help page, and its lines.
+# The commands in the order of the help page: the room of `muster.cli.commands` with the command's module, and the line
+# of the help page.
 COMMANDS = {
-    "up": "Start the embedded cluster.",
-    "down": "Stop the embedded cluster, and everything that runs in it.",
-    "restart": "Replace the server, and let its jobs go on.",
-    "service": "Let systemd start the cluster with the machine.",
-    "status": "Check the health of the cluster.",
-    "run": "Run a command as a gang: all workers start, or none.",
-    "apply": "Apply manifests; with --wait, until their jobs finish.",
-    "ps": "List jobs: state, pods, queue, position, reason, age.",
-    "history": "List ended jobs: when they ran, for whom, and how they ended.",
-    "plan": "Say what manifests would do now, without writing anything.",
-    "why": "Explain why a job does not run, and when it will.",
-    "simulate": "Play a scenario of queues, nodes and jobs in virtual time.",
-    "snapshot": "Print nodes, queues and jobs for a simulation to start from.",
-    "logs": "Print or follow the output of a job.",
-    "exec": "Run a command beside a worker of a job.",
-    "shell": "Open a shell with the requested resources, through a queue.",
-    "wait": "Wait until jobs finish; the exit code is the job's.",
-    "retry": "Retry the failed trials of a sweep.",
-    "cancel": "End jobs, named or selected ones.",
-    "hold": "Keep jobs, or a queue, from starting.",
-    "release": "Release held jobs, or a queue.",
-    "alter": "Change the time limit, the queue or the priority of a job.",
-    "scale": "Change the number of workers of a job.",
-    "queue": "List, create, change, stop and delete queues.",
-    "user": "Add, list and remove users of the cluster.",
-    "cluster": "Put one queue in front of several clusters.",
-    "podgroups": "Show groups of pods that start together, and why they wait.",
-    "dashboard": "Open queues, jobs and nodes in the browser.",
-    "top": "Show nodes and quotas, and the jobs that use them.",
-    "backup": "Copy all objects and keys into a file.",
-    "restore": "Start again from a backup.",
-    "controllers": "Run the engine for a Kubernetes cluster.",
-    "adopt": "Report what Muster would take on from Kueue.",
-    "takeover": "Replace Kueue's manager with Muster.",
-    "handback": "Replace Muster with Kueue's manager again.",
-    "manifests": "Print what to install on a Kubernetes cluster.",
-    "nodes": "Run simulated nodes, or this machine as a node, for any cluster.",
-    "completion": "Print a script that makes a shell complete commands and names.",
+    "up": ("server", "Start the embedded cluster."),
+    "down": ("server", "Stop the embedded cluster, and everything that runs in it."),
+    "restart": ("server", "Replace the server, and let its jobs go on."),
+    "service": ("server", "Let systemd start the cluster with the machine."),
+    "status": ("server", "Check the health of the cluster."),
+    "run": ("submission", "Run a command as a gang: all workers start, or none."),
+    "apply": ("submission", "Apply manifests; with --wait, until their jobs finish."),
+    "ps": ("observation", "List jobs: state, pods, queue, position, reason, age."),
+    "history": ("observation", "List ended jobs: when they ran, for whom, and how they ended."),
+    "plan": ("forecasts", "Say what manifests would do now, without writing anything."),
+    "why": ("observation", "Explain why a job does not run, and when it will."),
+    "simulate": ("forecasts", "Play a scenario of queues, nodes and jobs in virtual time."),
+    "snapshot": ("forecasts", "Print nodes, queues and jobs for a simulation to start from."),
+    "logs": ("observation", "Print or follow the output of a job."),
+    "exec": ("changes", "Run a command beside a worker of a job."),
+    "shell": ("submission", "Open a shell with the requested resources, through a queue."),
+    "wait": ("observation", "Wait until jobs finish; the exit code is the job's."),
+    "retry": ("changes", "Retry the failed trials of a sweep."),
+    "cancel": ("changes", "End jobs, named or selected ones."),
+    "hold": ("changes", "Keep jobs, or a queue, from starting."),
+    "release": ("changes", "Release held jobs, or a queue."),
+    "alter": ("changes", "Change the time limit, the queue or the priority of a job."),
+    "scale": ("changes", "Change the number of workers of a job."),
+    "queue": ("sharing", "List, create, change, stop and delete queues."),
+    "user": ("sharing", "Add, list and remove users of the cluster."),
+    "cluster": ("sharing", "Put one queue in front of several clusters."),
+    "podgroups": ("observation", "Show groups of pods that start together, and why they wait."),
+    "dashboard": ("observation", "Open queues, jobs and nodes in the browser."),
+    "top": ("observation", "Show nodes and quotas, and the jobs that use them."),
+    "backup": ("server", "Copy all objects and keys into a file."),
+    "restore": ("server", "Start again from a backup."),
+    "controllers": ("kubernetes", "Run the engine for a Kubernetes cluster."),
+    "adopt": ("kubernetes", "Report what Muster would take on from Kueue."),
+    "takeover": ("kubernetes", "Replace Kueue's manager with Muster."),
+    "handback": ("kubernetes", "Replace Muster with Kueue's manager again."),
+    "manifests": ("kubernetes", "Print what to install on a Kubernetes cluster."),
+    "nodes": ("kubernetes", "Run simulated nodes, or this machine as a node, for any cluster."),
+    "completion": ("programs", "Print a script that makes a shell complete commands and names."),
 }
 
-# Commands that Muster itself calls, which no help page lists.
-_INTERNAL = frozenset({"batch-job", "mpi-agent", "notify"})
+# The rooms of the commands that Muster itself calls, which no help page lists.
+_INTERNAL = dict.fromkeys(("batch-job", "mpi-agent", "notify"), "programs")
 
 PROGRAM = "muster"
 # The variable by which a shell asks for completions.
@@ -73,7 +74,7 @@ _COLLECTION_THRESHOLD = 300_000
 
 
 class _Commands(SuggestingGroup):
-    """The group of all commands. Each command is a module of `muster.cli.commands`, imported when it is used."""
+    """The group of all commands. Each command is a module in a room of `muster.cli.commands`, imported when used."""
 
     elsewhere = ELSEWHERE
 
@@ -81,21 +82,22 @@ class _Commands(SuggestingGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS and cmd_name not in _INTERNAL:
+        room = COMMANDS[cmd_name][0] if cmd_name in COMMANDS else _INTERNAL.get(cmd_name)
+        if room is None:
             return None
-        command: click.Command = import_module(f"muster.cli.commands.{cmd_name.replace('-', '_')}").command
+        command: click.Command = import_module(f"muster.cli.commands.{room}.{cmd_name.replace('-', '_')}").command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
         """Return click's completions. No module is imported to get a line of its help."""
         from click.shell_completion import CompletionItem
 
-        items = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
         return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
 @click.command(

@@ -20,7 +20,7 @@ def options_in(text: str, source: str, image: str, replicas: int | None, namespa
     namespace: the namespace of the engine, if the text names none.
     """
     from muster.api.config import ConfigurationError, load
-    from muster.cli.commands.manifests import checked_options
+    from muster.cli.commands.kubernetes.manifests import checked_options
 
     settings = _load(text, source, load, ConfigurationError)
     if namespace and settings.namespace != namespace and not _has_namespace(text):

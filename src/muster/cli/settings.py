@@ -11,7 +11,11 @@ def configuration_of(path: str, *, embedded: bool = False) -> Any:
 
 
 def written_configuration(path: str, *, embedded: bool = False) -> tuple[str, Any]:
-    """Read a Configuration file; return its text and the checked settings."""
+    """Read the Configuration file that `--config` names; return its text as written, and the parsed settings.
+
+    embedded: use the defaults of an embedded cluster.
+    Raises `click.BadParameter` if the file cannot be read, or a field is wrong.
+    """
     from muster.api.config import MAX_BYTES, ConfigurationError, load
 
     try:

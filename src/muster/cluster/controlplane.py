@@ -62,20 +62,20 @@ from muster.cluster.apiserver.registry.owndefinitions import as_stored, with_own
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.apiserver.static import static_answer
 from muster.cluster.apiserver.visibility import pending_actions
-from muster.cluster.controllers.aggregation import RoleAggregator
-from muster.cluster.controllers.apiservices import ApiServices
-from muster.cluster.controllers.collector import GarbageCollector
-from muster.cluster.controllers.customresources import CustomResourceController
-from muster.cluster.controllers.disruption import DisruptionController
-from muster.cluster.controllers.failurecauses import FailureCauses
-from muster.cluster.controllers.lostpods import LostPodCollector, UnscheduledPodCollector
-from muster.cluster.controllers.namespaces import NamespaceController
-from muster.cluster.controllers.nodelifecycle import NodeLifecycle
-from muster.cluster.controllers.quotas import QuotaController
-from muster.cluster.controllers.resourceclaims import ClaimMaker, ClaimReleaser
-from muster.cluster.controllers.serviceaccounts import CertificatePublisher, TokenSecrets
-from muster.cluster.controllers.tainteviction import TaintEviction
-from muster.cluster.controllers.teamqueues import TeamQueues
+from muster.cluster.controllers.access.aggregation import RoleAggregator
+from muster.cluster.controllers.access.serviceaccounts import CertificatePublisher, TokenSecrets
+from muster.cluster.controllers.access.teamqueues import TeamQueues
+from muster.cluster.controllers.claims.resourceclaims import ClaimMaker, ClaimReleaser
+from muster.cluster.controllers.endpoints.apiservices import ApiServices
+from muster.cluster.controllers.history.failurecauses import FailureCauses
+from muster.cluster.controllers.lifetimes.collector import GarbageCollector
+from muster.cluster.controllers.lifetimes.customresources import CustomResourceController
+from muster.cluster.controllers.lifetimes.namespaces import NamespaceController
+from muster.cluster.controllers.limits.disruption import DisruptionController
+from muster.cluster.controllers.limits.quotas import QuotaController
+from muster.cluster.controllers.nodes.lostpods import LostPodCollector, UnscheduledPodCollector
+from muster.cluster.controllers.nodes.nodelifecycle import NodeLifecycle
+from muster.cluster.controllers.nodes.tainteviction import TaintEviction
 from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Journal, Store
 from muster.controllers.cronjob import CronJobController

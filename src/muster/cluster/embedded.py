@@ -26,7 +26,7 @@ from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, SERVER_MACH
 from muster.api.status import ApiError, conflict
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.objects.expiry import keep_events_fresh
-from muster.cluster.controllers.claims import ClaimBinder
+from muster.cluster.controllers.claims.volumeclaims import ClaimBinder
 from muster.cluster.controlplane import ControlPlane, MakeDefinitions, control_plane
 from muster.cluster.defaultqueue import create_default_queue
 from muster.cluster.memory import give_back
@@ -194,10 +194,10 @@ async def start_control_plane(
 
     Users can query it, and help if the start does not end.
     adopt: whether containers outlive a killed server, so that the next one finds them in `state`.
-    entrance: by which clients, and the cluster's pods too, reach the server.
-    find_account: looks up the Unix account of a pod by its id, under a system server.
-    beside: what else the host runs with the control plane.
-    make_definitions: makes those of kinds that are served anyway.
+    entrance: the addresses and credentials by which clients, the cluster's pods among them, reach the server.
+    find_account: looks up the Unix account of a pod by its user id; None unless this is a system server.
+    beside: starts what else the host runs with the control plane.
+    make_definitions: makes the CustomResourceDefinitions of built-in kinds, for clients that look for them.
     disks: directories, besides `state`, whose disks need room before more pods start.
     """
     inputs, trust = ExternalInputs(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust

@@ -25,8 +25,8 @@ from muster.cluster.apiserver.front.pages import Pages
 from muster.cluster.apiserver.front.seated import SeatedTransport
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, User
-from muster.cluster.controllers.clusterinfo import ClusterInfo
-from muster.cluster.controllers.serverservice import ServerService
+from muster.cluster.controllers.endpoints.clusterinfo import ClusterInfo
+from muster.cluster.controllers.endpoints.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, make_url, make_variables
 from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, AddressForeign, LocalSocket
@@ -111,7 +111,7 @@ class Entrance:
         return ServerService(manager, self._port), ClusterInfo(manager, info)
 
     async def open(self, plane: ControlPlane) -> HttpsFront:
-        """Listen. Raises `OSError`."""
+        """Start to listen for clients of the control plane; return the listener. Raises `OSError`."""
         authenticator = self.credentials.authenticator(plane.access.tokens.user)
         users = UnixUsers(plane.client(ADMIN)) if self._local_socket is not None else None
         context, flow, pages = self.credentials.server_context(), Flow(plane.server.metrics, LIMITS), None

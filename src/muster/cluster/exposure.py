@@ -60,7 +60,10 @@ UNEXPOSED = Exposure()
 
 
 def parse(listen: Sequence[str], also: Sequence[str] = ()) -> Exposure:
-    """Parse the options. Raises `ExposureError`."""
+    """Return where other machines reach the server, from the options `--listen` and `--name`. Raises `ExposureError`.
+
+    listen: the values of `--listen`. also: the values of `--name`.
+    """
     addresses = tuple(map(_parse_address, listen))
     if also and not addresses:
         raise ExposureError("--name says how others reach the server, which needs --listen ADDRESS")

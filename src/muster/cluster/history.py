@@ -13,7 +13,7 @@ from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.endpoints import Inquiry
 from muster.cluster.apiserver.identity.users import Access, User
 from muster.cluster.apiserver.request.requestinfo import parse_integer
-from muster.cluster.controllers.recorder import Recorder, Retention
+from muster.cluster.controllers.history.recorder import Recorder, Retention
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.store import DataDirectoryError
 from muster.cluster.store.history import FILE, MOST_AT_ONCE, FoundRuns, HistoryError, HistoryQuery

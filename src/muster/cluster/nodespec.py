@@ -43,7 +43,7 @@ class NodeSpec:
 
 
 def parse(text: str) -> NodeSpec:
-    """Parse one value. Raises `NodeSpecError`."""
+    """Parse one value of `--nodes`, such as `process:2,cpu=4`. Raises `NodeSpecError`."""
     head, *parts = text.split(",")
     kind, _, number = head.partition(":")
     if kind not in KINDS:

@@ -24,9 +24,15 @@ class TenancyError(Exception):
 
 
 def find_tenant(namespace: Namespace | None, name: str, find: Callable[[int], Account]) -> Account:
-    """Return the account that runs the pods of a namespace. Raises `TenancyError`.
+    """Return the Unix account under which a node runs the pods of a namespace.
 
-    name: the name of the namespace, which may be gone. find: looks up an account, or raises `AccountError`.
+    The annotations of the namespace name the account.
+
+    namespace: None if the namespace no longer exists. name: its name, for errors.
+    find: looks up an account by its user id; raises `AccountError` if there is none.
+
+    Raises:
+        TenancyError: the namespace belongs to no Unix user, to the superuser, or to a user who no longer has this id.
     """
     annotations = namespace.metadata.annotations if namespace is not None else {}
     user, uid = annotations.get(UNIX_USER, ""), annotations.get(UNIX_UID, "")

@@ -22,7 +22,7 @@ from muster.api.server.rbac import GROUP as RBAC
 from muster.api.status import forbidden
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, User
 from muster.cluster.apiserver.objects.bootstrap import create_missing
-from muster.cluster.controllers.teamqueues import create_team_queue
+from muster.cluster.controllers.access.teamqueues import create_team_queue
 from muster.cluster.defaultqueue import LOCAL_QUEUE_NAME
 from muster.cluster.defaultqueue import NAMESPACE as DEFAULT_NAMESPACE
 from muster.runtime.client import Client

@@ -198,11 +198,11 @@ class OwnedGangs(GangSource[T], Protocol[T]):
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """The one kind."""
+        """The kinds of carriers: only `kind`."""
         return (self.kind,)
 
     def count_wanted(self, carrier: T) -> int:
-        """Return how many unfinished pods there should be now."""
+        """Return how many pods of the carrier should run now: those it still needs, as many as may run at once."""
         ...
 
     def size(self, carrier: T, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:  # noqa: ARG002

@@ -74,12 +74,18 @@ class Prospects:
             return None
 
     def lead(self, key: str) -> Lead | None:
-        """Return the head start that a workload has given; None if it has given none since this process began."""
+        """Return the head start that a workload gives to one worker cluster, before others get the workload, too.
+
+        Return None if the workload has given none since this process began.
+        """
         lead = self._leads.get(key)
         return renew(lead, self._admitted_at.get(lead.cluster)) if lead is not None else None
 
     def find_remotes(self, workload: Workload, remotes: Sequence[Remote]) -> tuple[Remote, ...]:
-        """Add the estimated waits to the remotes of a workload without a home, where the decision needs them."""
+        """Return the worker clusters with the estimated seconds until the workload would start in each.
+
+        Only clusters for which the decision needs the estimate get one. The workload must not have a home cluster yet.
+        """
         if self._by_start:
             needed = [one.cluster not in workload.status.nominated_cluster_names for one in remotes]
         else:

@@ -96,7 +96,7 @@ class Steps:
         return memory.barred if memory is not None else ()
 
     def is_unshown(self, one: Dispatched, copy: Any) -> bool:
-        """Return whether the manager's server has refused the status of the copy in its present version."""
+        """Return whether the manager's server refused to store the copy's status, in this version, in its own job."""
         memory, meta = self._memories.get(one.key), meta_of(copy)
         return memory is not None and memory.unshown.get(meta.name) == meta.resource_version
 
@@ -194,7 +194,7 @@ class Steps:
             raise
 
     async def evict(self, worker: Worker, one: Dispatched) -> Result:
-        """Evict the clone."""
+        """Evict the workload in a worker cluster, by its clone there."""
         if (clone := worker.there.workload(one.key)) is not None:
             await worker.evict(clone)
         return None

@@ -98,7 +98,7 @@ class Worker:
     async def remove(self, one: Dispatched) -> bool:
         """Remove the workload's cached objects from the worker, and return whether all are gone.
 
-        Before the caller gives a home up, it reads the server itself (`look`).
+        The cache may lag behind. So a caller that gives up the workload's home cluster reads its server first (`look`).
         """
         copies = self.list_copies(one)
         own = [(one.mirror.kind, job) for job in copies.own.values()] if one.mirror is not None else []

@@ -125,7 +125,10 @@ class DispatchController(Reconciler):
         latest.is_news(key_of(old if new is None else new), new)
 
     def _may_be_dispatched(self, old: Workload | None, new: Workload | None) -> bool:
-        """Return whether a changed workload may need a decision; without workers, only if it has a check or a home."""
+        """Return whether a changed workload may need a decision about its dispatch.
+
+        If the manager has no worker clusters, only a workload with admission checks or an assigned cluster needs one.
+        """
         return (
             new is None
             or self._fleet.has_clusters

@@ -72,7 +72,7 @@ def _zero_requests(pod: PodSpec) -> dict[str, int]:
 
 
 def _transform(requests: Mapping[str, int], transformations: Mapping[str, Transformation]) -> dict[str, int]:
-    """Return the requests after the transformations.
+    """Return the requests after the resource transformations of the Configuration.
 
     Negative factors may reduce other outputs, but never the pod's own requests.
     """

@@ -98,7 +98,7 @@ def ends_line(line: bytes) -> bool:
 
 
 def read_raw(block: bytes) -> Iterator[LineRun | AttemptRecord | Missing]:
-    """Split whole lines of a raw log into runs and the node's records."""
+    """Yield the parts of a raw log: runs of lines with one time stamp, and records that the node wrote between them."""
     position = 0
     records = _RECORD.finditer(block) if block.startswith(b"- ") or b"\n- " in block else ()
     for match in records:

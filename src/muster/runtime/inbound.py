@@ -17,9 +17,9 @@ class Inbound(Protocol):
     length: int | None
 
     async def read(self, most: int, seconds: float) -> bytes:
-        """Return the body. Raises `ApiError`.
+        """Return the body.
 
-        413 for more than `most` bytes, 408 if reading takes longer than `seconds`.
+        Raises `ApiError`: 413 for more than `most` bytes, 408 if reading takes longer than `seconds`.
         """
         ...
 

@@ -78,9 +78,10 @@ def revision_of(obj: Any) -> Revision:
 
 
 def parse_revision(resource_version: str) -> Revision:
-    """Return the revision.
+    """Convert a resource version to a value that orders versions by age.
 
-    `NO_REVISION` for a version that is no decimal number and tells no age (kubernetes KEP-5504).
+    Return `NO_REVISION` for a version that is no decimal number, because such a version tells no age (kubernetes
+    KEP-5504).
     """
     return (len(resource_version), resource_version) if resource_version.isdecimal() else NO_REVISION
 

@@ -58,7 +58,7 @@ class _Response(Struct, omit_defaults=True):
 
 
 def read(body: bytes) -> Request:
-    """Parse a review. Raises `MalformedError`."""
+    """Parse the body of an AdmissionReview; return its request. Raises `MalformedError`."""
     try:
         review = msgspec.json.decode(body, type=_Review)
     except RecursionError:

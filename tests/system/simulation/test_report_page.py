@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 from tests.system.test_simulation import FLAVOR, JOB, NODES, queue, scenario
 
-from muster.cli.commands.simulate import command
+from muster.cli.commands.forecasts.simulate import command
 from muster.simulation.outcome.nodelog import NodeLog
 from muster.simulation.outcome.page import render_report, write_page
 from muster.simulation.outcome.record import Waiting

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from muster.cli.commands.simulate import command
+from muster.cli.commands.forecasts.simulate import command
 from muster.simulation.runs import list_cases, simulate_all
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import parse_sweep

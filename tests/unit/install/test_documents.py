@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from muster.api.config import load
-from muster.cli.commands import controllers
+from muster.cli.commands.kubernetes import controllers
 from muster.cli.terminal.output import dump
 from muster.controllers.engine import Part, assemble
 from muster.install.deployment import make_command

@@ -48,7 +48,7 @@ class Lines:
         self._begun: dict[bytes, tuple[bytes, bytes]] = {}  # by stream the time stamp and text of the unfinished line
 
     async def add(self, stream: bytes, stamp: bytes, text: bytes) -> None:
-        """Add text that was written to a stream at this time: whole lines, or part of one."""
+        """Add text that the container wrote to a stream at this time: whole lines, or part of a line."""
         shown = text if self._as_is else self._format_text(stream, stamp, text)
         if shown:
             await self._show(stream, shown)

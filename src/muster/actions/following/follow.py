@@ -394,7 +394,7 @@ class _Watched:
 
     @property
     def informers(self) -> list[Informer[Any]]:
-        """The informers to run."""
+        """The informers that keep the job's objects up to date; the caller runs them."""
         return [self.jobs] if self.sets is None else [self.sets, self.jobs]
 
     def now(self) -> JobRecord | None:

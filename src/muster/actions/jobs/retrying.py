@@ -58,7 +58,10 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids, a
 async def prepare_retry(
     client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = ""
 ) -> Repetition | None:
-    """Return the sweep that `retry` would submit, and raise what it would raise before that."""
+    """Return the sweep that `retry` would submit, without submitting it; None if all trials have succeeded.
+
+    The arguments and errors are those of `retry`.
+    """
     job = await get_job(client, name, namespace)
     if job.array is None:
         raise UserError(f"{name} is no sweep, and only trials of a sweep can be retried (muster run --array, --grid)")

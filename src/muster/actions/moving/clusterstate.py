@@ -116,21 +116,13 @@ async def observe(client: Client, options: Options, documents: Sequence[Json], l
     """Return the state of the cluster that a move depends on. Raises `ApiError`."""
     where = options.namespace
     muster = await client.find(DEPLOYMENT, NAME, where)
-    own_webhooks: list[Json] = []
-    kueues: list[Json] = []
-    for kind in _CONFIGURATIONS:
-        for one in (await client.list(kind.seen_as(dict))).items:
-            document = {"apiVersion": kind.api_version, "kind": kind.kind} | one
-            if one["metadata"]["name"] in (MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION):
-                own_webhooks.append(document)
-            elif is_kueues(kind.typed(one)):
-                kueues.append(document)
+    kueues_webhooks, own_webhooks = await _read_webhooks(client)
     services = (await client.list(API_SERVICE.seen_as(dict))).items
     webhook_service = options.settings.internal_cert_management.webhook_service_name
     return MoveState(
         kueue=await find_kueue(client),
         muster=None if muster is None else await _read_engine(client, muster),
-        webhooks=kueues,
+        webhooks=kueues_webhooks,
         own_webhooks=own_webhooks,
         api_services=[
             {"apiVersion": API_SERVICE.api_version, "kind": API_SERVICE.kind} | one
@@ -143,6 +135,20 @@ async def observe(client: Client, options: Options, documents: Sequence[Json], l
         live=await _read_live(client, documents),
         learned=learned,
     )
+
+
+async def _read_webhooks(client: Client) -> tuple[list[Json], list[Json]]:
+    """Return the webhook configurations of Kueue's manager, and those of Muster."""
+    kueues: list[Json] = []
+    own: list[Json] = []
+    for kind in _CONFIGURATIONS:
+        for one in (await client.list(kind.seen_as(dict))).items:
+            document = {"apiVersion": kind.api_version, "kind": kind.kind} | one
+            if one["metadata"]["name"] in (MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION):
+                own.append(document)
+            elif is_kueues(kind.typed(one)):
+                kueues.append(document)
+    return kueues, own
 
 
 async def _read_engine(client: Client, deployment: Deployment) -> Engine:

@@ -94,7 +94,7 @@ class ConfigurationFile(CommonSettings):
 
 
 def complete_settings(written: ConfigurationFile, version: str) -> Configuration:
-    """Return the complete settings of a file of a version."""
+    """Return the settings of a Configuration file with all defaults. version: the API version of the file."""
     same = {name: getattr(written, name) for name in CommonSettings.__struct_fields__}
     selector = written.managed_jobs_namespace_selector
     if selector is None:

@@ -189,7 +189,7 @@ class GRPCAction(Struct):
 
 
 class SleepAction(Struct):
-    """An action that waits."""
+    """An action that waits for a number of seconds."""
 
     seconds: Required[int] = 0
 

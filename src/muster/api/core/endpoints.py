@@ -11,7 +11,7 @@ class EndpointAddress(Struct):
 
 
 class EndpointPort(Struct):
-    """A port of all addresses."""
+    """A port on which all addresses of an Endpoints subset serve."""
 
     name: str = ""
     port: Required[Int32] = 0

@@ -14,7 +14,7 @@ OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
 
 
 class ScopedResourceSelectorRequirement(Struct):
-    """One requirement on an object."""
+    """One requirement on the objects that a ResourceQuota counts: a scope, and the values that it may have."""
 
     scope_name: Required[str] = ""
     operator: Required[str] = ""

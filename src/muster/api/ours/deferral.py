@@ -43,7 +43,7 @@ class Dependency(Struct, frozen=True):
 
     @property
     def wish(self) -> str:
-        """The phrase for the awaited event: `prep to complete`."""
+        """What the waiting job waits for, as a phrase for messages: `prep to complete`."""
         return f"{self.name} to {_VERBS[self.outcome]}"
 
 

@@ -66,7 +66,7 @@ def find_kind(target: str) -> TargetKind:
 
 
 def check_target(target: str) -> str:
-    """Return the target unchanged if it is valid. Raises `NotifyError` if not."""
+    """Return the target of notices unchanged if it is valid. Raises `NotifyError` if not."""
     shown = repr(target) if len(target) <= _QUOTED else f"{target[:_QUOTED]!r}..."
     if not target.strip() or "\n" in target or "\0" in target:
         raise NotifyError(f"{shown}: a notice goes to a URL, a mail address or a command, on one line")

@@ -23,7 +23,7 @@ async def jobs_alike(
     An empty argument matches any job. Workloads without a job never match, because only their owner can end them.
     Raises `ApiError`, `TransportError`.
     """
-    from muster.cli.commands.ps import select_rows
+    from muster.cli.commands.observation.ps import select_rows
 
     names: set[str] = set()
     kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))

@@ -49,7 +49,7 @@ def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def cluster_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Return ClusterQueues."""
+    """Return the names of the ClusterQueues."""
     return _filter_by_prefix(
         incomplete, _list_names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "clusterqueues", namespaced=False)
     )
@@ -63,7 +63,7 @@ def complete_clusters(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def complete_namespaces(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Return namespaces."""
+    """Return the names of the namespaces."""
     return _filter_by_prefix(incomplete, _list_names(ctx, "/api/v1", "namespaces", namespaced=False))
 
 

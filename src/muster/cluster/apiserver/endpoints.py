@@ -57,7 +57,7 @@ class Endpoints:
         self.ready_checks: dict[str, Check] = {}
 
     async def answer(self, request: Request) -> Response | Stream:
-        """Answer a GET of a path. Raises `ApiError`: 404, 406, or what an inquiry raises."""
+        """Answer a GET of a path that is no resource. Raises `ApiError`: 404, 406, or what an inquiry raises."""
         path = _get_path(request)
         if path == "/metrics":
             return Response(200, await self._metrics.scrape(), CONTENT_TYPE)

@@ -51,7 +51,11 @@ _Key = tuple[str, str, str, str, str, str, int]
 
 
 def _make_key(verb: str, target: Target | None, resource: Resource | None, code: int) -> _Key:
-    """Return the key of a series; names that are not served have none, because clients could make up any number."""
+    """Return the labels of the metric that counts a request.
+
+    For a path that the server does not serve, the labels of the resource are "": a client could make up any number of
+    names.
+    """
     if target is None or resource is None:
         return verb, "", "", "", "", "", code
     kind, subresource = resource.kind, target.subresource

@@ -356,15 +356,11 @@ class ProcessNode:
         processes.check_kernel()
         self._machine = await self._find_machine()
         offers = {resource: parse_amount(resource, quantity) for resource, quantity in self._offered.items()}
-        scratch = self._storage.scratch()
         allocatable = list_offered_resources(self._machine, self._offered)
         for resource in (one for one in offers if parse_amount(one, allocatable[one]) < offers[one]):
             wanted = self._offered[resource]
             self._note_shortage(f"{allocatable[resource]} of {wanted} {resource}: the machine has no more")
-        isolated = await self._probe_isolation(scratch)
-        self._remover.add([scratch])
-        if not isolated.complete:
-            log.warning("%s: %s", self.node_name, isolated.warning())
+        isolated = await self._probe_isolation()
         groups = cgroups.prepare(cgroups.name_group(self.node_name, seed_of(self._state)))
         if not self._outlive_server:
             self._lifeline = os.pipe2(os.O_CLOEXEC)
@@ -394,8 +390,20 @@ class ProcessNode:
     def _find_cpus(self) -> Cpus:
         return Cpus(cpus.select_part(os.sched_getaffinity(0), *self._share))
 
-    async def _probe_isolation(self, scratch: Path) -> Isolation:
-        """Return the best isolation that works here. Raises `IsolationError` if accounts cannot be kept apart."""
+    async def _probe_isolation(self) -> Isolation:
+        """Return the best isolation of pods that works on this machine, and log a warning if it is incomplete.
+
+        Raises `IsolationError` if accounts cannot be kept apart.
+        """
+        scratch = self._storage.scratch()
+        isolated = await self._try_isolation(scratch)
+        self._remover.add([scratch])
+        if not isolated.complete:
+            log.warning("%s: %s", self.node_name, isolated.warning())
+        return isolated
+
+    async def _try_isolation(self, scratch: Path) -> Isolation:
+        """Return the best isolation that works. scratch: a directory for the attempts."""
         if self._find_account is None:
             return await isolation.probe(scratch, self._tried)
         isolated = await isolation.probe(scratch, isolation.candidates_of_accounts(), isolation.NOBODY)

@@ -10,7 +10,7 @@ Stamps = Mapping[str, tuple[int, int]]
 
 
 def stamp_files(folder: Path) -> Stamps:
-    """Return the inode and the change time of each module below a folder, by its path."""
+    """Return the inode number and the modification time (ns) of each Python file below a folder, by its path."""
     stamps = {}
     for path in sorted(folder.rglob("*.py")):
         entry = path.stat()

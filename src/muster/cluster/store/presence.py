@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 class Presence:
-    """A check whether files that existed at first still exist, until `close`. A file that was moved still counts."""
+    """A watch on files that exist at first: it tells whether one was removed. A file that was moved still counts."""
 
     def __init__(self, *paths: Path) -> None:
-        """Look for the files. Raises OSError."""
+        """Start to watch these files, which must exist. Raises `OSError`."""
         self._files: dict[Path, int] = {}
         try:
             for path in paths:
@@ -22,11 +22,11 @@ class Presence:
             raise
 
     def find_removed(self) -> Path | None:
-        """Return one of the files that was removed, or None."""
+        """Return the path of a watched file that was removed; None if all files still exist."""
         return next((path for path, file in self._files.items() if _is_removed(path, file)), None)
 
     def close(self) -> None:
-        """Stop looking."""
+        """Stop watching, and close the descriptors of the files."""
         for file in self._files.values():
             os.close(file)
         self._files.clear()

@@ -104,7 +104,7 @@ class Store:
         self._last_refusal: WriteRefused | None = None  # why the last batch was refused, until one is committed
 
     async def open(self) -> Self:
-        """Read everything. Raises `DataDirectoryError`."""
+        """Read all objects and kept changes from disk, and accept writes from now on. Raises `DataDirectoryError`."""
         with collector_paused():
             history = await self._journal.open()
             try:

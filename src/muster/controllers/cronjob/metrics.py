@@ -20,6 +20,6 @@ class CronJobMetrics:
         ).labels()
 
     def job_created(self, job: Job, at: datetime) -> None:
-        """Count a Job that was created for the start at this time."""
+        """Record how late a CronJob's new Job was created. at: the start in the schedule for which it was created."""
         created = job.metadata.creation_timestamp or at
         self._skew.observe((created - at).total_seconds())

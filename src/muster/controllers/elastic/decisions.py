@@ -34,7 +34,7 @@ class Resized(Struct, frozen=True):
     queue: str = ""
 
     def describe(self, now: datetime) -> Decision:
-        """Return the record."""
+        """Return the record of this decision for the job's history."""
         return Decision(
             now,
             "Grown" if self.new > self.old else "Shrunk",

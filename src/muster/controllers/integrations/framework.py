@@ -101,11 +101,11 @@ class Integration(Observable[T], Protocol[T]):
         ...
 
     def is_managed(self, job: T) -> bool:
-        """Return whether the engine may start and stop the job. It may not if the job names another controller."""
+        """Return whether the engine may start and stop the job: False if the job names another controller."""
         ...
 
     def start(self, job: T, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the writes that start the job with the injected values."""
+        """Return the writes that start the job, after they inject the values of admission into its pod templates."""
         ...
 
     def stop(self, job: T, why: str = "") -> Sequence[Step]:
@@ -116,7 +116,10 @@ class Integration(Observable[T], Protocol[T]):
         ...
 
     def restore(self, job: T, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the writes that restore the pod templates of a stopped job from before the injection."""
+        """Return the writes that take the injected values out of a stopped job's pod templates.
+
+        original: the podsets before the injection.
+        """
         ...
 
     @property
@@ -146,7 +149,7 @@ class Integration(Observable[T], Protocol[T]):
     # Admission. `job` is as its client sent it.
 
     def defaults(self, job: T) -> dict[str, Any]:  # noqa: ARG002  (most kinds need none)
-        """Return a merge patch for a new job that queues, in addition to its queue and its suspension."""
+        """Return a merge patch with the kind's own defaults for a new job that queues; the caller suspends the job."""
         return {}
 
     def hand_over(self, job: T) -> dict[str, Any]:  # noqa: ARG002  (most kinds have no field for it)

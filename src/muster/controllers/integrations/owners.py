@@ -26,7 +26,10 @@ class UnseenOwnerError(Exception):
 
 
 class Owners:
-    """The Workloads, and the jobs of some kinds, by their owners."""
+    """A lookup between Workloads and jobs: the Workloads of a job, and the topmost job that owns an object.
+
+    The reconcilers of jobs share it. The lookup reads the caches of Workloads and of each integration's jobs.
+    """
 
     def __init__(self, manager: Manager, integrations: Sequence[Integration[Any]], *, without_queue: bool) -> None:
         """Watch jobs of the kinds that queue. without_queue: include jobs that name no queue."""
@@ -51,7 +54,7 @@ class Owners:
         return managed_ancestor(meta, self._owner_of, without_queue=self._without_queue)
 
     async def is_there(self, unseen: UnseenOwnerError) -> bool:
-        """Return whether an owner that the cache does not contain exists on the server."""
+        """Ask the server whether an owner exists that the cache does not contain; return the answer."""
         owner = await self._client.find(unseen.kind, unseen.reference.name, unseen.namespace)
         return owner is not None and meta_of(owner).uid == unseen.reference.uid
 
@@ -61,7 +64,7 @@ class Owners:
         return above is not None and (above.api_version, above.kind) in self._jobs
 
     def may_run(self, ancestor: OwnerReference, namespace: str) -> bool:
-        """Return whether an owner's Workload is admitted and not finished. ancestor: the topmost job that queues."""
+        """Return whether the Workload of a job is admitted and not finished. ancestor: the job, from `ancestor`."""
         tie = _make_tie(ancestor.api_version, ancestor.kind, namespace, ancestor.name)
         return any(
             is_true(workload.status.conditions, ADMITTED) and not is_true(workload.status.conditions, FINISHED)

@@ -20,7 +20,7 @@ class Find(Protocol):
     """A function that returns the present object of a kind, namespace and name; None if there is none."""
 
     def __call__(self, kind: Kind[T], namespace: str, name: str) -> T | None:
-        """Return the object, or None."""
+        """Return the object as it is now; None if there is none."""
         ...
 
 

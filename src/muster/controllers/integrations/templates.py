@@ -20,7 +20,10 @@ def make_injecting_patch(template: PodTemplateSpec, info: PodSetInfo) -> dict[st
 
 
 def make_restoring_patch(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[str] = ()) -> dict[str, Any]:
-    """Return a merge patch of a template that removes what was injected; the labels in `keep` stay."""
+    """Return a merge patch of a pod template that takes back what admission added: labels, node selectors and the like.
+
+    before: the template as it was before admission. keep: names of labels that stay.
+    """
     kept = {key: value for key, value in now.metadata.labels.items() if key in keep}
     patch = _make_template_patch(
         _make_map_patch(now.metadata.labels, before.metadata.labels | kept),

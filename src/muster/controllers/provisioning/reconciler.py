@@ -216,7 +216,7 @@ def _names_of_checks(workload: Workload) -> list[str]:
 
 
 def _owners_of(obj: Any) -> Iterator[OwnerReference]:
-    """Yield the workload that owns a request or a template; Kueue names it by an older version."""
+    """Yield the reference to the Workload that owns a request or a template. Kueue refers to an older API version."""
     for owner in obj.metadata.owner_references:
         if owner.kind == WORKLOAD.kind and owner.api_version.startswith(f"{GROUP}/"):
             yield owner

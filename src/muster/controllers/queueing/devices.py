@@ -139,7 +139,7 @@ class ClaimedDevices:
 
 
 class DeviceReview(Reconciler):
-    """The reconciler that places again the workloads that lack devices, some time after devices appeared."""
+    """The reconciler that reconsiders the workloads that lack devices, some time after ResourceSlices changed."""
 
     name = "kueue-devices"
 

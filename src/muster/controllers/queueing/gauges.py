@@ -348,7 +348,7 @@ def _labels_of(node: Node) -> tuple[str, str]:
 
 
 def _lineage_of(node: Node) -> tuple[str, str]:
-    """Return the Cohort above, and the root; a Cohort without a parent is its own root."""
+    """Return the names of a node's parent Cohort and of its root Cohort, as labels of metrics; "" for none."""
     root = node.root.name if node.parent is not None or not node.is_queue else ""
     return node.parent.name if node.parent is not None else "", root
 

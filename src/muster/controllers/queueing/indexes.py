@@ -19,12 +19,12 @@ def by_local_queue(workload: Workload) -> Iterable[str]:
 
 
 def by_holding(workload: Workload) -> Iterable[str]:
-    """Return the ClusterQueue whose quota the workload holds."""
+    """Return the name of the ClusterQueue whose quota the workload holds; nothing if it holds none."""
     return [workload.status.admission.cluster_queue] if workload.status.admission is not None else []
 
 
 def by_cluster_queue(queue: LocalQueue) -> Iterable[str]:
-    """Return the ClusterQueue of the LocalQueue."""
+    """Return the name of the ClusterQueue to which the LocalQueue sends its workloads."""
     return [queue.spec.cluster_queue]
 
 

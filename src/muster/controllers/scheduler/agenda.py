@@ -71,7 +71,7 @@ class SchedulerAgenda:
         self._queue.add_after(Look.LATER, seconds)
 
     def evict(self) -> None:
-        """Queue the eviction of the chosen victims."""
+        """Queue the eviction of the pods that were chosen as victims of a preemption."""
         self._queue.add(Look.EVICT, _REPAIR_PRIORITY)
 
     def queue_size_decisions(self) -> None:

@@ -64,7 +64,10 @@ class GangTurn(Struct, frozen=True, eq=False):
         closed: frozenset[str],
         asking: Asking = no_claims_known,
     ) -> Self:
-        """Make the request for a turn from the cluster's present capacity. asking: returns a pod's device requests."""
+        """Make the request to place a gang's due pods, for the cluster's present capacity.
+
+        asking: returns the devices that a pod requests.
+        """
         shapes = shapes_of(turn.pods, capacity.watched, asking)
         oldest = min(turn.pods, key=lambda pod: read_creation_time(pod.metadata))
         criteria = OrderCriteria(turn.repairs, gang.priority, tenant_of(oldest), read_creation_time(oldest.metadata))
@@ -113,7 +116,7 @@ class GangTurn(Struct, frozen=True, eq=False):
         return any(made_by(pod, since) for pod in members if pod.metadata.uid not in going)
 
     def held(self, pods: Sequence[Pod]) -> int:
-        """Return the number of the gang's members once these pods run as well."""
+        """Return how many members of the gang run once these pods run, too."""
         source, carrier = self._find_carrier()
         pods_by_uid = {pod.metadata.uid: pod for pod in (*self._running_members(), *pods)}
         return source.held(carrier.object, list(pods_by_uid.values()))
@@ -177,12 +180,12 @@ class GangTurn(Struct, frozen=True, eq=False):
         return replace(self, closed=self.closed | {node})
 
     def end(self, now: float) -> EndTime | None:
-        """Return when the turn's pods end if they start now; None if that is unknown."""
+        """Return when the last of the pods ends if they start now; None if that is unknown. now: epoch seconds."""
         return _find_end(self.gang, self.carrier, self.turn.pods, now)
 
 
 def _find_end(gang: Gang, carrier: Carrier | None, pods: Iterable[Pod], started: float) -> EndTime | None:
-    """Return when the last of the pods ends; None if that is unknown."""
+    """Return when the last of the pods ends; None if that is unknown. started: epoch seconds."""
     source = gang.source
     carried = source.end(carrier.object, started) if source is not None and carrier is not None else None
     ends = [expected_end(pod, started, carried) for pod in pods]

@@ -167,7 +167,7 @@ class PendingGangs:
             self._looking.add(alike)
 
     def wait(self, key: str, waiter: Waiter) -> None:
-        """Add a gang that waits."""
+        """Add a gang to the waiting gangs, or replace what is known about it."""
         before = self._waiting.get(key)
         if before is None or before.criteria != waiter.criteria:
             self._drop_waiter(key)
@@ -250,12 +250,12 @@ class PendingGangs:
         return self._order.list_keys(self._get_share)
 
     def broken_before(self, key: str, criteria: OrderCriteria) -> list[str]:
-        """Return the waiting broken gangs that come before this one, in order."""
+        """Return the waiting gangs that lost running pods and come before this gang, in order."""
         own = self.rank(key, criteria)
         return [other for other, rank in self._list_broken() if rank < own]
 
     def broken_after(self, key: str, criteria: OrderCriteria) -> list[str]:
-        """Return the waiting broken gangs that come after this one, in order."""
+        """Return the waiting gangs that lost running pods and come after this gang, in order."""
         own = self.rank(key, criteria)
         return [other for other, rank in self._list_broken() if rank > own]
 

@@ -33,7 +33,12 @@ class ProxyFilesError(Exception):
 
 
 class SignInSettings(Struct, frozen=True):
-    """How viewers come in. context: the TLS that the dashboard serves with; None for none."""
+    """The settings by which the dashboard authenticates its viewers.
+
+    host: finds who a viewer is. front: how a proxy says who the viewer is; None without such a proxy.
+    context: the TLS context that the dashboard serves with; None to serve without TLS.
+    sign_out_path: where the proxy signs viewers out; "" if the pages have no button for it.
+    """
 
     host: Host
     front: Front | None

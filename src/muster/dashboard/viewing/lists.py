@@ -32,7 +32,7 @@ class ListKey(NamedTuple):
     labels: str
 
     def has_all_of(self, other: "ListKey") -> bool:
-        """Return whether a list has all that another has."""
+        """Return whether this list contains all objects of the other list, with all their fields."""
         is_as_wide = self.namespace in ("", other.namespace) and self.labels in ("", other.labels)
         return is_as_wide and shows_all_of(self.kind, other.kind)
 
@@ -60,7 +60,7 @@ class FollowedList:
         self.error: ApiError | TransportError | None = None
 
     def select(self, key: ListKey) -> list[Any]:
-        """Return the objects of a list of which this one has all."""
+        """Return the objects of a narrower list, all of which this list contains."""
         objects, of_namespace = self.informer.all(), key.namespace if key.namespace != self.key.namespace else ""
         if key.labels != self.key.labels:
             matcher = parse_label_selector(key.labels)
@@ -68,7 +68,7 @@ class FollowedList:
         return [one for one in objects if meta_of(one).namespace == of_namespace] if of_namespace else objects
 
     def hear(self, error: ApiError | TransportError | None) -> None:
-        """Tell the readers that the watch has begun (None) or ended."""
+        """Tell each reader that the watch of the list has begun (`error` is None), or why it ended."""
         self.error = error
         for reader in tuple(self.readers):
             reader.hear(error)

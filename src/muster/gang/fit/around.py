@@ -14,9 +14,10 @@ _NONE_PLACED: Mapping[Shape, Ints] = {}
 
 
 class Around:
-    """Counts of the pods around those to be placed, by node index.
+    """The pods next to which a gang's pods are placed: pods on the nodes, and placed pods of the gang itself.
 
-    The pods on the nodes are read once for a decision and must not change meanwhile.
+    The rules of pod affinity, spread, ports and disks read it, mostly as counts by node index. The pods on the nodes
+    are read once for a decision and must not change meanwhile.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Around:
         return type(self)(self.capacity, placed, self._known)
 
     def get_or_find(self, key: object, find: Callable[[], Ints]) -> Ints:
-        """Return the cached result for a key; at the first time, call `find` and cache its result.
+        """Return the cached counts for a key; if there are none, call `find` and cache what it returns.
 
         key: names the result, which must not depend on the placed pods of the gang.
         """

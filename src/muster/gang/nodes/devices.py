@@ -324,20 +324,32 @@ class Devices:
         ]
 
     def _find_matching(self, resource: str, node: str) -> frozenset[DeviceId]:
+        """Return the devices of a node that a selection matches, free or not, from the cache if possible.
+
+        resource: the name of the selection as a resource.
+        """
         if node not in self._on_node:
             return frozenset()
-        cached = self._matching.get((resource, node))
-        if cached is None:
-            selection = self._selections[resource]
-            device_class = self._classes.get(selection.device_class)
-            expressions = expressions_of(selection, device_class) if device_class is not None else ()
-            cached = self._matching[resource, node] = frozenset(
-                one
-                for one, device in (self._on_node[node].items() if device_class is not None else ())
-                if all(tolerates(selection.tolerations, taint) for taint in device.taints)
-                and all(self._matches(expression, one[0], device) for expression in expressions)
-            )
-        return cached
+        matching = self._matching.get((resource, node))
+        if matching is None:
+            matching = self._matching[resource, node] = self._match_devices(self._selections[resource], node)
+        return matching
+
+    def _match_devices(self, selection: Selection, node: str) -> frozenset[DeviceId]:
+        """Return the devices of a node that meet a selection's expressions, and whose taints the selection tolerates.
+
+        A selection whose DeviceClass does not exist matches no device.
+        """
+        device_class = self._classes.get(selection.device_class)
+        if device_class is None:
+            return frozenset()
+        expressions = expressions_of(selection, device_class)
+        return frozenset(
+            (driver, pool, name)
+            for (driver, pool, name), device in self._on_node[node].items()
+            if all(tolerates(selection.tolerations, taint) for taint in device.taints)
+            and all(self._matches(expression, driver, device) for expression in expressions)
+        )
 
     def _read_node(self, node: str) -> None:
         """Read the devices of a node again. Of each pool only the newest complete generation counts."""

@@ -55,7 +55,10 @@ def list_levels(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]
 
 
 def sum_by_number(numbers: Ints, amounts: Ints, size: int) -> Ints:
-    """Return, by number, the sum of the amounts that have it. Amounts with the number `NOWHERE` are left out."""
+    """Add up amounts in groups; return the sum of each group, by the number of the group.
+
+    numbers: for each amount, the number of its group; `NOWHERE` leaves the amount out. size: how many groups there are.
+    """
     inside = numbers >= 0
     sums = np.zeros(size, np.int64)
     np.add.at(sums, numbers[inside], amounts[inside])

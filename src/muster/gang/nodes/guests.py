@@ -41,7 +41,7 @@ class Guests:
         return self._known.get(uid)
 
     def items(self) -> Iterable[tuple[str, tuple[str, Guest]]]:
-        """Return all pods."""
+        """Return all pods by UID: the name of the node, and the pod's relevant fields."""
         return self._known.items()
 
     def on(self, node: str) -> Collection[str]:

@@ -377,7 +377,7 @@ class _Reprieve:
         self._keep_thoroughly(alive[middle:])
 
     def _keep_beside(self, bundles: Sequence[_Bundle]) -> None:
-        """Put back the bundles that fit beside the gang's current placement."""
+        """Spare the bundles of candidate victims that fit beside the gang's current placement."""
         rows = self._capacity.rows()
         free = (self._capacity.free() - self._taken - taken_by(self._capacity, self.placement)).tolist()
         returning = []

@@ -159,7 +159,7 @@ class _Releases(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, capacity: Capacity, running: GangLedger, held_since: float | None, now: float) -> Self:
-        """Sort the running gangs of a ledger.
+        """Return the running gangs of a ledger, sorted by when they end.
 
         held_since: when the hold began. In a hold the head waits only for gangs that started before it, and for gangs
         whose end is sure. None without a hold: the head waits for all gangs.
@@ -182,7 +182,7 @@ class _Releases(Struct, frozen=True, eq=False):
         return self.holdings.freed(self.waited)
 
     def by(self, time: float) -> Ints:
-        """Return the room that gangs are expected to free by that time."""
+        """Return the room that running gangs are expected to free until a time, in seconds since the epoch."""
         return self.holdings.freed(bisect_right(self.times, time))
 
     def shadow(self, placing: Placing, now: float) -> float | None:

@@ -304,7 +304,7 @@ def _find_need(node: QuotaNode, fr: FlavorResource, asked: int) -> Need:
 
 
 def _make_flavors(snapshot: Snapshot) -> dict[str, FlavorSpec]:
-    """Return the flavors by name, with their topology levels if the nodes are known."""
+    """Return the flavors of the snapshot by name; with their topology levels if the snapshot has the nodes."""
     topologies = {one.metadata.name: one for one in snapshot.topologies}
     return {
         one.metadata.name: convert.flavor_spec(

@@ -140,7 +140,7 @@ class NeverVerdict(Struct, frozen=True):
 
     @property
     def decides(self) -> bool:
-        """Whether the verdict is the whole answer, so that the usage of other jobs does not matter."""
+        """Whether this verdict alone explains the wait, so that callers need not read the usage of other jobs."""
         return self.certain or bool(self.awaits)
 
     @property

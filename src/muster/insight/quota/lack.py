@@ -22,7 +22,10 @@ def has_lack(reason: str) -> bool:
 
 
 def update_lack(reason: str, needs: Iterable["Need"]) -> str:
-    """Return the reason of a waiting workload with the amounts that are missing now. needs: of its only podset."""
+    """Return the sentence on why a workload waits, with the amounts of quota that are missing now.
+
+    reason: the sentence with older amounts. needs: what the workload's only podset needs, with what is missing.
+    """
     by_flavor = {(need.resource, need.flavor): need for need in needs}
 
     def renew(match: re.Match[str]) -> str:

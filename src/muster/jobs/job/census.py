@@ -35,7 +35,7 @@ class Member(Struct, frozen=True):
 
     @classmethod
     def of(cls, pod: Pod) -> Self:
-        """Read a pod."""
+        """Return what the decision needs to know about a pod."""
         meta, phase = pod.metadata, pod.status.phase
         return cls(
             pod,

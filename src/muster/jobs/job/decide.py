@@ -227,10 +227,9 @@ class _Decision(Struct, frozen=True):
         return status, (Note("Normal", "Resumed", "Job resumed"),) if changed else ()
 
     def _has_run(self) -> bool:
-        """Return whether pods ran when the Job was suspended.
+        """Return whether pods of the Job ran when the Job was suspended.
 
-        The last stored number of ready pods tells that, too, in case an earlier instance of the controller saw the last
-        pod.
+        The pods may be gone already. `status.ready` then still counts the pods that ran before.
         """
         return bool(self.job.status.ready) or any(map(has_run, (*self.census.active, *self.census.terminating)))
 

@@ -198,7 +198,7 @@ class PendingQueue:
         return len(self._classes) - len(self._aside), len(self._aside)
 
     def insert(self, waiter: Waiter) -> None:
-        """Insert a workload."""
+        """Add a waiting workload to the queue, to its LocalQueue's part, and to its equivalence class."""
         self.waiters[waiter.workload.key] = waiter
         if waiter.workload.local_queue not in self._stopped:
             self.everyone.add(waiter.place)
@@ -207,7 +207,7 @@ class PendingQueue:
         self.put_into_class(waiter)
 
     def take(self, waiter: Waiter) -> None:
-        """Remove a workload."""
+        """Remove a workload from the queue: it no longer waits, or is about to be decided about."""
         self.take_out_of_class(waiter)
         del self.waiters[waiter.workload.key]
         if waiter.workload.local_queue not in self._stopped:
@@ -268,7 +268,10 @@ class PendingQueue:
         return self.waiters[entry.place.key].workload
 
     def set_aside(self, equivalence: EquivalenceClass, note: PendingReason) -> None:
-        """Mark an equivalence class as not fitting, so that none of its workloads is tried. note: why they wait."""
+        """Mark an equivalence class of workloads as not fitting, so that no cycle tries them until something changes.
+
+        note: why the workloads wait, for their conditions.
+        """
         equivalence.note = note
         equivalence.aside = True
         self._aside[equivalence] = None

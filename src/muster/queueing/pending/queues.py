@@ -93,7 +93,7 @@ class Queues:
         self._update_head(pending)
 
     def remove_queue(self, name: str) -> None:
-        """Remove a ClusterQueue. Its workloads wait for another one of that name."""
+        """Remove a ClusterQueue. Its workloads wait until a ClusterQueue with the same name is created."""
         pending = self._ensure_queue(name)
         pending.spec = None
         pending.closed = PendingReason("Misconfigured", f"ClusterQueue {name} doesn't exist")

@@ -34,7 +34,10 @@ def _matches_selector(selector: Mapping[str, str], labels: Mapping[str, str]) ->
 
 
 def _matches_terms(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> bool:
-    """Return whether one of the terms can match. A term that names only other labels may match any node."""
+    """Return whether nodes of a flavor can match one of the node selector terms, or there are no terms.
+
+    labels: the labels of the flavor. A term that names none of these labels may match.
+    """
     relevant = [[r for r in term.match_expressions if r.key in labels] for term in terms]
     if not all(relevant):
         return True

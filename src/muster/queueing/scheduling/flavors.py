@@ -230,7 +230,7 @@ def _group_podsets(podsets: tuple[PodSet, ...]) -> list[list[int]]:
 
 
 class _Group:
-    """The search for podsets that are assigned together."""
+    """The search for flavors for podsets that must get the same flavors. members: the indexes of the podsets."""
 
     def __init__(self, call: _Call, members: list[int]) -> None:
         self.call = call

@@ -193,16 +193,27 @@ class CapacityLedger:
         return FlavorDomains(list_levels(nodes, labels), inside, bool(labels) and labels[-1] == HOSTNAME_LABEL)
 
     def _room_of_nodes(self, field: FlavorDomains, shape: Shape, beside: Shape | None) -> FlavorRoom:
+        """Count pods by the free capacity of each node, for domains that are single nodes."""
         capacity, leaves = self.capacity, field.levels[-1]
         usage = self._count_taken()
-        free, fits = capacity.free() - usage, capacity.count_fitting(shape, usage)
-        if beside is not None:
-            alone = capacity.count_fitting(beside, usage) > 0
-            one = capacity.sum_use(beside, alone.astype(np.int64)) if alone.any() else np.zeros_like(usage)
-            fits = np.where(alone, capacity.count_fitting(shape, usage + one), -1)
-        pods = np.full(len(leaves.names), -1 if beside is not None else 0, np.int64)
+        free = capacity.free() - usage
+        if beside is None:
+            fits, outside = capacity.count_fitting(shape, usage), 0
+        else:
+            fits, outside = self._count_fitting_beside(shape, beside, usage), -1
+        pods = np.full(len(leaves.names), outside, np.int64)
         pods[leaves.of_node[field.inside]] = fits[field.inside]
         return FlavorRoom(pods, int(field.inside.sum()), partial(self._count_excluded, field, shape, free))
+
+    def _count_fitting_beside(self, shape: Shape, beside: Shape, usage: Ints) -> Ints:
+        """Return how many pods of a shape fit on each node next to one pod of the shape `beside`.
+
+        A node on which that pod does not fit counts -1. usage: the taken amounts, by resource row and node index.
+        """
+        capacity = self.capacity
+        has_room = capacity.count_fitting(beside, usage) > 0
+        one_each = capacity.sum_use(beside, has_room.astype(np.int64)) if has_room.any() else np.zeros_like(usage)
+        return np.where(has_room, capacity.count_fitting(shape, usage + one_each), -1)
 
     def _room_of_domains(
         self, flavor: FlavorSpec, field: FlavorDomains, shape: Shape, beside: Shape | None

@@ -149,7 +149,10 @@ class WorkQueue:
         return self._failures.get(key, 0)
 
     async def get(self) -> str | None:
-        """Return the next key, which is the caller's until `done`; None once the queue is shut down."""
+        """Wait for the next key and return it; None once the queue is shut down.
+
+        No other caller gets this key until `done`.
+        """
         while not self._shut_down:
             key = self._pop()
             if key is not None:

@@ -165,9 +165,11 @@ def judge_write(dealings: Dealings, changes: Sequence[FieldChange], now: float) 
 
 
 def find_changes(before: Document | None, after: Document | None, us: str) -> list[FieldChange]:
-    """Return which fields a write of this process changes.
+    """Compare an object before and after a write of this process; return each field that the write changed.
 
-    before, after: None if there is no such object. us: the field manager of this process.
+    A creation or deletion is one change, with an empty path.
+    before: the object before the write; None if the write created it. after: None if the write deleted the object.
+    us: the field manager of this process, whose own earlier values have no rival.
     """
     if before is None or after is None:
         return [*_list_creation(after), *_list_deletion(before)]

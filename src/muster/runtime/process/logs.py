@@ -82,10 +82,10 @@ class Rotating(logging.StreamHandler[TextIO]):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the record's own fields, error."""
+    """The log format of one JSON object a line: time, level, logger, message, the record's own fields, error."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return a log record as one line of JSON, with secrets removed."""
         line: dict[str, Any] = {
             "time": _get_time(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),

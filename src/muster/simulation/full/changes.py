@@ -45,9 +45,9 @@ class ClusterChanges:
     def plan_losses(self, line: Line, losses: Iterable[tuple[float, float]]) -> None:
         """Plan when a worker cluster is lost and when it is back, in seconds from the start."""
         for at, until in losses:
-            self._agenda.plan(at, Rank.END, line.lose)
+            self._agenda.plan(at, Rank.END, line.disconnect)
             if isfinite(until):
-                self._agenda.plan(until, Rank.END, line.find)
+                self._agenda.plan(until, Rank.END, line.reconnect)
 
     async def happen(self, cluster: Cluster, now: float, until: float) -> None:
         """Carry out the changes that are due by `until`. Raises `ApiError`."""

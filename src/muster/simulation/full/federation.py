@@ -36,11 +36,11 @@ class Line:
         self._server = server
         self._cut = asyncio.Event()
 
-    def lose(self) -> None:
+    def disconnect(self) -> None:
         """Let no request through, and break the open streams."""
         self._cut.set()
 
-    def find(self) -> None:
+    def reconnect(self) -> None:
         """Let requests through again."""
         self._cut = asyncio.Event()
 

@@ -15,7 +15,7 @@ SECONDS = "seconds"
 
 
 class SimulationRun(Struct, frozen=True):
-    """The outcome of one simulation. never: how many jobs could never run."""
+    """The outcome of one simulation. never: the number of jobs that could never have started."""
 
     variant: str
     seed: int

@@ -73,7 +73,17 @@ def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> An
 
 
 def _find_quota(spec: Mapping[str, Any], field: str, wanted: str, path: str) -> str:
-    """Return the path, from the spec of a queue or Cohort, of the field that holds a resource's quota or limit."""
+    """Return the path, inside a ClusterQueue's or Cohort's spec, of the quota that a short path names.
+
+    For `nominalQuota.cpu`, an example is `resourceGroups.0.flavors.0.resources.0.nominalQuota`.
+
+    field: the field of the quota, such as `nominalQuota`.
+    wanted: the resource, or `FLAVOR.RESOURCE` to choose between several flavors that have the resource.
+    path: what the user wrote, for errors.
+
+    Raises:
+        PathError: no flavor has the resource, or several have it.
+    """
     places = {
         (str(flavor.get("name")), str(resource.get("name"))): f"resourceGroups.{group}.flavors.{at}.resources.{number}"
         for group, one in enumerate(_list_maps(spec.get("resourceGroups")))

@@ -8,7 +8,7 @@ from muster.actions.errors import UserError
 from muster.actions.jobs.scaling import explain_later_sizes, list_size_fields, make_size_fields, objection_to, part_of
 from muster.api.batch import Job
 from muster.api.jobset import JobSet
-from muster.cli.commands.scale import command
+from muster.cli.commands.changes.scale import command
 from muster.insight.record import record_of
 
 

@@ -6,7 +6,7 @@ import shlex
 import pytest
 from click.testing import CliRunner
 
-from muster.cli.commands.run import command
+from muster.cli.commands.submission.run import command
 from muster.cli.main import cli
 
 TEXT = """\

@@ -29,7 +29,7 @@ class Owner(Struct, frozen=True):
 
 
 def group_sizes(groups: tuple[ResourceGroup, ...]) -> Errors:
-    """Check the CRD's rule of resource groups."""
+    """Check the CRD's rule of resource groups: each flavor has as many resources as its group covers."""
     for i, group in enumerate(groups):
         if any(len(flavor.resources) != len(group.covered_resources) for flavor in group.flavors):
             sentence = "flavors must have the same number of resources as the coveredResources"

@@ -17,7 +17,7 @@ from muster.api.kueue import LOCAL_QUEUE
 from muster.api.meta import Object
 from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
 from muster.cli.actions.clusters.invitation import Invitation, Manifest, choose_namespaces
-from muster.cluster.controllers import clusterinfo
+from muster.cluster.controllers.endpoints import clusterinfo
 from muster.runtime.client import Client
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, UserConfig
 from muster.runtime.kube.kubeconfig_parse import parse

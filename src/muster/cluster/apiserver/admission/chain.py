@@ -112,7 +112,10 @@ class AdmissionChain(Struct, frozen=True):
     webhooks: Webhooks = field(default_factory=NoWebhooks)
 
     async def change(self, attempt: WriteAttempt, store: Store, warnings: list[str]) -> bool:
-        """Complete the document in place; return whether a webhook changed it. Raises `ApiError`."""
+        """Run the changing plugins and webhooks on the document, in place; return whether a webhook changed it.
+
+        Raises `ApiError` if one of them refuses the write.
+        """
         self.complete(attempt, store)
         return await self.webhooks.change(attempt, warnings)
 
@@ -129,11 +132,11 @@ class AdmissionChain(Struct, frozen=True):
         await self.webhooks.judge(attempt, warnings)
 
     def remark(self, attempt: WriteAttempt, warnings: list[str]) -> None:
-        """Add the remarks on this attempt to the warnings."""
+        """Add the warnings about this write to `warnings`, which the client gets with the answer."""
         warnings += filter(None, (remark(attempt) for remark in self.remarks))
 
     def settle(self, attempt: WriteAttempt, store: Store) -> None:
-        """Raise `ApiError` if one of the last plugins refuses the write."""
+        """Run the plugins of the stage `last`, right before the write. Raises `ApiError` if one refuses the write."""
         for plugin in self.last:
             plugin(attempt, store)
 

@@ -211,7 +211,7 @@ def optional_select(container: Any, name: str) -> Optional:
 
 
 def select(container: Any, name: str) -> Any:
-    """Return `container.name` of an optional.
+    """Return `container.name` if the container is an optional; else raise the error of the failed selection.
 
     Callers look the name up in a map themselves, and call this function if the lookup fails.
 

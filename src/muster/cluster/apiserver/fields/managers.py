@@ -67,13 +67,13 @@ def identity_of(entry: Entry) -> Identity:
 
 
 def entries_of(document: Document | None) -> list[Entry]:
-    """Return the entries of a stored object."""
+    """Return the `managedFields` entries of an object; an empty list if there are none."""
     entries: list[Entry] = ((document or {}).get("metadata") or {}).get("managedFields") or []
     return entries
 
 
 def set_entries(document: Document, entries: Sequence[Entry]) -> None:
-    """Set the entries of an object in place. Without entries, the object loses `managedFields`."""
+    """Set the `managedFields` of an object, in place. Without entries, the object loses the field."""
     metadata = document.setdefault("metadata", {})
     if entries:
         metadata["managedFields"] = entries
@@ -82,7 +82,7 @@ def set_entries(document: Document, entries: Sequence[Entry]) -> None:
 
 
 def without_entries(document: Document) -> Document:
-    """Return the object without its entries."""
+    """Return the object without `metadata.managedFields`."""
     metadata = document.get("metadata")
     if not metadata or "managedFields" not in metadata:
         return document
@@ -90,12 +90,12 @@ def without_entries(document: Document) -> Document:
 
 
 def same_entry(entry: Entry, other: Entry) -> bool:
-    """Return whether two entries are equal apart from their time."""
+    """Return whether two `managedFields` entries are equal apart from their time."""
     return entry is other or entry | {"time": ""} == other | {"time": ""}
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries in the order of storage: appliers first, then by time."""
+    """Return `managedFields` entries in the order in which they are stored: appliers first, then by time."""
     return sorted(entries, key=_rank)
 
 
@@ -110,7 +110,7 @@ def _rank(entry: Entry) -> tuple[str, ...]:
 
 
 def read_entries(given: Any) -> list[Entry] | None:
-    """Return the entries that a client sent in canonical form, or None if they are malformed."""
+    """Return the `managedFields` entries that a client sent, in canonical form; None if they are malformed."""
     try:
         entries = [_read_entry(entry) for entry in given]
     except (ValueError, TypeError, RecursionError):

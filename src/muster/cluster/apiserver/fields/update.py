@@ -82,7 +82,7 @@ def same_but_times(old: Document, new: Document) -> bool:
 
 
 def _read_entries(live: Document | None, given: Any) -> list[Entry]:
-    """Return the entries before the update: those that the client sent if they are valid, else the stored ones."""
+    """Return the `managedFields` before an update: those that the client sent if valid, else the stored ones."""
     stored = entries_of(live)
     if not given or given == stored:
         return stored
@@ -104,7 +104,7 @@ def remove_unmanaged(changed: FieldSet) -> FieldSet:
 
 
 def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
-    """Return the entries without the lost fields. An entry that owns nothing any more is left out."""
+    """Return the `managedFields` entries without the lost fields, and without entries that then own no field."""
     result = []
     for entry in entries:
         fields = entry["fieldsV1"]

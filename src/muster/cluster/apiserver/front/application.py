@@ -154,7 +154,10 @@ class Application:
 
 
 async def _wait(borrowing: Coroutine[Any, Any, None], caller: Caller) -> None:
-    """Wait until the borrowed shares are available. If the client hangs up, stop waiting. Raises `ApiError` (429)."""
+    """Wait until the shares of a request are free: its room for a body, its seat, or a reader.
+
+    borrowing: takes the shares. The wait ends if the client disconnects. Raises `ApiError` (429).
+    """
     caller.streaming = asyncio.current_task()
     try:
         await borrowing

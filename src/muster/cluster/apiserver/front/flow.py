@@ -70,7 +70,7 @@ def seats_for(method: str, path: str, limit: str, body_bytes: int) -> int:
 
 
 def room_for(body_bytes: int) -> int:
-    """Return the blocks of room that a body takes."""
+    """Return how many shares of the server's room for bodies a body of this size takes."""
     return 1 + body_bytes // BYTES_PER_SEAT
 
 

@@ -11,9 +11,10 @@ from muster.runtime.transport import Request, Response
 
 
 class SeatedTransport(InProcessTransport):
-    """The transport of requests for a viewer of pages. Each request waits for a seat of that user, and then runs.
+    """The transport by which the dashboard's pages send requests for a viewer, inside the server's process.
 
-    A stream takes no seat. The pages limit how many streams they have.
+    Like a request over HTTPS, each request waits until it is one of the few requests that run at a time (it has a
+    seat). A stream takes no seat; the pages limit the number of their streams.
     """
 
     def __init__(self, server: ApiServer, user: User, flow: Flow) -> None:

@@ -31,7 +31,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Documents:
-    """The objects of a store as documents."""
+    """The reader and writer of a store's objects as documents: decoded JSON, without types."""
 
     def __init__(self, store: Store, shared: SharedObjects | None = None) -> None:
         self.store = store
@@ -66,11 +66,13 @@ class Documents:
         limit: int = MAX_OBJECT_BYTES + ROOM_FOR_STATUS,
         typed: Typed | None = None,
     ) -> bytes:
-        """Store an object, wait until it is durable, and return its stored body.
+        """Create or replace an object, wait until the write is durable, and return the stored object as JSON.
 
+        dry_run: return the JSON that would be stored, and store nothing.
         beside: other writes, which succeed or fail together with this one.
-        limit: the most bytes that the object may have.
-        typed: the object as its kind has it, but for its version. Then no reader decodes the body.
+        limit: the most bytes of JSON that the object may have.
+        typed: the document as an instance of its kind's type, without the new resource version. Readers in this
+            process then get that instance, and need not decode the JSON.
 
         Raises:
             ApiError: 413 if the object is too large, 400 if it is no JSON, or the store's refusal.
@@ -95,7 +97,7 @@ class Documents:
         """Remove an object, wait until the removal is durable, and return its last body.
 
         document: the last state of the object.
-        typed: that state as its kind has it, as for `put`.
+        typed: that state as an instance of its kind's type, as for `put`.
 
         Raises:
             ApiError: the store refuses the removal.

@@ -120,7 +120,7 @@ def _format_selector(controller: Document) -> str:
 
 
 def take_scale(stored: Document, shown: Document) -> Document:
-    """Return the stored Job with the written number of replicas as its parallelism.
+    """Return the stored Job with the number of replicas of a written Scale (`shown`) as its parallelism.
 
     An elastic Job (Indexed, with as many completions as pods) also gets the number as its completions (kubernetes
     KEP-3715). Upstream has no scale subresource of Jobs; Muster serves one so that `kubectl scale job` works.
@@ -129,7 +129,10 @@ def take_scale(stored: Document, shown: Document) -> Document:
 
 
 def apply_scale(stored: Document, config: Document) -> Document:
-    """Convert a Scale that a client applies to a Job to the configuration of the Job."""
+    """Return the apply configuration of a Job for an apply to its `scale` subresource.
+
+    stored: the Job. config: the Scale that the client applies.
+    """
     return _apply_config(stored, config, _set_parallelism(stored, config))
 
 
@@ -146,12 +149,15 @@ def wanted_replicas(shown: Document) -> int:
 
 
 def take_replicas(stored: Document, shown: Document) -> Document:
-    """Return the stored controller with the written number of replicas."""
+    """Return the stored controller with the number of replicas of a written Scale. shown: the Scale."""
     return _rescale_object(stored, shown, {"replicas": wanted_replicas(shown)})
 
 
 def apply_replicas(stored: Document, config: Document) -> Document:
-    """Convert a Scale that a client applies to a controller to the configuration of the controller."""
+    """Return the apply configuration of a controller, such as a Deployment, for an apply to its `scale` subresource.
+
+    stored: the controller. config: the Scale that the client applies.
+    """
     return _apply_config(stored, config, {"replicas": wanted_replicas(config)})
 
 

@@ -105,7 +105,7 @@ def command_options(pod: Pod, request: Request) -> CommandOptions:
 
 
 def _make_options_object(type: type[Any], kind: str, options: Any) -> Document:
-    """Return the options as the object that admission sees."""
+    """Return the options of a request for a pod's log or a command in it, as the object that admission plugins see."""
     members: Document = msgspec.json.decode(msgspec.json.encode(msgspec.convert(options, type, from_attributes=True)))
     return {"kind": kind, "apiVersion": "v1", **members}
 

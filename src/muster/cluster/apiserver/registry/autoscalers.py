@@ -22,7 +22,7 @@ _TARGET, _CURRENT = "targetCPUUtilizationPercentage", "currentCPUUtilizationPerc
 
 
 def convert_to_v1(stored: Document) -> Document:
-    """Return a stored autoscaler in v1."""
+    """Convert a stored HorizontalPodAutoscaler from v2 to v1."""
     shown = stored | {"apiVersion": V1.api_version}
     if "spec" in stored:
         target = _find_cpu_percent(stored["spec"].get("metrics", ()), "target")
@@ -36,17 +36,24 @@ def convert_to_v1(stored: Document) -> Document:
 
 
 def convert_from_v1(stored: Document, shown: Document) -> Document:
-    """Return the autoscaler to store for one written in v1, with the stored status."""
+    """Return the HorizontalPodAutoscaler to store, in v2, after a client wrote the object in v1.
+
+    stored: the object before the write, in v2, whose status and whose fields without a v1 form stay.
+    shown: what the client wrote, in v1.
+    """
     return views.take_main(stored, _convert_autoscaler(stored, shown))
 
 
 def take_status(stored: Document, shown: Document) -> Document:
-    """Return the autoscaler to store for a status written in v1."""
+    """Return the HorizontalPodAutoscaler to store, in v2, after a client wrote its `status` subresource in v1.
+
+    stored: the object before the write, in v2. shown: what the client wrote, in v1.
+    """
     return views.take_status(stored, _convert_autoscaler(stored, shown))
 
 
 def _convert_autoscaler(stored: Document, shown: Document) -> Document:
-    """Return an autoscaler of v1 in v2, with the stored values of fields that v1 does not have."""
+    """Convert a HorizontalPodAutoscaler from v1 to v2. Fields that v1 lacks get their values from `stored`."""
     converted = shown | {"apiVersion": HORIZONTAL_POD_AUTOSCALER.api_version}
     if spec := shown.get("spec"):
         old = stored.get("spec", {})

@@ -121,7 +121,7 @@ def _add_approval(requests: Resource) -> Resource:
 
 
 def _show_as_v1(scalers: Resource) -> Resource:
-    """Return HorizontalPodAutoscalers with the view of `autoscaling/v1`."""
+    """Return the resource that serves HorizontalPodAutoscalers in `autoscaling/v1`, from the stored objects in v2."""
     kind, standard = autoscalers.V1, scaling.AUTOSCALER
     printer = tables.printer_of("horizontalpodautoscalers.autoscaling/v1")
     main = View(

@@ -70,7 +70,7 @@ class Selection(Struct, frozen=True):
         return (entry.header.fields if self.read is None else self.read(entry.body)).get(name, "")
 
     def of(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return those of the entries that are selected."""
+        """Return the entries that the selectors match."""
         return [entry for entry in entries if self.matches(entry)]
 
     def change(self, change: Change) -> ChangeType | None:

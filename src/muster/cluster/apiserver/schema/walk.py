@@ -61,7 +61,7 @@ class Checker(Protocol):
     """A compiled schema, which checks whole documents."""
 
     def __call__(self, document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
-        """Check a document.
+        """Check a document; return the document to store, and what is wrong.
 
         sound: the parts that an earlier check accepted (`sound_parts`), so that this check skips them.
         """

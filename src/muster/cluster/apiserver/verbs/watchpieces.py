@@ -98,7 +98,7 @@ def is_long(change: Change) -> bool:
 
 
 def _join_lines(changes: Sequence[Change], at: int) -> tuple[bytes, int]:
-    """Join the lines from a change on that fit into a piece; return how many there are, too."""
+    """Join the lines of the changes from `at` on that fit into one piece; return the piece, and how many fit."""
     parts: list[bytes] = []
     room = PIECE_BYTES
     for change in islice(changes, at, None):
@@ -113,7 +113,11 @@ def _join_lines(changes: Sequence[Change], at: int) -> tuple[bytes, int]:
 
 
 class PiecesOfChanges:
-    """The lines of stored changes in pieces that watches share. A long line has pieces of its own."""
+    """The pieces of one watch that sends stored changes: each piece has the lines of several changes.
+
+    Other watches that send the same changes get the same pieces from `shared`. A line that is longer than a piece is
+    cut into pieces for this watch alone.
+    """
 
     def __init__(self, shared: SharedPieces, namespace: str, changes: Sequence[Change]) -> None:
         self._shared = shared

@@ -136,7 +136,10 @@ def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now:
 
 
 def _runs_again_after_success(pod: Pod, container: Container, attempt: Attempt) -> bool:
-    """Return whether a probe causes a restart of a container that succeeded. A status "ended" would be final."""
+    """Return whether a container that exited with code 0 runs again, because a probe failed before.
+
+    The status of such a container must not be `terminated`, which would be final.
+    """
     return bool(attempt.condemned) and attempt.exit is not None and should_restart(pod, container, attempt)
 
 

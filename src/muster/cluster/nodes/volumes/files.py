@@ -114,7 +114,7 @@ def resolve_within(root: Path, path: str, *, create: bool) -> str:
 def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
     """Make directories below a root, with the root's mode.
 
-    It follows no link, because a container may be making some there at the same time.
+    The function follows no symbolic link, because a container may be making links there at the same time.
     """
     descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     mode = stat.S_IMODE(os.fstat(descriptor).st_mode)

@@ -82,9 +82,10 @@ def open_for_reading(path: Path, suffix: str = SEEN) -> Iterator[sqlite3.Connect
 
 @contextmanager
 def _linked_uri(path: Path, suffix: str) -> Iterator[str]:
-    """Yield the URI to open.
+    """Yield the URI by which SQLite opens the database read-only, without changing the files on disk.
 
-    It uses other names (links) of the files, because SQLite deletes a log that it finds empty.
+    SQLite deletes a write-ahead log that it finds empty. So the URI names hard links to the database and its log, which
+    are removed afterwards. suffix: of the links' names.
     """
     log = path.with_name(f"{path.name}-wal")
     if not log.exists():

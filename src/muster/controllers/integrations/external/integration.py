@@ -138,9 +138,9 @@ class ExternalIntegration(Integration[ExternalJob]):
         return ()
 
     def rules(self, job: ExternalJob, old: ExternalJob | None) -> Errors:
-        """Return the errors in a job that queues.
+        """Yield the errors in a new or changed job that names a queue. old: the job before; None if it is new.
 
-        Its size is fixed while it runs, and its pods must be readable.
+        A job of such a kind cannot become elastic, and the engine must be able to read its pod templates.
         """
         if not job.metadata.labels.get(QUEUE_NAME_LABEL):
             return

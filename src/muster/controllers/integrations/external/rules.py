@@ -39,7 +39,8 @@ def ray_service(job: ExternalJob) -> Errors:
 def ray_job(job: ExternalJob) -> Errors:
     """Return the errors in a RayJob.
 
-    It uses an existing cluster (`clusterSelector`), or has one of its own, which is deleted when the RayJob finishes.
+    A RayJob uses an existing Ray cluster (`clusterSelector`). Otherwise it must define a Ray cluster of its own, and
+    delete that cluster when it finishes.
     """
     if job.spec.get("clusterSelector"):
         if mapping_at(job.spec, "rayClusterSpec"):

@@ -338,7 +338,7 @@ def _runs(workload: Workload) -> bool:
 
 
 def _may_own(group: str, pod: Pod, workload: Workload) -> bool:
-    """Return whether the Workload of that name belongs to the pods, or may come to belong to them.
+    """Return whether a Workload with the name that the pods use is theirs, or has no owner and may become theirs.
 
     group: the name of their group; "" for a single pod.
     """

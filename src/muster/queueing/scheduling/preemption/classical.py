@@ -199,9 +199,10 @@ class _Classical:
         self._equal = [source for source in others if not source.advantage]
 
     def attempts(self) -> tuple[bool, ...]:
-        """Return the attempts to make, in order: for each, whether the workload may borrow.
+        """Return the attempts to find victims, in order: for each, whether the preemptor may borrow quota.
 
-        If it does not borrow, more workloads of other ClusterQueues are candidates, including those of high priority.
+        If the preemptor does not borrow, more workloads of other ClusterQueues are candidates, including those of high
+        priority.
         """
         if not (self._nearer or self._equal):
             return (True,) if self._has_candidate(self._own) else ()

@@ -27,7 +27,7 @@ from muster.queueing.scheduling.preemption.thorough import STEPS, ThoroughSearch
 
 
 def fair_victims(tree: Tree, request: PreemptionRequest, fair: FairSharing) -> Search:
-    """Find the workloads to preempt."""
+    """Choose the workloads to preempt for a request, by fair sharing; return no victims if none suffice."""
     policies = dict(_find_queues(tree, request))
     with AssumedAdmission(tree, request) as trial:
         holdings = {queue: queue.held.usage_below(request.limit(policy)) for queue, policy in policies.items()}
@@ -291,7 +291,7 @@ class _Search:
     def _has_claim(self, queue: Node) -> bool:
         """Return whether the preemptor may reclaim quota from this ClusterQueue.
 
-        It may if a node on its own side of the tree stays within that node's quota.
+        The preemptor may if its ClusterQueue, or a Cohort on its own side of the tree, stays within its own quota.
         """
         mine, _ = self._find_sides(queue)
         return any(node in self._within_quota for node in self._list_nodes_up_to(self._own, mine))

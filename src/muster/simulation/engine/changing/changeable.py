@@ -142,13 +142,8 @@ class ChangeableEngine(Engine):
         self._deciding = False
 
     def restart(self) -> None:
-        """Start to decide again. All waiting jobs are tried again, as if they had just come."""
-        before, self._queues = self._queues, self._queues.copy(self._tree.queues)
-        self._settings = replace(self._settings, past=self._queues.usage)
-        self._past.follow(self._queues)
-        for job in self._jobs.values():
-            if job.workload.key in before and job.workload.key not in self._queues:
-                self._queues.add(job.workload)  # there is no queue of that name
+        """Decide again after `stop`, and try every waiting job as if it had just come."""
+        self._rebuild_queues()
         if self._machines is not None:
             self._machines.forget_decisions()
         for job in self._jobs.values():
@@ -158,3 +153,12 @@ class ChangeableEngine(Engine):
         late, self._late = self._late, []
         for key, until in late:
             self._requeue(key, until)
+
+    def _rebuild_queues(self) -> None:
+        """Replace the queues by new queues that contain the same jobs and remember no decision about them."""
+        before, self._queues = self._queues, self._queues.copy(self._tree.queues)
+        self._settings = replace(self._settings, past=self._queues.usage)
+        self._past.follow(self._queues)
+        for job in self._jobs.values():
+            if job.workload.key in before and job.workload.key not in self._queues:
+                self._queues.add(job.workload)  # there is no queue of that name

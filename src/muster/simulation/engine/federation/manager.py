@@ -158,7 +158,7 @@ class ManagerEngine(Engine):
         self._unseen = {key: None for key in news if key not in urgent} if urgent else {}
         for key in urgent or news:
             if (one := self._dispatches.get(key)) is not None:
-                self._look(key, one)
+                self._decide_dispatch(key, one)
 
     def _needs_home(self, one: _Dispatch) -> bool:
         """Return whether a workload can be given a home, because a worker cluster has given its clone quota."""
@@ -268,7 +268,8 @@ class ManagerEngine(Engine):
         if not job.workload.evicted:  # else `_begin_eviction` has recorded the eviction
             super()._take_nodes(job)
 
-    def _look(self, key: str, one: _Dispatch) -> None:
+    def _decide_dispatch(self, key: str, one: _Dispatch) -> None:
+        """Decide where a workload runs, as the manager's controller does after each change, and act accordingly."""
         view = self._make_view(key, one)
         plan = decide(view, self._settings_of_dispatch, self._moment)
         if self._decisions is not None:
@@ -277,7 +278,7 @@ class ManagerEngine(Engine):
         one.wake_at = None if plan.wake_at is None else (plan.wake_at - self._start).total_seconds()
         if one.wake_at is not None:
             self._waking[key] = None
-        if plan.home != one.home:  # it is stored, and the next look goes on
+        if plan.home != one.home:  # the controller would store the home now, and act on it in its next decision
             one.home = plan.home
             self._unseen[key] = None
             return
@@ -298,7 +299,7 @@ class ManagerEngine(Engine):
         if self._prospects is None or one.home or name in one.status.nominated_cluster_names or remote.lost_since:
             return remote
         if not count_room(one.status, self._settings_of_dispatch, self._moment):
-            return remote  # no cluster is chosen in this look
+            return remote  # this decision chooses no cluster
         return replace(remote, seconds=self._prospects.estimate(one.job, name, self._moment))
 
     def _find_queue_there(self, local_queue: str, cluster: str) -> ClusterQueue | None:

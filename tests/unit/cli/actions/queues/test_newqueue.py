@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from muster.api.kueue import ClusterQueue, LocalQueue
-from muster.cli.commands.queue import command
+from muster.cli.commands.sharing.queue import command
 
 
 def dry_run(*options, output="json"):

@@ -11,7 +11,7 @@ from muster.api.core import Pod
 from muster.api.groups.policy import PodDisruptionBudget
 from muster.api.status import ApiError
 from muster.cluster.apiserver.pods.budgets import charge_eviction
-from muster.cluster.controllers.budgetstate import compute_state
+from muster.cluster.controllers.limits.budgetstate import compute_state
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -175,7 +175,11 @@ class Exchange:
         self._carrier.write(head)
 
     def _head(self, status: int, headers: list[Field]) -> bytes:
-        """Return the head of the answer, and learn from it how the answer ends."""
+        """Return the status line and headers of the answer.
+
+        Set by them how the body ends (its length, chunks, or the end of the connection) and whether the connection
+        stays open.
+        """
         lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
         says_close = False
         for name, value in headers:

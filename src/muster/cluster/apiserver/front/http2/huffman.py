@@ -20,8 +20,8 @@ class HuffmanError(Exception):
 class _Node:
     """A node in the tree of codes, with its two successors by the next bit: each is a node or a decoded byte.
 
-    steps: for each byte that eight bits make, the bytes that they complete and the node that they lead to. A step is
-    found once it is needed.
+    steps: for eight bits, as a byte: the bytes that they complete and the node that they lead to. A step is added when
+    it is first needed.
     """
 
     __slots__ = ("accepts", "next", "steps")
@@ -36,16 +36,19 @@ def decode(data: bytes) -> bytes:
     """Return the decoded text. Raises `HuffmanError`."""
     node, text = _make_root(), []
     for byte in data:
-        piece, node = node.steps.get(byte) or _find_step(node, byte)
+        piece, node = node.steps.get(byte) or _add_step(node, byte)
         text.append(piece)
     if not node.accepts:
         raise HuffmanError("the padding is wrong")
     return b"".join(text)
 
 
-def _find_step(node: _Node, byte: int) -> tuple[bytes, _Node]:
-    """Return the bytes that eight bits complete, and the node that they lead to. Raises `HuffmanError`."""
-    decoded, start = bytearray(), node
+def _add_step(start: _Node, byte: int) -> tuple[bytes, _Node]:
+    """Follow eight bits from a node, and store the result in the node's `steps`.
+
+    Return the same result: the bytes that the bits complete, and the node that they lead to. Raises `HuffmanError`.
+    """
+    decoded, node = bytearray(), start
     for shift in range(7, -1, -1):
         following = node.next[byte >> shift & 1]
         if isinstance(following, int):

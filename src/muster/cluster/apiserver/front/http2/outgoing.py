@@ -122,7 +122,7 @@ class Outgoing:
             self._patience.spend(now)
 
     def open(self, number: int, size: int) -> None:
-        """Widen the window of a stream by `size` bytes, or narrow it by a negative size. Raises `BadConnection`."""
+        """Let a stream send `size` more bytes, or fewer if that is negative (flow control). Raises `BadConnection`."""
         exchange = self._exchanges[number]
         exchange.may_send += size
         if exchange.may_send > MAX_WINDOW:

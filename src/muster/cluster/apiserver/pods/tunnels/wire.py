@@ -29,7 +29,7 @@ class WireConnection(Protocol):
         ...
 
     def resume(self) -> None:
-        """Read again."""
+        """Read from the peer again, after `pause`."""
         ...
 
 

@@ -1,0 +1,1 @@
+"""Commands by which a user changes, holds, ends or retries submitted jobs, or runs a command beside one."""

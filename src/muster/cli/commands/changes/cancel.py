@@ -1,0 +1,91 @@
+"""`muster cancel`: end jobs."""
+
+from typing import Any
+
+import click
+
+from muster.actions.server.session import Target
+from muster.cli.commands.observation.ps import OVER, STATES
+from muster.cli.completion import names
+from muster.cli.names.examples import format_examples
+from muster.cli.names.selecting import add_selection_options
+from muster.cli.names.types import parse_job_name
+from muster.cli.session import ask, connect, target_options
+
+
+@click.command(
+    epilog=format_examples(
+        "muster cancel train",
+        "muster cancel train tune -n lab",
+        "muster cancel train --delete",
+        "muster cancel tune --index 3,5-7",
+        "muster cancel --queue vision --state Queued",
+        "muster cancel -l sweep=lr --yes",
+        "muster cancel --all",
+    ),
+)
+@click.argument("jobs", nargs=-1, type=parse_job_name, metavar="[JOB]...", shell_complete=names.complete_jobs)
+@click.option("--all", "everything", is_flag=True, help="All jobs of the namespace.")
+@click.option("-l", "--selector", metavar="LABELS", default="", help="The jobs with these labels, as team=vision.")
+@add_selection_options("The jobs", STATES, by_state="The jobs in this state; may be repeated.")
+@click.option("--index", metavar="N,N-M", default="", help="Only these trials of JOB, a sweep; the others go on.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask, where jobs are not named.")
+@click.option("--delete", is_flag=True, help="Also delete the job, with its output.")
+@target_options
+def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, index: str, **options: Any) -> None:
+    """End the workers of every JOB gracefully, or of all jobs that the options select.
+
+    A CronJob starts no more jobs, and those that run are cancelled.
+
+    The record and the output of a cancelled job stay as long as those of a job that ended by itself. The options select
+    unfinished jobs only, except with --delete.
+    """
+    target = Target.of(options)
+    alike = any(options.values())
+    if bool(jobs) + everything + alike != 1:
+        raise click.UsageError("name jobs, or select them with --all, --selector, --queue, --state or --user")
+    if index and (len(jobs) != 1 or delete):
+        raise click.UsageError("--index: name one job, without --delete, which removes the whole job")
+    if not jobs:
+        jobs = _choose_jobs(target, options, delete=delete, yes=yes)
+    if jobs:
+        ask(_cancel(target, jobs, index=index, delete=delete))
+
+
+def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> tuple[str, ...]:
+    """Return the jobs that the options select, after asking the user; raise an error if the user does not agree."""
+    from muster.cli.terminal.asking import ask_to_go_on
+    from muster.cli.terminal.output import say
+
+    rows = [row for row in ask(_find_jobs(target, options)) if delete or row["state"] not in OVER]
+    if not rows:
+        say("no such jobs" if delete else "no such jobs are unfinished")
+        return ()
+    what = f"{'delete' if delete else 'cancel'} {len(rows)} {'job' if len(rows) == 1 else 'jobs'}"
+    shown = [f"{row['name']} ({row['state']})" for row in rows]
+    if ask_to_go_on(f"{what} of namespace {rows[0]['namespace']}", shown, yes=yes):
+        return tuple(row["name"] for row in rows)
+    raise click.ClickException("nothing was done")
+
+
+async def _find_jobs(target: Target, options: dict[str, Any]) -> list[dict[str, Any]]:
+    from muster.cli.actions.choosing import jobs_alike
+
+    async with connect(target) as session:
+        return await jobs_alike(session, options["selector"], options["states"], options["queue"], options["user"])
+
+
+async def _cancel(target: Target, jobs: tuple[str, ...], *, index: str, delete: bool) -> None:
+    from muster.actions.jobs.cancelling import cancel, cancel_trials
+    from muster.cli.actions.each import act_on_each
+
+    async with connect(target) as session:
+        if index:
+            outcome = await cancel_trials(session.client, jobs[0], session.namespace, index)
+            click.echo(f"{jobs[0]} {outcome}")
+            return
+
+        async def end(name: str) -> None:
+            click.echo(f"{name} {await cancel(session.client, name, session.namespace, delete=delete)}")
+
+        await act_on_each(jobs, end)

@@ -1,0 +1,1 @@
+"""Commands for a Kubernetes cluster: install and run the engine, take over from Kueue, and join nodes."""

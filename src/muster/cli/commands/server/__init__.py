@@ -1,0 +1,1 @@
+"""Commands by which an administrator starts, checks, saves and stops the embedded cluster."""

@@ -1,0 +1,1 @@
+"""Controllers of what pods claim: volumes, and devices."""

@@ -1,0 +1,1 @@
+"""Controllers that publish where the server is and what it serves."""

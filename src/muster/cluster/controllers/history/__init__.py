@@ -1,0 +1,1 @@
+"""The recorder of ended runs, for `muster history`."""

@@ -1,0 +1,144 @@
+"""Evicts pods from nodes with NoExecute taints, and writes off pods of lost nodes (upstream: tainteviction).
+
+All pods that leave at one time are marked (condition DisruptionTarget) before the first of them is deleted. So a Job
+that loses several pods sees at once that none of them failed, and restarts once.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, TypeAlias
+
+from muster.api.core import NODE, POD, Node, Pod, Taint
+from muster.api.nodes import OUT_OF_SERVICE, has_taint
+from muster.api.pods import is_deleting
+from muster.cluster.controllers.nodes.eviction import (
+    Departure,
+    make_last_status,
+    next_round,
+    plan_departure,
+    stay_least,
+)
+from muster.cluster.controllers.nodes.nodehealth import no_execute, read_readiness
+from muster.cluster.controllers.nodes.nodelifecycle import STALL_SECONDS
+from muster.cluster.indexes import BY_NODE, by_node
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.objects import key_of, make_reference
+from muster.runtime.refusals import ignoring
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+from muster.runtime.writes import Refusal, Writes
+
+_ALL = "tainted nodes"  # the one key: pods of several nodes leave together
+_AT_ONCE = 32
+
+_Leaving: TypeAlias = tuple[Pod, Departure]
+
+
+class TaintEviction(Reconciler):
+    """The taint eviction controller. Runs under a `Manager`.
+
+    is_heard: returns whether a node of this name gives signs of life.
+    """
+
+    name = "taint-eviction-controller"
+
+    def __init__(self, manager: Manager, recorder: Recorder, is_heard: Callable[[str], bool]) -> None:
+        super().__init__(manager)
+        self._is_heard = is_heard
+        self._recorder = recorder
+        self._writes = Writes(_AT_ONCE)
+        self._since: dict[str, dict[Taint, float]] = {}  # when taints began, of nodes whose pods may have to leave
+        self._stale: set[str] = set()  # nodes whose leaving pods must be computed again
+        self._leaving: dict[str, list[_Leaving]] = {}  # the pods that have to leave, by node
+        self._due: float | None = None
+        self._nodes = manager.informer(NODE)
+        self._pods = manager.informer(POD, indexes={BY_NODE: by_node})
+        self._controller.watch(self._nodes, lambda _: (_ALL,), when=self._on_node_changed)
+        self._controller.watch(self._pods, lambda _: (_ALL,), when=self._is_on_tainted_node)
+
+    def _on_node_changed(self, old: Node | None, new: Node | None) -> bool:
+        """Record since when the node has its taints; return whether that may matter to its pods."""
+        node = new or old
+        assert node is not None, "one of them is there"
+        name = node.metadata.name
+        before = self._since.get(name, {})
+        if new is None or not (no_execute(new.spec.taints) or has_taint(new, OUT_OF_SERVICE)):
+            self._leaving.pop(name, None)
+            return self._since.pop(name, None) is not None
+        now = self._clock.monotonic()
+        self._since[name] = {taint: before.get(taint, now) for taint in no_execute(new.spec.taints)}
+        matters = old is None or old.spec.taints != new.spec.taints or read_readiness(old) != read_readiness(new)
+        if matters:
+            self._stale.add(name)
+        return matters
+
+    def _is_on_tainted_node(self, old: Pod | None, new: Pod | None) -> bool:
+        if new is None or new.spec.node_name not in self._since:
+            return False
+        matters = (
+            old is None
+            or old.spec.node_name != new.spec.node_name
+            or old.spec.tolerations != new.spec.tolerations
+            or is_deleting(old) != is_deleting(new)
+        )
+        if matters:
+            self._stale.add(new.spec.node_name)
+        return matters
+
+    async def _reconcile(self, _: str) -> Result:
+        self._forgive_stall()
+        names, self._stale = self._stale | self._leaving.keys(), set()
+        self._leaving = {name: pods for name in sorted(names) if (pods := self._find_leaving(name))}
+        leaving = list(chain.from_iterable(self._leaving.values()))
+        at, now = next_round(end for _, end in leaving), self._clock.monotonic()
+        if at is not None and at <= now:
+            await self._evict([one for one in leaving if one[1].due <= now])
+            at = next_round(end for _, end in leaving if end.due > now)
+        self._due = at
+        return max(at - now, 0.0) if at is not None else None
+
+    def _find_leaving(self, name: str) -> list[_Leaving]:
+        """Return the pods that have to leave a node, and when."""
+        node, since = self._nodes.get(name), self._since.get(name)
+        if node is None or since is None:
+            return []
+        is_heard = self._is_heard(name)
+        ends = ((pod, plan_departure(pod, node, since, is_heard=is_heard)) for pod in self._pods.by(BY_NODE, name))
+        now, clock = self._clock.now(), self._clock.monotonic()
+        return [(pod, stay_least(end, pod, now, clock)) for pod, end in ends if end is not None]
+
+    def _forgive_stall(self) -> None:
+        """Restart all times after a time in which this process did not run, because it could not hear nodes then."""
+        now, due, self._due = self._clock.monotonic(), self._due, None
+        if due is not None and now - due > STALL_SECONDS:
+            self._since = {name: dict.fromkeys(since, now) for name, since in self._since.items()}
+
+    async def _evict(self, leaving: Sequence[_Leaving]) -> None:
+        """Mark all pods that have to leave, then delete the marked ones.
+
+        All are tried before the first refusal is raised.
+        """
+        marks = await self._writes.each(self._mark_pod, leaving)
+        marked = [one for one, refusal in zip(leaving, marks, strict=True) if refusal is None]
+        deletions = await self._writes.each(self._delete_pod, marked)
+        refusals: list[Refusal] = [one for one in chain(marks, deletions) if one is not None]
+        if refusals:
+            raise refusals[0]
+
+    async def _mark_pod(self, one: _Leaving) -> None:
+        pod, end = one
+        status: dict[str, Any] = make_last_status(pod, end, self._clock.now())
+        if status:
+            with ignoring("NotFound", "Conflict"):  # the pod is gone
+                await self._client.patch_object(
+                    POD, pod, {"status": status}, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
+                )
+
+    async def _delete_pod(self, one: _Leaving) -> None:
+        pod, end = one
+        message = f"Marking for deletion Pod {key_of(pod)}"
+        self._recorder.event(make_reference(POD, pod), "Normal", "TaintManagerEviction", message)
+        with ignoring("NotFound", "Conflict"):
+            await self._client.delete_object(POD, pod, grace_period_seconds=0 if end.final else None)

@@ -1,0 +1,72 @@
+"""What `muster simulate` prints, and how it ends."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from muster.cli.commands.forecasts.simulate import command
+from muster.simulation.outcome.record import SimulationRecord
+
+SCENARIO = """
+apiVersion: muster.dev/v1alpha1
+kind: Scenario
+metadata: {name: s}
+spec:
+  work:
+  - name: w
+    arrivals: {burst: {at: [0, 10], count: 1}}
+    runTime: 90m
+    template:
+      apiVersion: batch/v1
+      kind: Job
+      spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_an_interrupt_stops_between_two_moments(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt comes before the first start is recorded. The report has that start, and no later job."""
+    record_start = SimulationRecord.start
+
+    def start(record: SimulationRecord, *values: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        record_start(record, *values)
+
+    monkeypatch.setattr(SimulationRecord, "start", start)
+    done = CliRunner().invoke(command, [str(file), "--report", str(file.parent / "out")])
+    assert done.exit_code == 130
+    assert "stopped after 0s of virtual time" in done.stderr
+    rows = (file.parent / "out" / "jobs.csv").read_text().splitlines()
+    assert [row.split(",")[:8] for row in rows[1:]] == [["w-0", "w", "", "1", "0", "0.0", "5400.0", "0.0"]]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_assertion_about_time_shows_a_time_span(file: Path) -> None:
+    done = CliRunner().invoke(command, [str(file), "--assert", "max(wait) < 1m", "--assert", "max(slowdown) > 1"])
+    assert done.exit_code == 1
+    assert "holds: max(wait) < 1m (it is 0s)\nFAILS: max(slowdown) > 1 (it is 1)" in done.stderr
+
+
+def test_jobs_that_could_never_run_have_a_column_of_their_own(file: Path) -> None:
+    one = "template: {status: {allocatable: {cpu: '1'}}}"
+    text = SCENARIO.replace("spec:\n", f"spec:\n  nodes: [{{name: n, count: 1, {one}}}]\n", 1)
+    big = text.partition("  - name: w\n")[2].replace("image: i", "image: i, resources: {requests: {cpu: '2'}}")
+    file.write_text(f"{text}  - name: big\n{big}")
+    table = CliRunner().invoke(command, [str(file)]).stdout.splitlines()
+    assert table[0].split()[:7] == ["QUEUE", "JOBS", "ENDED", "WAITING", "NEVER", "WAIT", "MEAN"]
+    assert table[1].split()[:6] == ["(none)", "4", "2", "0", "2", "0s"]
+
+
+def test_a_report_in_the_place_of_a_file_is_refused_before_the_simulation(file: Path) -> None:
+    done = CliRunner().invoke(command, [str(file), "--report", str(file)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "is a file" in done.stderr
