@@ -56,7 +56,7 @@ def find_link(name: str, by: By, query: Mapping[str, str]) -> str:
     if not name or by == "day":
         return ""
     namespace, _, queue = name.rpartition("/")
-    chosen = {"queue": queue, "namespace": namespace} if by == "queue" else {by: name}
+    chosen: dict[str, str] = {"queue": queue, "namespace": namespace} if by == "queue" else {by: name}
     return make_address("history", **{**query, **chosen, "by": by})
 
 
