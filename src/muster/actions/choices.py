@@ -11,7 +11,7 @@ from msgspec import structs
 from muster.actions.errors import UserError
 from muster.actions.submission.caller import find_account_name
 from muster.api.batch import JOB
-from muster.api.core import NODE, POD, SECRET, Node
+from muster.api.core import NODE, SECRET, Node
 from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOBSET_NAME
@@ -28,6 +28,7 @@ from muster.api.server.authentication import SELF_SUBJECT_REVIEW, SelfSubjectRev
 from muster.api.status import ApiError
 from muster.api.values.quantity import parse_amount, parse_thousandths
 from muster.insight.nearest import find_nearest
+from muster.insight.reader.listviews import POD_LINES, make_sharer
 from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.insight.reader.records import record_named
 from muster.insight.record import JobRecord
@@ -80,7 +81,8 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
 async def _describe_unqueued_group(client: Client, name: str, namespace: str) -> str:
     """Say why the pods of a group with this name do not queue; "" if the user sees no such pods."""
     try:
-        pods = (await client.list(POD, namespace, labels=f"{POD_GROUP_NAME_LABEL}={name}")).items
+        named = f"{POD_GROUP_NAME_LABEL}={name}"
+        pods = (await client.list(POD_LINES, namespace, labels=named, transform=make_sharer(POD_LINES))).items
     except ApiError:  # also if the name is no value of a label
         return ""
     living = [pod for pod in pods if not is_finished(pod)]

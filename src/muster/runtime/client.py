@@ -146,7 +146,8 @@ class Client:
     ) -> Page[T]:
         """Return the whole list at one revision, read page by page.
 
-        `transform` is applied to each object before its page is dropped.
+        transform: applied to each object before its page is dropped. It returns what the caller needs of the object in
+        less memory.
 
         If the server forgets the revision before the last page (410), the client lists once more: in a single request
         if there are no limits.

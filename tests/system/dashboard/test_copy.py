@@ -10,7 +10,7 @@ from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.dashboard.viewing.copy import IDLE_SECONDS
 from muster.dashboard.viewing.lists import ListKey
-from muster.insight.reader.listviews import JOB_LINES
+from muster.insight.reader.listviews import JOB_LINES, POD_LINES, make_sharer
 from muster.runtime.transport import Request, Response, Transport
 
 
@@ -127,3 +127,17 @@ async def test_a_list_that_comes_after_a_wider_one_is_not_followed(world: World)
         await world.settle(1)
         assert [key.namespace for key in viewer.copy._followed] == [""]
         assert len((await viewer.copy.list(JOB, "default")).items) == 1
+
+
+@virtual
+async def test_a_list_that_shares_equal_parts_is_answered_from_the_watch(world: World) -> None:
+    await world.node("n1")
+    await world.job("train", 2)
+    await world.settle(3)
+    async with viewing(world, transport=Counting) as viewer:
+        counting = viewer.copy.transport
+        assert isinstance(counting, Counting)
+        await viewer.copy.list(POD_LINES, "default", transform=make_sharer(POD_LINES))
+        counting.selectors.clear()
+        assert len((await viewer.copy.list(POD_LINES, "default", transform=make_sharer(POD_LINES))).items) == 2
+        assert counting.selectors == []

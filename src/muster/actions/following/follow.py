@@ -26,6 +26,7 @@ from muster.insight.jobs.failures import describe_absent
 from muster.insight.jobs.state import Ending, JobState, find_ending, find_job_state
 from muster.insight.jobs.tally import WorkerCounts, count_workers
 from muster.insight.reader.history import recall_job
+from muster.insight.reader.pods import read_own_pods
 from muster.insight.reader.queues import is_embedded, labels_of
 from muster.insight.record import JobRecord, container_statuses, record_of
 from muster.jobs.interruption import ENDED_WITH_CLUSTER
@@ -281,8 +282,7 @@ class Follower:
         try:
             async with self.reach(cluster) as client:
                 copy = await copy_of(self.client, client, job)
-                pods = (await client.list(POD, self.namespace, labels=copy.pod_selector)).items
-                mine = [pod for pod in pods if copy.owns(pod)]
+                mine = await read_own_pods(client, copy)
                 return find_ending(await recall_job(client, copy, mine), mine)
         except (ApiError, OutOfReachError, TransportError):
             return None
@@ -326,7 +326,7 @@ class Follower:
     async def _list_final_pods(self, job: JobRecord, known: list[Pod]) -> list[Pod]:
         """Return the current pods of a job that has just finished, which may be newer than the followed ones."""
         try:
-            current = (await self.client.list(POD, self.namespace, labels=job.pod_selector)).items
+            current = await read_own_pods(self.client, job)
         except (ApiError, TransportError):
             return known  # the known states usually suffice
         newest = {pod.metadata.uid: pod for pod in (*known, *current) if job.owns(pod)}

@@ -11,10 +11,11 @@ import msgspec
 from muster.actions.following.containerlog import ContainerLog
 from muster.actions.following.elsewhere import OutOfReachError, Reach, cluster_of, copy_of
 from muster.actions.following.excerpt import WHOLE, Excerpt
-from muster.api.core import POD, ContainerStatus, Pod
+from muster.api.core import ContainerStatus, Pod
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
 from muster.insight.jobs.attempts import WorkerAttempt, choose_attempts, list_attempts
+from muster.insight.reader.pods import read_own_pods
 from muster.insight.reader.queues import is_embedded
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
@@ -54,8 +55,7 @@ class Printout:
             await self._print_there(job, cluster, number, previous=previous)
             return
         raw = await is_embedded(self.client)
-        pods = (await self.client.list(POD, self.namespace, labels=job.pod_selector)).items
-        attempts = await self.list_attempts(job, (pod for pod in pods if job.owns(pod)), raw=raw)
+        attempts = await self.list_attempts(job, await read_own_pods(self.client, job), raw=raw)
         chosen_attempts = choose_attempts(attempts, number, previous=previous)
         if not chosen_attempts and (previous or number is not None):
             runs = Counter((attempt.worker, attempt.container) for attempt in attempts)

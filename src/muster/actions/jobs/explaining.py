@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from muster.actions.following.elsewhere import OutOfReachError, copy_of, make_reach
+from muster.api.core import Pod
+from muster.api.kinds import Kind
 from muster.api.status import ApiError
 from muster.insight.reader.job import investigate
+from muster.insight.reader.listviews import POD_LINES
 from muster.insight.reader.memo import Memo
 from muster.insight.why import JobLevel, JobReadings, describe_levels, join_levels
 from muster.runtime.client import Client
@@ -13,14 +16,21 @@ from muster.runtime.transport import TransportError
 
 
 async def explain(
-    client: Client, namespace: str, name: str, now: datetime, memo: Memo | None = None
+    client: Client,
+    namespace: str,
+    name: str,
+    now: datetime,
+    memo: Memo | None = None,
+    *,
+    kind: Kind[Pod] = POD_LINES,
 ) -> tuple[JobReadings, Sequence[JobLevel]] | None:
     """Return the readings about a job with the levels that explain it, or None if there is no such job.
 
     memo: results of earlier calls, for a caller whose lists follow a watch.
+    kind: the view of pods to read.
     Raises `ApiError`.
     """
-    readings = await investigate(client, namespace, name, now, memo)
+    readings = await investigate(client, namespace, name, now, memo, kind=kind)
     return (
         None if readings is None else (readings, await _add_levels_there(client, readings, describe_levels(readings)))
     )

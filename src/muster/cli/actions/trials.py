@@ -7,11 +7,11 @@ import click
 
 from muster.actions.choices import get_job
 from muster.actions.server.session import Target
-from muster.api.core import POD
 from muster.cli.session import connect
 from muster.cli.terminal.output import dump, terminal_width
 from muster.insight.jobs.trials import make_trial_rows
 from muster.insight.reader.history import recall_job
+from muster.insight.reader.pods import read_own_pods
 from muster.insight.text import format_span, format_table
 from muster.runtime.realclock import RealClock
 
@@ -22,8 +22,7 @@ async def show_trials(target: Target, name: str, states: Collection[str], output
         job = await get_job(session.client, name, session.namespace)
         if job.array is None:
             raise click.ClickException(f"{name} is no sweep: it has no trials")
-        pods = (await session.client.list(POD, session.namespace, labels=job.pod_selector)).items
-        mine = [pod for pod in pods if job.owns(pod)]
+        mine = await read_own_pods(session.client, job)
         job = await recall_job(session.client, job, mine)
     rows = [row for row in make_trial_rows(job, mine, RealClock().now()) if not states or row["state"] in states]
     if output in ("json", "yaml"):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from muster.actions.choices import no_job
 from muster.actions.jobs.explaining import explain
-from muster.api.core import Pod
+from muster.api.core import POD, Pod
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from muster.api.status import ApiError
 from muster.api.values.yaml_encode import dump_yaml
@@ -60,7 +60,7 @@ _SHOWN_MOMENTS = 200
 async def view_job(visit: Visit) -> Mapping[str, Any]:
     """Return all about the job that the address names. Raises `PageError` if nothing is known of it."""
     namespace, name = read_names(visit)
-    answer = await explain(visit.copy, namespace, name, visit.now, visit.copy.memo(namespace))
+    answer = await explain(visit.copy, namespace, name, visit.now, visit.copy.memo(namespace), kind=POD)
     life = await _read_life(visit, namespace, name)
     if answer is None:
         return await _view_other(visit, namespace, name, life)

@@ -107,8 +107,11 @@ class Copy(Client):
         fields: str = "",
         transform: Callable[[T], T] | None = None,
     ) -> Page[T]:
-        """Return the whole list from the copy, which begins with the first question. Raises what the server said."""
-        if fields or transform is not None or kind.resource == EVENT.resource:
+        """Return the whole list from the copy, which begins with the first question. Raises what the server said.
+
+        transform: not applied to a list that a watch keeps anyway, because it only saves memory.
+        """
+        if fields or kind.resource == EVENT.resource:
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
         key = ListKey(kind, namespace, labels)
         followed = self._follow(self._find_source(key))

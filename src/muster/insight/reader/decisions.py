@@ -4,15 +4,18 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from muster.api.core import POD
+from muster.api.core import Pod
 from muster.api.ours.decisions import PATH, Decision, Decisions
 from muster.api.status import ApiError
 from muster.insight.history.life import Facts, Life, describe_life, facts_of_job, facts_of_run
 from muster.insight.history.runs import RunQuery
 from muster.insight.reader.history import read_recorded_runs
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.pods import read_own_pods
+from muster.insight.reader.queues import UNSEEN
 from muster.insight.reader.records import record_named
+from muster.insight.record import JobRecord
 from muster.runtime.client import Client
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
 NO_DECISIONS = "this cluster keeps no record of decisions; the engine logs them at debug level"
@@ -62,8 +65,7 @@ async def _find_facts(client: Client, namespace: str, name: str) -> Facts | None
     """Return the beginning and the end of a job's life, from the job or the history; None if neither has it."""
     try:
         record = await record_named(client, name, namespace)
-        pods = await list_or_none(client, POD, namespace, labels=record.pod_selector) or ()
-        job: Facts | None = facts_of_job(record, [pod for pod in pods if record.owns(pod)])
+        job: Facts | None = facts_of_job(record, await _read_visible_pods(client, record))
     except ApiError as error:
         if error.code != 404:
             raise
@@ -71,3 +73,10 @@ async def _find_facts(client: Client, namespace: str, name: str) -> Facts | None
     runs = await read_recorded_runs(client, RunQuery(namespace=namespace, names=(name,)))
     run = next((one for one in runs if one.name == name and (job is None or one.uid == job.uid)), None)
     return facts_of_run(run) if run is not None else job
+
+
+async def _read_visible_pods(client: Client, job: JobRecord) -> list[Pod]:
+    """Return the pods of a job, or none if the user may not see pods."""
+    with ignoring(*UNSEEN):
+        return await read_own_pods(client, job)
+    return []

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from muster.api.core import POD, Pod
+from muster.api.core import Pod
+from muster.api.kinds import Kind
 from muster.api.kueue import (
     WORKLOAD,
     Workload,
@@ -23,15 +24,17 @@ from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import find_job_state, find_workload_state
 from muster.insight.quota.state import find_quota_state, index_by_owner
+from muster.insight.reader.apart import read_jobs_apart
 from muster.insight.reader.history import recall_job
 from muster.insight.reader.jobs import explain_missing_workloads, explain_refused_pods, plain_pods, pods_of
 from muster.insight.reader.lists import Lists
+from muster.insight.reader.listviews import POD_LINES
 from muster.insight.reader.memo import Memo
+from muster.insight.reader.pods import read_own_pods
 from muster.insight.reader.queues import UNSEEN, labels_of, list_or_none
 from muster.insight.reader.records import record_named
 from muster.insight.record import JobRecord
 from muster.insight.why import JobReadings
-from muster.insight.why.apart import find_jobs_apart
 from muster.runtime.client import Client
 
 T = TypeVar("T")
@@ -97,18 +100,25 @@ async def _read_or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | Non
 
 
 async def investigate(
-    client: Client, namespace: str, name: str, now: datetime, memo: Memo | None = None
+    client: Client,
+    namespace: str,
+    name: str,
+    now: datetime,
+    memo: Memo | None = None,
+    *,
+    kind: Kind[Pod] = POD_LINES,
 ) -> JobReadings | None:
     """Read everything that explains the state of the job or Workload of a name; None if neither exists.
 
     memo: results of earlier calls, for a caller whose lists follow a watch.
+    kind: the view of pods to read.
     """
     read = await find(client, namespace, name)
     job, workload = read.job, read.workload
     stands = find_quota_state(workload) if workload is not None else None
     pods: list[Pod] = []
     if job is not None:
-        pods = [pod for pod in (await client.list(POD, namespace, labels=job.pod_selector)).items if job.owns(pod)]
+        pods = await read_own_pods(client, job, kind)
         job = await recall_job(client, job, pods)
         state = find_job_state(job, pods, stands)
         if state.word == "Pending" and not pods:
@@ -118,7 +128,7 @@ async def investigate(
         if state.outside:
             state = state.with_refusal((await explain_missing_workloads(client, namespace)).get(job.metadata.uid, ""))
     elif workload is not None:
-        pods = pods_of(workload, await plain_pods(client, namespace, [workload]))
+        pods = pods_of(workload, await plain_pods(client, namespace, [workload], kind))
         state = find_workload_state(workload, find_quota_state(workload), pods)
         if not pods:
             from muster.insight.reader.operators import explain_silent_operators  # few clusters run such jobs
@@ -131,7 +141,7 @@ async def investigate(
     facts = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods, unseen=unseen)
     lists = Lists(client)
     if (kept_apart := next((pod for pod in pods if _is_kept_apart(pod)), None)) is not None:
-        facts = replace(facts, apart=find_jobs_apart(kept_apart, await lists.of(POD) or pods))
+        facts = replace(facts, apart=await read_jobs_apart(lists, kept_apart))
     if state.waits:
         from muster.insight.forecasts.never import judge_job  # it takes a while to load
         from muster.insight.reader.room import survey_room

@@ -40,7 +40,7 @@ from muster.insight.quota.state import (
     owner_uids,
 )
 from muster.insight.reader.history import recall_jobs
-from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES, PodSharer
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES, make_sharer
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import Visibility, list_or_none, workloads_of
 from muster.insight.reader.records import all_records
@@ -68,13 +68,12 @@ async def job_rows(
     Raises:
         ApiError: the user may not see Jobs.
     """
-    share = PodSharer() if memo is None else None  # lists that follow a watch are kept by their watch
     memo = memo if memo is not None else Memo()
     unseen: list[str] = []
     # If the server refuses several lists, the error is the one about jobs.
     jobs, pods, workloads, grouped = await await_all(
         all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES),
-        pods_by_job(client, namespace, POD_LINES, transform=share),
+        pods_by_job(client, namespace, POD_LINES),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
         list_or_none(client, POD_LINES, namespace, labels=MANAGED_LABEL),
     )
@@ -332,16 +331,14 @@ async def pods_by_job(
     namespace: str,
     kind: Kind[Pod] = POD,
     only: Collection[str] | None = None,
-    transform: Callable[[Pod], Pod] | None = None,
 ) -> dict[str, list[Any]]:
     """Return the pods of jobs by the UID of their Job, and also by the UID of their JobSet.
 
     kind: the view of pods that the caller reads.
     only: the UIDs of the Jobs and JobSets whose pods are wanted; None for all.
-    transform: as for `Client.list`.
     """
     pods: dict[str, list[Any]] = defaultdict(list)
-    for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL, transform=transform)).items:
+    for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL, transform=make_sharer(kind))).items:
         of_set = pod.metadata.labels.get(JOBSET_UID)
         for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
             if only is None or uid in only:
@@ -349,11 +346,16 @@ async def pods_by_job(
     return pods
 
 
-async def plain_pods(client: Client, namespace: str, workloads: Iterable[Workload]) -> Sequence[Pod]:
-    """Return the pods that queue without a job, or none if no given Workload belongs to such a pod."""
+async def plain_pods(
+    client: Client, namespace: str, workloads: Iterable[Workload], kind: Kind[Pod] = POD_LINES
+) -> Sequence[Pod]:
+    """Return the pods that queue without a job, or none if no given Workload belongs to such a pod.
+
+    kind: the view of pods to read.
+    """
     if not any(map(_is_of_pods, workloads)):
         return ()
-    return await list_or_none(client, POD, namespace, labels=MANAGED_LABEL) or ()
+    return await list_or_none(client, kind, namespace, labels=MANAGED_LABEL) or ()
 
 
 def pods_of(workload: Workload, plain: Iterable[Pod]) -> list[Pod]:

@@ -7,7 +7,7 @@ from muster.api.core.quota import LIMIT_RANGE
 from muster.api.groups.runtimeclass import RUNTIME_CLASS
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
-from muster.insight.reader.listviews import shows_all_of
+from muster.insight.reader.listviews import make_sharer, shows_all_of
 from muster.insight.reader.queues import UNSEEN
 from muster.queueing.additions import Completion
 from muster.runtime.client import Client
@@ -38,7 +38,7 @@ class Lists:
 
     async def _list(self, kind: Kind[T], namespace: str) -> list[T] | None:
         try:
-            return (await self.client.list(kind, namespace)).items
+            return (await self.client.list(kind, namespace, transform=make_sharer(kind))).items
         except ApiError as error:
             if error.reason not in UNSEEN:
                 raise

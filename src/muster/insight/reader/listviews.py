@@ -4,9 +4,12 @@ The views lack pod templates, images, and what the containers of pods run and mo
 line of a list shows. Code for whole objects accepts the views, except the functions that read the templates of a job:
 `JobRecord.templates`, `command_of` and `call_directory`. Ten thousand pods of a job differ in little more than their
 names, so `PodSharer` keeps their equal parts once.
+
+`POD_DEMANDS` is the other half of a pod: its requests, devices and rules of affinity, which `muster top` and forecasts
+read, without what its containers report.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,6 +42,12 @@ from muster.api.core.node import ContainerImage, NodeStatus
 from muster.api.jobset import JOB_SET, JobSet, JobSetSpec, ReplicatedJob
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, PodSet, Workload, WorkloadSpec
+from muster.api.kueue.names import (
+    POD_GROUP_NAME_LABEL,
+    POD_GROUP_TOTAL_COUNT,
+    TOPOLOGY_ANNOTATIONS,
+    WORKLOAD_ANNOTATION,
+)
 from muster.api.meta import ObjectMeta, Struct
 from muster.api.ours.interruptions import (
     INTERRUPTIONS_ANNOTATION,
@@ -46,6 +55,7 @@ from muster.api.ours.interruptions import (
     SUSPENDED_ANNOTATION,
     WITHDRAWN_ANNOTATION,
 )
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.usage import USAGE_ANNOTATION
 
 S = TypeVar("S", bound=Struct)
@@ -53,11 +63,12 @@ T = TypeVar("T")
 
 # No field of an object has this name, nor one that begins with it.
 _UNREAD = "-"
-# The annotations of pods that lines depend on.
-_POD_ANNOTATIONS = frozenset((
+# The annotations of pods that lines depend on, and those that demands do.
+_LINE_ANNOTATIONS = frozenset((
     COMPLETION_INDEX, INDEX_FAILURE_COUNT, INDEX_IGNORED_FAILURE_COUNT, INTERRUPTIONS_ANNOTATION, PREEMPTED_ANNOTATION,
-    SUSPENDED_ANNOTATION, USAGE_ANNOTATION, WITHDRAWN_ANNOTATION,
+    POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, SUSPENDED_ANNOTATION, USAGE_ANNOTATION, WITHDRAWN_ANNOTATION,
 ))  # fmt: skip
+_DEMAND_ANNOTATIONS = frozenset((COMPLETION_INDEX, SUBMITTER_ANNOTATION, WORKLOAD_ANNOTATION)) | TOPOLOGY_ANNOTATIONS
 
 _encode = msgspec.json.Encoder().encode
 
@@ -101,7 +112,7 @@ class _ContainerLine(Container):
 
 @_reading(
     "containers", "init_containers", "node_name", "restart_policy", "priority", "scheduling_gates",
-    "active_deadline_seconds", "termination_grace_period_seconds",
+    "active_deadline_seconds", "termination_grace_period_seconds", "scheduling_group",
 )  # fmt: skip
 class _PodSpecLine(PodSpec):
     init_containers: tuple[_ContainerLine, ...] = ()
@@ -154,28 +165,69 @@ class PodLine(Pod):
     status: _PodStatusLine = _PodStatusLine()
 
 
-class PodSharer:
-    """The `transform` of a list of `PodLine`s, which keeps their equal parts once.
+@_reading("name", "restart_policy", "resources")
+class _ContainerDemand(Container):
+    pass
 
-    It drops the label with a pod's index, which is an annotation, too, and annotations that no line depends on.
+
+@_reading(
+    "containers", "init_containers", "node_name", "overhead", "resources", "affinity", "topology_spread_constraints",
+)  # fmt: skip
+class _PodSpecDemand(PodSpec):
+    init_containers: tuple[_ContainerDemand, ...] = ()
+    containers: tuple[_ContainerDemand, ...] = ()
+
+
+@_reading("allocated_resources_status")
+class _ContainerDevices(ContainerStatus):
+    pass
+
+
+@_reading("phase", "container_statuses")
+class _PodStatusDemand(PodStatus):
+    container_statuses: tuple[_ContainerDevices, ...] = ()
+
+
+class PodDemand(Pod):
+    """A pod with what it takes of its node, and the rules by which it chooses or closes nodes."""
+
+    metadata: _PodMetaLine = _PodMetaLine()
+    spec: _PodSpecDemand = _PodSpecDemand()
+    status: _PodStatusDemand = _PodStatusDemand()
+
+
+class PodSharer:
+    """The `transform` of a list of `PodLine`s or `PodDemand`s, which keeps their equal parts once.
+
+    It drops annotations that nothing depends on which is shown.
+
+    has_index: whether to keep the label with a pod's index, which rules of affinity may select, and whose value is an
+    annotation, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, annotations: Collection[str] = _LINE_ANNOTATIONS, *, has_index: bool = False) -> None:
+        self._annotations = annotations
+        self._has_index = has_index
         self._shared: dict[tuple[type, Hashable], Any] = {}
 
     def __call__(self, pod: Pod) -> Pod:
         """Return the pod with parts that other pods share."""
-        meta, labels = pod.metadata, pod.metadata.labels.copy()
-        labels.pop(COMPLETION_INDEX, None)
+        meta = pod.metadata
         shared_meta = replace(
             meta,
-            labels=self._share(labels, _encode(labels)),
-            annotations={name: meta.annotations[name] for name in _POD_ANNOTATIONS if name in meta.annotations},
+            labels=self._share_labels(meta.labels),
+            annotations={name: meta.annotations[name] for name in self._annotations if name in meta.annotations},
             owner_references=self._share(meta.owner_references, meta.owner_references),
             finalizers=self._share(meta.finalizers, meta.finalizers),
         )
         spec, status = self._share(pod.spec, _encode(pod.spec)), self._share(pod.status, _encode(pod.status))
         return replace(pod, metadata=shared_meta, spec=spec, status=status)
+
+    def _share_labels(self, labels: Mapping[str, str]) -> dict[str, str]:
+        if self._has_index and COMPLETION_INDEX in labels:
+            return {name: self._share(value, value) for name, value in labels.items()}
+        others = {name: value for name, value in labels.items() if name != COMPLETION_INDEX}
+        return self._share(others, _encode(others))
 
     def _share(self, part: T, key: Hashable) -> T:
         """Return the part of an earlier pod with the same key, or this one. Equal keys are those of equal parts."""
@@ -229,6 +281,17 @@ class WorkloadLine(Workload):
 
 NODE_LINES: Kind[Node] = NODE.viewed_as(NodeLine)
 POD_LINES: Kind[Pod] = POD.viewed_as(PodLine)
+POD_DEMANDS: Kind[Pod] = POD.viewed_as(PodDemand)
 JOB_LINES: Kind[Job] = JOB.viewed_as(JobLine)
 JOB_SET_LINES: Kind[JobSet] = JOB_SET.viewed_as(JobSetLine)
 WORKLOAD_LINES: Kind[Workload] = WORKLOAD.viewed_as(WorkloadLine)
+
+
+def make_sharer(kind: Kind[T]) -> Callable[[T], T] | None:
+    """Return the `transform` by which a list of these objects keeps equal parts once; None for a list without one."""
+    sharer: Any = None
+    if kind == POD_LINES:
+        sharer = PodSharer()
+    elif kind == POD_DEMANDS:
+        sharer = PodSharer(_DEMAND_ANNOTATIONS, has_index=True)
+    return sharer  # type: ignore[no-any-return]

@@ -2,15 +2,22 @@
 
 from collections.abc import Callable, Sequence
 
-from muster.api.core import EVENT, POD, Event, Pod
+from muster.api.core import EVENT, Event, Pod
+from muster.api.kueue.names import POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT
 from muster.api.managed.podgroup import group_name
+from muster.api.podgroups.names import GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION
 from muster.insight.jobs.podgroups import PodGroupView, view_groups, view_unqueued_groups
-from muster.insight.reader.listviews import WORKLOAD_LINES
+from muster.insight.reader.listviews import POD_LINES, WORKLOAD_LINES, PodSharer
 from muster.insight.reader.queues import list_or_none, list_or_say
 from muster.jobs.podgroup.record import KINDS, NATIVE
 from muster.jobs.podgroup.reference import By
 from muster.runtime.client import Client
 from muster.runtime.eventloop import await_all
+
+# The annotations by which pods name their group, and its size.
+GROUP_ANNOTATIONS = (
+    GROUP_NAME_ANNOTATION, POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, VOLCANO_GROUP_NAME_ANNOTATION,
+)  # fmt: skip
 
 
 async def pod_groups(client: Client, namespace: str, say: Callable[[str], None]) -> list[PodGroupView]:
@@ -21,7 +28,7 @@ async def pod_groups(client: Client, namespace: str, say: Callable[[str], None])
     Raises:
         ApiError: the user may not list pods.
     """
-    pods = (await client.list(POD, namespace)).items
+    pods = (await client.list(POD_LINES, namespace, transform=PodSharer(GROUP_ANNOTATIONS))).items
     reads = (list_or_say(client, kind, namespace, say, f"PodGroups of {kind.group}") for kind in KINDS)
     lists = dict(zip(KINDS, await await_all(*reads), strict=True))
     ways = [by for by in By if by is not By.FIELD or lists[NATIVE] is not None]

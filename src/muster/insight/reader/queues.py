@@ -25,6 +25,7 @@ from muster.api.kueue.visibility import (
 from muster.api.managed.variants import is_variant
 from muster.api.ours.embedded import NODE_KIND_LABEL, SERVER_MARK, SIMULATED
 from muster.api.status import ApiError
+from muster.insight.reader.listviews import make_sharer
 from muster.runtime.client import Client
 from muster.runtime.refusals import Reason, ignoring
 from muster.runtime.transport import Request, UnreadableAnswerError
@@ -44,7 +45,7 @@ async def list_or_none(
 ) -> list[T] | None:
     """Return the objects of a kind, or None if the cluster has no such kind or the user may not list it."""
     with ignoring(*UNSEEN):
-        return (await client.list(kind, namespace, labels=labels, fields=fields)).items
+        return (await client.list(kind, namespace, labels=labels, fields=fields, transform=make_sharer(kind))).items
     return None
 
 

@@ -16,6 +16,7 @@ from muster.insight.history.runs import Run, RunQuery
 from muster.insight.jobs.podgroups import PodGroupView
 from muster.insight.reader.history import read_history
 from muster.insight.reader.jobs import job_rows, job_rows_of
+from muster.insight.reader.listviews import make_sharer
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.podgroups import pod_groups
 from muster.runtime.client import Client
@@ -36,7 +37,7 @@ async def list_visible(
     """
 
     async def read(namespace: str) -> list[T]:
-        return (await client.list(kind, namespace)).items
+        return (await client.list(kind, namespace, transform=make_sharer(kind))).items
 
     return await _read_visible(read, own, say, what)
 

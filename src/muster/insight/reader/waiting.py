@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from muster.api.conditions import find as find_condition
-from muster.api.core import NAMESPACE, POD
+from muster.api.core import NAMESPACE
 from muster.api.kueue import (
     CLUSTER_QUEUE,
     COHORT,
@@ -31,7 +31,7 @@ from muster.insight.history.build import owner_of
 from muster.insight.quota.lack import update_lack
 from muster.insight.quota.state import QuotaState, find_quota_state
 from muster.insight.reader.lists import Lists
-from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, NODE_LINES
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, NODE_LINES, POD_DEMANDS
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import Visibility, get_or_none
 from muster.insight.record import records_of
@@ -181,5 +181,5 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
         expectations=expectations,
         topologies=topologies,
         nodes=await lists.of(NODE_LINES) if topologies or any(map(is_member, cluster_queues)) else None,
-        pods=await lists.of(POD) if topologies else None,
+        pods=await lists.of(POD_DEMANDS) if topologies else None,
     )

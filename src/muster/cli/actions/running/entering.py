@@ -6,6 +6,7 @@ import click
 
 from muster.api.core import POD, Pod
 from muster.insight.jobs.state import parse_rank
+from muster.insight.reader.pods import read_own_pods
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.transport import Request
@@ -16,7 +17,7 @@ async def find_entry(client: Client, job: JobRecord, rank: str) -> Pod:
 
     Raises `ApiError`, `click.ClickException` if none runs.
     """
-    pods = (await client.list(POD, job.metadata.namespace, labels=job.pod_selector)).items
+    pods = await read_own_pods(client, job)
     try:
         return choose_pod(job, pods, parse_rank(job, rank) if rank else "")
     except LookupError as error:

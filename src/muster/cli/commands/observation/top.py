@@ -56,13 +56,14 @@ async def _watch(target: Target, make_picture: Picture) -> None:
 
 async def _make_workers_picture(session: Session, say: Callable[[str], None], *, job: str) -> str:
     from muster.actions.choices import no_job
-    from muster.api.core import POD
     from muster.api.pods import is_finished, job_of
+    from muster.insight.reader.listviews import POD_DEMANDS, make_sharer
     from muster.insight.reader.usage import read_usage
     from muster.insight.text import format_table
     from muster.insight.usage import make_worker_table, usage_by_pod
 
-    pods = [pod for pod in (await session.client.list(POD, session.namespace)).items if job_of(pod)[1] == job]
+    listed = await session.client.list(POD_DEMANDS, session.namespace, transform=make_sharer(POD_DEMANDS))
+    pods = [pod for pod in listed.items if job_of(pod)[1] == job]
     if not pods:
         raise click.ClickException(await no_job(session.client, job, session.namespace))
     usage = usage_by_pod(await read_usage(session.client, session.namespace, say))
@@ -71,24 +72,24 @@ async def _make_workers_picture(session: Session, say: Callable[[str], None], *,
 
 
 async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
-    from muster.api.core import NODE, POD
-    from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
+    from muster.api.kueue import CLUSTER_QUEUE
     from muster.api.ours.gpus import is_gpu
     from muster.api.pods import is_finished, job_of
     from muster.insight.history.build import owner_of
     from muster.insight.nodes import request_of, sum_pods
     from muster.insight.quota.state import find_quota_state, index_by_owner
     from muster.insight.reader.clusters import clusters_of
+    from muster.insight.reader.listviews import NODE_LINES, POD_DEMANDS, WORKLOAD_LINES
     from muster.insight.reader.queues import list_or_none, list_or_say
     from muster.insight.reader.usage import read_usage
     from muster.insight.reader.visible import list_visible
     from muster.insight.usage import usage_by_job
 
-    nodes = await list_or_say(session.client, NODE, "", say, "nodes")
+    nodes = await list_or_say(session.client, NODE_LINES, "", say, "nodes")
     queues = await list_or_say(session.client, CLUSTER_QUEUE, "", say, "quotas")
     clusters = await clusters_of(session.client)
-    pods, where = await list_visible(session.client, POD, session.namespace, say, "jobs")
-    workloads = index_by_owner(await list_or_none(session.client, WORKLOAD, where) or [])
+    pods, where = await list_visible(session.client, POD_DEMANDS, session.namespace, say, "jobs")
+    workloads = index_by_owner(await list_or_none(session.client, WORKLOAD_LINES, where) or [])
     used, _ = sum_pods(pods)
     users: dict[tuple[str, str, str, str], Counter[str]] = defaultdict(Counter)
     for pod in pods:

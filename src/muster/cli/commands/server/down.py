@@ -108,16 +108,17 @@ async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
 
     only_terminals: leave out the pods of jobs that do not end when their terminal closes.
     """
-    from muster.api.core import POD
+    from muster.api.ours.submitter import SUBMITTER_ANNOTATION
     from muster.api.pods import is_finished, job_of
     from muster.api.values.shells import HANGS_UP
     from muster.insight.history.build import owner_of
-    from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES
+    from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, PodSharer
     from muster.insight.reader.records import all_records
     from muster.insight.text import format_owner
 
     async with connect(Target(kubeconfig=str(home.kubeconfig))) as session:
-        pods = [pod for pod in (await session.client.list(POD)).items if pod.spec.node_name and not is_finished(pod)]
+        listed = await session.client.list(POD_LINES, transform=PodSharer((HANGS_UP, SUBMITTER_ANNOTATION)))
+        pods = [pod for pod in listed.items if pod.spec.node_name and not is_finished(pod)]
         if only_terminals:
             pods = [pod for pod in pods if HANGS_UP in pod.metadata.annotations]
         jobs = await all_records(session.client, "", jobs=JOB_LINES, sets=JOB_SET_LINES) if pods else []
