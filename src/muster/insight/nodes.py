@@ -17,6 +17,7 @@ from muster.api.values.quantity import QuantityError, ResourceList
 ZONE_LABEL = "topology.kubernetes.io/zone"
 # The most nodes of a group; a larger one is parted, so that a change of one node concerns few others.
 MOST_IN_GROUP = 200
+_NOTHING = Counter[str]()
 _DIGITS = re.compile(r"([0-9]+)")
 
 
@@ -86,8 +87,8 @@ def _order_resources(there: frozenset[str]) -> tuple[str, ...]:
 def make_node_row(node: Node, pods: Sequence[Pod] | None) -> NodeRow:
     """Return the row of a node. pods: those on the node; None if the reader may not see all of them."""
     name, has = node.metadata.name, _read_amounts(node.status.allocatable)
-    used, jobs = sum_pods(pods) if pods else ({}, {})
-    tally, pods_by_job = used.get(name, {}), jobs.get(name)
+    used, jobs = sum_pods(pods or ())
+    tally, pods_by_job = used.get(name, _NOTHING), jobs.get(name)
     return NodeRow(
         name,
         describe_health(node),
