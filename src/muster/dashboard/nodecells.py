@@ -14,8 +14,10 @@ from muster.charts.plot import COLORS
 from muster.dashboard.visits import make_address
 from muster.insight.gpus import GpuRow
 from muster.insight.nodes import NodeGroup, NodeRow
+from muster.insight.reader.memo import Memo
 
 BY_USE, BY_JOB = "use", "job"
+CELLS = "node cells"  # the topic of a memo
 _STEPS = 5
 
 
@@ -28,6 +30,10 @@ class Coloring(Struct, frozen=True):
     by: str
     jobs: Mapping[str, str] = {}
 
+    def find_job_color(self, row: NodeRow) -> str:
+        """Return the colour of the job that has most of a node; "" for any other job, or for none."""
+        return self.jobs.get(row.jobs[0], "") if row.jobs else ""
+
 
 def choose_colors(rows: Iterable[NodeRow]) -> dict[str, str]:
     """Return a colour for each of the jobs that are on most nodes."""
@@ -35,25 +41,35 @@ def choose_colors(rows: Iterable[NodeRow]) -> dict[str, str]:
     return {job: str(number) for number, (job, _) in enumerate(counts.most_common(COLORS))}
 
 
-def draw_group(group: NodeGroup, coloring: Coloring) -> Markup:
-    """Draw the cells of a group."""
-    return Markup("".join(_draw_cell(row, coloring) for row in group.rows))
+def draw_group(group: NodeGroup, coloring: Coloring, memo: Memo) -> Markup:
+    """Draw the cells of a group. memo: has the cells that were drawn before."""
+    return Markup("".join(_recall_cell(row, coloring, memo) for row in group.rows))
+
+
+def _recall_cell(row: NodeRow, coloring: Coloring, memo: Memo) -> Markup:
+    inputs = row, coloring.by, coloring.find_job_color(row)
+    return memo.recall(CELLS, row.name, inputs, lambda: _draw_cell(row, coloring))
 
 
 def _draw_cell(row: NodeRow, coloring: Coloring) -> Markup:
-    attributes = {"class": _choose_class(row, coloring), "href": make_address("nodes", row.name), "tabindex": "-1"}
-    return make_element("a", {**attributes, "title": describe_cell(row, coloring.by)}, _choose_sign(row))
+    part = find_part(row, coloring.by)
+    attributes = {
+        "class": _choose_class(row, coloring, part),
+        "href": make_address("nodes", row.name),
+        "tabindex": "-1",
+        "title": _describe_cell(row, coloring.by, part),
+    }
+    return make_element("a", attributes, _choose_sign(row))
 
 
-def _choose_class(row: NodeRow, coloring: Coloring) -> str:
+def _choose_class(row: NodeRow, coloring: Coloring, part: float) -> str:
     if row.health.startswith("NotReady"):
         return "lost"
     if row.jobs is None:
         return "unknown"
     if coloring.by == BY_JOB:
-        return f"k{coloring.jobs.get(row.jobs[0], 'rest')}" if row.jobs else "free"
-    share = find_part(row, coloring.by)
-    return f"b{min(_STEPS - 1, int(share * _STEPS))}" if share > 0 else "free"
+        return f"k{coloring.find_job_color(row) or 'rest'}" if row.jobs else "free"
+    return f"b{min(_STEPS - 1, int(part * _STEPS))}" if part > 0 else "free"
 
 
 def _choose_sign(row: NodeRow) -> str:
@@ -69,7 +85,7 @@ def find_part(row: NodeRow, by: str) -> float:
     return next((one.share for one in row.amounts if one.resource == by), 0.0)
 
 
-def describe_cell(row: NodeRow, by: str) -> str:
+def _describe_cell(row: NodeRow, by: str, part: float) -> str:
     """Return what the title of a cell says."""
     health = "" if row.health == "Ready" else f", {row.health}"
     if row.jobs is None:
@@ -77,7 +93,7 @@ def describe_cell(row: NodeRow, by: str) -> str:
     if by == BY_JOB:
         more = f" and {len(row.jobs) - 1} more" if len(row.jobs) > 1 else ""
         return f"{row.name}{health}: {row.jobs[0]}{more}" if row.jobs else f"{row.name}{health}: free"
-    return f"{row.name}{health}: {find_part(row, by):.0%}"
+    return f"{row.name}{health}: {part:.0%}"
 
 
 def draw_gpus(gpus: Sequence[GpuRow]) -> Markup:

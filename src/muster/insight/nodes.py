@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -16,10 +17,11 @@ from muster.api.values.quantity import QuantityError, ResourceList
 ZONE_LABEL = "topology.kubernetes.io/zone"
 # The most nodes of a group; a larger one is parted, so that a change of one node concerns few others.
 MOST_IN_GROUP = 200
+_NOTHING = Counter[str]()
 _DIGITS = re.compile(r"([0-9]+)")
 
 
-class NodeAmount(Struct, frozen=True):
+class NodeAmount(Struct, frozen=True, gc=False):
     """A resource of a node, in units of `quantity.parse_amount`. used: what pods request; None if unknown."""
 
     resource: str
@@ -32,7 +34,7 @@ class NodeAmount(Struct, frozen=True):
         return min(1.0, (self.used or 0) / self.has) if self.has else 0.0
 
 
-class NodeRow(Struct, frozen=True):
+class NodeRow(Struct, frozen=True, gc=False):
     """A row about a node.
 
     health: Ready, or what is wrong, as `describe_health` returns it.
@@ -51,7 +53,7 @@ class NodeRow(Struct, frozen=True):
 
         The number of pods does not count as a resource.
         """
-        return max((one.share for one in self.amounts if one.resource != "pods"), default=0.0)
+        return max([one.share for one in self.amounts if one.resource != "pods"], default=0.0)
 
 
 class NodeGroup(Struct, frozen=True):
@@ -74,30 +76,46 @@ def describe_health(node: Node) -> str:
 
 def list_node_resources(nodes: Iterable[Node]) -> list[str]:
     """Return the resources of nodes that users see in tables: CPUs, memory, GPUs and the number of pods."""
-    there = {resource for node in nodes for resource in node.status.allocatable}
-    return [name for name in ("cpu", "memory", *sorted(filter(is_gpu, there)), "pods") if name in there]
+    return [*_order_resources(frozenset(resource for node in nodes for resource in node.status.allocatable))]
 
 
-def make_node_rows(nodes: Iterable[Node], pods: Iterable[Pod] | None) -> list[NodeRow]:
-    """Return the rows of nodes by name. pods: None if the reader may not see all of them."""
+@lru_cache(maxsize=64)  # most nodes have the resources of others
+def _order_resources(there: frozenset[str]) -> tuple[str, ...]:
+    return tuple(name for name in ("cpu", "memory", *sorted(filter(is_gpu, there)), "pods") if name in there)
+
+
+def make_node_row(node: Node, pods: Sequence[Pod] | None) -> NodeRow:
+    """Return the row of a node. pods: those on the node; None if the reader may not see all of them."""
+    name, has = node.metadata.name, _read_amounts(node.status.allocatable)
     used, jobs = sum_pods(pods or ())
-    is_known = pods is not None
-    rows = []
-    for node in sorted(nodes, key=lambda one: _sort_key(one.metadata.name)):
-        name = node.metadata.name
-        resources = list_node_resources([node])
-        has = _read_amounts(node.status.allocatable)
-        tally = used.get(name, Counter())
-        rows.append(
-            NodeRow(
-                name,
-                describe_health(node),
-                node.metadata.labels,
-                tuple(NodeAmount(one, tally[one] if is_known else None, has.get(one, 0)) for one in resources),
-                tuple(job for job, _ in jobs.get(name, Counter()).most_common()) if is_known else None,
-            )
-        )
-    return rows
+    tally, pods_by_job = used.get(name, _NOTHING), jobs.get(name)
+    return NodeRow(
+        name,
+        describe_health(node),
+        node.metadata.labels,
+        tuple(
+            NodeAmount(one, None if pods is None else tally.get(one, 0), has.get(one, 0))
+            for one in list_node_resources([node])
+        ),
+        None if pods is None else tuple(job for job, _ in pods_by_job.most_common()) if pods_by_job else (),
+    )
+
+
+def make_node_rows(
+    nodes: Iterable[Node],
+    pods: Iterable[Pod] | None,
+    make: Callable[[Node, Sequence[Pod] | None], NodeRow] = make_node_row,
+) -> list[NodeRow]:
+    """Return the rows of nodes by name.
+
+    pods: None if the reader may not see all of them.
+    make: returns the row of a node, as `make_node_row` does.
+    """
+    on_node: dict[str, list[Pod]] = {}
+    for pod in pods or ():
+        on_node.setdefault(pod.spec.node_name, []).append(pod)
+    ordered = sorted(nodes, key=lambda one: _sort_key(one.metadata.name))
+    return [make(one, None if pods is None else on_node.get(one.metadata.name, ())) for one in ordered]
 
 
 def sum_cluster(nodes: Sequence[Node], pods: Iterable[Pod] | None) -> list[NodeAmount]:
@@ -184,6 +202,7 @@ def _read_amounts(resources: ResourceList) -> dict[str, int]:
         return {}
 
 
+@lru_cache(maxsize=16_384)
 def _sort_key(name: str) -> tuple[str | int, ...]:
     """Return a sort key for a name by which `node-2` comes before `node-10`."""
     return tuple(int(part) if number % 2 else part for number, part in enumerate(_DIGITS.split(name)))

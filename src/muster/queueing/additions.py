@@ -72,6 +72,8 @@ def complete_workload(workload: Workload, defaults: Defaults | None, overheads: 
 
     overheads: the overhead of each pod, by RuntimeClass.
     """
+    if defaults is None and not overheads:
+        return workload
     podsets = tuple(complete_podset(podset, defaults, overheads) for podset in workload.spec.pod_sets)
     if podsets == workload.spec.pod_sets:
         return workload

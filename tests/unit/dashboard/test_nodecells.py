@@ -5,6 +5,7 @@ import pytest
 from muster.dashboard.nodecells import BY_JOB, BY_USE, Coloring, choose_colors, draw_gpus, draw_group
 from muster.insight.gpus import GpuRow
 from muster.insight.nodes import NodeAmount, NodeGroup, NodeRow
+from muster.insight.reader.memo import Memo
 
 
 def row(name: str, used: int | None = 0, *jobs: str, health: str = "Ready") -> NodeRow:
@@ -13,7 +14,7 @@ def row(name: str, used: int | None = 0, *jobs: str, health: str = "Ready") -> N
 
 
 def cell(one: NodeRow, coloring: Coloring) -> str:
-    return draw_group(NodeGroup("g", (one,)), coloring)
+    return draw_group(NodeGroup("g", (one,)), coloring, Memo())
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,17 @@ def test_gpus_are_shown_one_by_one() -> None:
     assert '<i class="gpu used" title="GPU 0 (H200): used by lab/train">▪</i>' in page
     assert '<i class="gpu ill" title="GPU 1: ill">×</i>' in page
     assert '<i class="gpu unknown" title="GPU 3: unknown"></i>' in page
+
+
+def test_a_cell_is_drawn_anew_once_its_node_or_its_colour_is_another():
+    memo, one = Memo(), row("n", 1, "x/one")
+
+    def draw(node: NodeRow, coloring: Coloring) -> str:
+        return draw_group(NodeGroup("g", (node,)), coloring, memo)
+
+    assert 'class="b0"' in draw(one, Coloring(BY_USE))
+    assert 'class="b4"' in draw(row("n", 8, "x/one"), Coloring(BY_USE))
+    assert 'class="b0"' in draw(one, Coloring("memory"))
+    assert 'class="k0"' in draw(one, Coloring(BY_JOB, {"x/one": "0"}))
+    assert 'class="k1"' in draw(one, Coloring(BY_JOB, {"x/one": "1"}))
+    assert 'class="krest"' in draw(one, Coloring(BY_JOB))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -28,6 +28,8 @@ from muster.insight.text import format_age, format_quantity
 # How many jobs and queues the page names; others are on the pages of jobs and queues.
 _MOST_JOBS, _MOST_QUEUES = 8, 12
 _FORBIDDEN = 403
+# The moments that stand for an unknown one, before and after all others.
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 class Tile(Struct, frozen=True):
@@ -65,11 +67,11 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
     queues = [one for one in tree if one.row is not None]
     running = [row for row in scene.jobs if row["state"] in GROUPS["runs"]]
     waiting = [row for row in scene.jobs if row["state"] in GROUPS["waits"]]
-    first = sorted(waiting, key=lambda row: (row["waitsSince"] is None, str(row["waitsSince"])))[:_MOST_JOBS]
+    first = sorted(waiting, key=lambda row: row["waitsSince"] or _LAST)[:_MOST_JOBS]
     return {
         "tiles": [
             *(list_job_tiles(scene, running, waiting, visit.now) if sees_jobs else ()),
-            *(list_node_tiles(scene.nodes, pods) if scene.nodes is not None else ()),
+            *(_recall_node_tiles(visit, scene.nodes, pods) if scene.nodes is not None else ()),
         ],
         "sees_jobs": sees_jobs,
         "troubles": [(one, find_link(one)) for one in find_troubles(scene)],
@@ -77,7 +79,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
         "all_queues": len(queues),
         "has_queues": scene.cluster_queues is not None,
         "resources": list_shared_resources(queues),
-        "running": sorted(running, key=lambda row: str(row["started"] or ""), reverse=True)[:_MOST_JOBS],
+        "running": sorted(running, key=lambda row: row["started"] or _FIRST, reverse=True)[:_MOST_JOBS],
         "waiting": await update_missing(visit.copy, first, where, visit.copy.memo(where)),
         "counts": {"running": len(running), "waiting": len(waiting)},
         "draw_share": draw_share,
@@ -104,6 +106,12 @@ def list_job_tiles(
         Tile("Jobs that run", str(len(running)), there, make_address("jobs", state="runs")),
         Tile("Jobs that wait", str(len(waiting)), longest, make_address("jobs", state="waits")),
     ]
+
+
+def _recall_node_tiles(visit: Visit, nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Sequence[Tile]:
+    """Return the tiles of nodes, from the memo while no node and no pod has changed."""
+    inputs = pods is None, *nodes, *(pods or ())
+    return visit.copy.memo("").recall("node tiles", "", inputs, lambda: tuple(list_node_tiles(nodes, pods)))
 
 
 def list_node_tiles(nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Iterable[Tile]:

@@ -75,8 +75,10 @@ def sum_traces(pods: Iterable[Pod]) -> Trace:
     return Trace(nodes, find_first_start(traced), sum(usages, first) if first is not None else None)
 
 
-def find_first_start(pods: Iterable[Pod]) -> datetime | None:
+def find_first_start(pods: Sequence[Pod]) -> datetime | None:
     """Return when the first container of these pods began to run; None if none is known to have run."""
+    if not pods:  # the case of most jobs, for which the generators would take longest
+        return None
     statuses = (one for pod in pods for one in pod.status.container_statuses)
     phases = (state.running or state.terminated for one in statuses for state in (one.state, one.last_state))
     return min((one.started_at for one in phases if one is not None and one.started_at is not None), default=None)

@@ -49,7 +49,7 @@ WAITING = ("Queued", "Checking", "Held", "Suspended", "Pending", "Evicting")
 _NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no check of MultiKueue's"
 
 
-class JobState(Struct, frozen=True):
+class JobState(Struct, frozen=True, gc=False):
     """The state of a job, as one line of `muster ps` shows it.
 
     word: the state of the job's quota (Queued, Checking, Evicting or Held) until the job may create pods; after that,

@@ -58,7 +58,7 @@ _FINAL = re.compile(r"> maximum capacity \(|unavailable in ClusterQueue")
 Stage: TypeAlias = Literal["Queued", "Checking", "Evicting", "Held", "Admitted", "Completed", "Failed"]
 
 
-class QuotaState(Struct, frozen=True):
+class QuotaState(Struct, frozen=True, gc=False):
     """A Workload's state in its queue.
 
     reason: what the Workload waits for, in the queue's words; "" if the queue has reported nothing yet.
@@ -133,7 +133,8 @@ def find_quota_state(workload: Workload, position: int | None = None) -> QuotaSt
     position: the Workload's position in its queue; ignored unless the Workload waits.
     """
     spec, status = workload.spec, workload.status
-    word, reason, since = _find_stage(workload)
+    waits_since = _find_wait_begin(workload)
+    word, reason, since = _find_stage(workload, waits_since)
     granted = status.admission.pod_set_assignments if status.admission is not None else ()
     if reason == DEACTIVATED_MESSAGE:
         reason = _DEACTIVATED.get(word, "")
@@ -147,7 +148,7 @@ def find_quota_state(workload: Workload, position: int | None = None) -> QuotaSt
         priority=spec.priority or 0,
         position=position if word == "Queued" else None,
         since=since,
-        waits_since=_find_wait_begin(workload),
+        waits_since=waits_since,
         cluster=status.cluster_name or "",
         evictions=_count_evictions(status),
         last_eviction=_describe_last_eviction(status),
@@ -202,8 +203,11 @@ def say_once(message: str) -> str:
     return "; ".join(f"couldn't assign flavors to pod sets {names}: {text}" for names, text in groups)
 
 
-def _find_stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
-    """Return the state of a Workload as a word, its reason, and when it began."""
+def _find_stage(workload: Workload, waits_since: datetime | None) -> tuple[Stage, str, datetime | None]:
+    """Return the state of a Workload as a word, its reason, and when it began.
+
+    waits_since: when the Workload last began to wait.
+    """
     conditions, created = workload.status.conditions, workload.metadata.creation_timestamp
     if (finished := find_true(conditions, FINISHED)) is not None:
         if finished.reason == FAILED:
@@ -222,14 +226,18 @@ def _find_stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
     if reserved is not None:
         return "Checking", _describe_checks(workload), reserved.last_transition_time
     waiting = find(conditions, QUOTA_RESERVED)
-    return "Queued", waiting.message if waiting is not None else "", _find_wait_begin(workload)
+    return "Queued", waiting.message if waiting is not None else "", waits_since
 
 
 def _find_wait_begin(workload: Workload) -> datetime | None:
     """Return when a Workload last began to wait: at its submission, or at its last eviction or requeue."""
-    begun = (find_true(workload.status.conditions, type_) for type_ in (EVICTED, REQUEUED))
-    times = [workload.metadata.creation_timestamp, *(one.last_transition_time for one in begun if one is not None)]
-    return max((at for at in times if at is not None), default=None)
+    latest = workload.metadata.creation_timestamp
+    for type_ in (EVICTED, REQUEUED):
+        begun = find_true(workload.status.conditions, type_)
+        at = begun.last_transition_time if begun is not None else None
+        if at is not None and (latest is None or at > latest):
+            latest = at
+    return latest
 
 
 def _describe_checks(workload: Workload) -> str:
@@ -266,7 +274,7 @@ def owner_uids(workload: Workload) -> set[str]:
 def is_owned_by(workload: Workload, uids: Collection[str]) -> bool:
     """Return whether one of the jobs with these UIDs owns a Workload."""
     meta = workload.metadata
-    return any(owner.uid in uids for owner in meta.owner_references) or meta.labels.get(JOB_UID_LABEL) in uids
+    return meta.labels.get(JOB_UID_LABEL) in uids or any(owner.uid in uids for owner in meta.owner_references)
 
 
 def index_by_owner(workloads: Iterable[Workload]) -> dict[str, Workload]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -49,6 +50,7 @@ from muster.insight.text import format_age
 from muster.runtime.client import Client
 from muster.runtime.eventloop import await_all
 from muster.runtime.events.correlator import COMBINED
+from muster.runtime.process.garbage import collector_paused
 
 # Positions of Workloads that stay the same change with the use of fair queues, and are read anew after this time.
 _POSITION_SECONDS = 10.0
@@ -115,27 +117,31 @@ async def _make_rows(
     mine = index_by_owner(workloads)
     uids = {job.metadata.uid for job in jobs}
     standings = []
-    for job in jobs:
-        workload = mine.get(job.metadata.uid)
-        stand = stands[workload.metadata.uid] if workload is not None else None
-        standings.append(_recall_job(memo, job, pods.get(job.metadata.uid, ()), stand))
+    with collector_paused():
+        for job in jobs:
+            workload = mine.get(job.metadata.uid)
+            stand = stands[workload.metadata.uid] if workload is not None else None
+            standings.append(_recall_job(memo, job, pods.get(job.metadata.uid, ()), stand))
     alone = [workload for workload in workloads if not is_owned_by(workload, uids)]
     standings += await _find_alone(client, namespace, now, memo, alone, stands)
     memo.retain("job", uids)
     changed_rows = await _explain_unsettled(client, namespace, memo, standings, pods)
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
-    for subject, state, _, own_row, _ in standings:
-        meta = subject.metadata
-        row = changed_rows.get(meta.uid, own_row)
-        of_now: dict[str, Any] = {"age": format_age(meta.creation_timestamp or now, now)}
-        if meta.uid in uids:
-            of_now["runSeconds"] = run_seconds(row["started"], row["ended"], now)
-        if meta.uid in free and not state.finished and state.word != "Deleting":
-            of_now["reason"] = "; ".join(filter(None, (row["reason"].rstrip("."), "in no queue: it takes no quota")))
-        rows.append((meta.creation_timestamp or now, row | of_now))
-    rows.sort(key=lambda row: (row[0], row[1]["name"]))
-    return [row for _, row in rows]
+    with collector_paused():
+        for subject, state, _, own_row, _ in standings:
+            meta = subject.metadata
+            row = changed_rows.get(meta.uid, own_row)
+            of_now: dict[str, Any] = {"age": format_age(meta.creation_timestamp or now, now)}
+            if meta.uid in uids:
+                of_now["runSeconds"] = run_seconds(row["started"], row["ended"], now)
+            if meta.uid in free and not state.finished and state.word != "Deleting":
+                of_now["reason"] = "; ".join(
+                    filter(None, (row["reason"].rstrip("."), "in no queue: it takes no quota"))
+                )
+            rows.append((meta.creation_timestamp or now, row["name"], row | of_now))
+    rows.sort(key=itemgetter(0, 1))
+    return [row for *_, row in rows]
 
 
 class _Standing(NamedTuple):

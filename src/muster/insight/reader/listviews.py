@@ -1,9 +1,9 @@
 """Defines smaller views of jobs, pods and nodes, with which lists of many are read fast and in little memory.
 
-The views lack pod templates, images, and what the containers of pods run and mount: most of an object's bytes, which no
-line of a list shows. Code for whole objects accepts the views, except the functions that read the templates of a job:
-`JobRecord.templates`, `command_of` and `call_directory`. Ten thousand pods of a job differ in little more than their
-names, so `PodSharer` keeps their equal parts once.
+The views lack pod templates, images, managed fields, and what the containers of pods run and mount: most of an object's
+bytes, which no line of a list shows. Code for whole objects accepts the views, except the functions that read the
+templates of a job: `JobRecord.templates`, `command_of` and `call_directory`. Ten thousand pods of a job differ in
+little more than their names, so `PodSharer` keeps their equal parts once.
 
 `POD_DEMANDS` is the other half of a pod: its requests, devices and rules of affinity, which `muster top` and forecasts
 read, without what its containers report.
@@ -48,7 +48,7 @@ from muster.api.kueue.names import (
     TOPOLOGY_ANNOTATIONS,
     WORKLOAD_ANNOTATION,
 )
-from muster.api.meta import ObjectMeta, Struct
+from muster.api.meta import ObjectMeta, Struct, UnreadManager
 from muster.api.ours.interruptions import (
     INTERRUPTIONS_ANNOTATION,
     PREEMPTED_ANNOTATION,
@@ -95,6 +95,10 @@ def shows_all_of(kind: Kind[Any], view: Kind[Any]) -> bool:
     return kind.resource == view.resource and issubclass(view.type, kind.type)
 
 
+class _MetaLine(ObjectMeta):
+    managed_fields: tuple[UnreadManager, ...] = msgspec.field(name=_UNREAD, default=())
+
+
 class _NodeStatusLine(NodeStatus):
     images: tuple[ContainerImage, ...] = msgspec.field(name=_UNREAD, default=())
 
@@ -102,6 +106,7 @@ class _NodeStatusLine(NodeStatus):
 class NodeLine(Node):
     """A Node without its list of images."""
 
+    metadata: _MetaLine = _MetaLine()
     status: _NodeStatusLine = _NodeStatusLine()
 
 
@@ -244,6 +249,7 @@ class JobSpecLine(JobSpec):
 class JobLine(Job):
     """A Job without its pod template."""
 
+    metadata: _MetaLine = _MetaLine()
     spec: JobSpecLine = JobSpecLine()
 
 
@@ -262,6 +268,7 @@ class _JobSetSpecLine(JobSetSpec):
 class JobSetLine(JobSet):
     """A JobSet without pod templates."""
 
+    metadata: _MetaLine = _MetaLine()
     spec: _JobSetSpecLine = _JobSetSpecLine()
 
 
@@ -276,6 +283,7 @@ class _WorkloadSpecLine(WorkloadSpec):
 class WorkloadLine(Workload):
     """A Workload without pod templates."""
 
+    metadata: _MetaLine = _MetaLine()
     spec: _WorkloadSpecLine = _WorkloadSpecLine()
 
 

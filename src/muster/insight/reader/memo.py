@@ -18,7 +18,7 @@ T = TypeVar("T")
 _PLAIN = frozenset((bool, int, str, type(None), Run))
 
 
-class _Known(Struct, frozen=True):
+class _Known(Struct, frozen=True, gc=False):
     inputs: tuple[object, ...]
     result: Any
 

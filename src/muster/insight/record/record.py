@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from muster.runtime.containerlogs import KeptPod
 
 
-class Role(Struct, frozen=True):
+class Role(Struct, frozen=True, gc=False):
     """The workers of one replicated job of a JobSet, or all workers of a Job.
 
     name: "" for a Job.
@@ -95,7 +95,7 @@ class RemoteCounts(Struct, frozen=True):
     succeeded: int
 
 
-class JobRecord(Struct, frozen=True):
+class JobRecord(Struct, frozen=True, gc=False):
     """A job of any kind, with what is known of it.
 
     source: the job's own object.

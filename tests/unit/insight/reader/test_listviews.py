@@ -154,7 +154,8 @@ CASES: list[tuple[Kind[Any], Kind[Any], dict[str, Any], dict[str, Any]]] = [
 def test_what_is_read_is_as_in_the_whole_object(
     kind: Kind[Any], lines: Kind[Any], rest: dict[str, Any], unread: dict[str, Any]
 ) -> None:
-    whole = {"metadata": META} | rest | unread
+    managers = {"managedFields": [{"manager": "kubectl", "operation": "Update"}]}
+    whole = {"metadata": META | managers} | rest | unread
 
     line = lines.decode(msgspec.json.encode(whole))
 

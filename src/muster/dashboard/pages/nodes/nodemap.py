@@ -9,17 +9,26 @@ from muster.api.kueue import TOPOLOGY
 from muster.api.status import ApiError
 from muster.dashboard.listing import Listing, cut, read_list_query
 from muster.dashboard.meters import describe_amount, draw_amount
-from muster.dashboard.nodecells import BY_JOB, BY_USE, Coloring, choose_colors, draw_gpus, draw_group
+from muster.dashboard.nodecells import BY_JOB, BY_USE, CELLS, Coloring, choose_colors, draw_gpus, draw_group
 from muster.dashboard.refusals import explain_error
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.gpus import GpuRow, make_gpu_rows
-from muster.insight.nodes import NodeRow, group_rows, list_levels, list_node_resources, make_node_rows
+from muster.insight.nodes import (
+    NodeRow,
+    group_rows,
+    list_levels,
+    list_node_resources,
+    make_node_row,
+    make_node_rows,
+)
 from muster.insight.reader.listviews import NODE_LINES
+from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import list_or_none
 from muster.insight.reader.visible import list_visible
 
 _WELL, _UNWELL = "ready", "not ready or cordoned"
 _NO_PLACE = "none"
+_ROWS = "node rows"  # the topic of a memo
 
 
 async def view_nodes(visit: Visit) -> Mapping[str, Any]:
@@ -27,7 +36,8 @@ async def view_nodes(visit: Visit) -> Mapping[str, Any]:
     unseen: list[str] = []
     nodes = await list_nodes(visit)
     pods = await list_pods(visit, unseen)
-    rows = make_node_rows(nodes, pods)
+    memo = visit.copy.memo("")
+    rows = read_rows(memo, nodes, pods)
     only = {name: visit.query.get(name, "") for name in ("by", "group", "state", "text", "job")}
     chosen = [row for row in rows if _is_chosen(row, only)]
     levels = list_levels(nodes, await list_or_none(visit.copy, TOPOLOGY) or ())
@@ -44,7 +54,8 @@ async def view_nodes(visit: Visit) -> Mapping[str, Any]:
         "groups": [*levels, _NO_PLACE],
         "states": (_WELL, _UNWELL),
         "parts": [
-            (one.name, len(one.rows), draw_group(one, coloring)) for one in group_rows(chosen, levels.get(group, ()))
+            (one.name, len(one.rows), draw_group(one, coloring, memo))
+            for one in group_rows(chosen, levels.get(group, ()))
         ],
         "jobs": [(name, color) for name, color in coloring.jobs.items()],
         "shows_more_jobs": by == BY_JOB and len({row.jobs[0] for row in rows if row.jobs}) > len(coloring.jobs),
@@ -59,6 +70,23 @@ async def view_nodes(visit: Visit) -> Mapping[str, Any]:
         "draw_gpus": draw_gpus,
         "unseen": unseen,
     }
+
+
+def read_rows(memo: Memo, nodes: Sequence[Node], pods: Sequence[Pod] | None) -> list[NodeRow]:
+    """Return the rows of nodes by name, from the memo where a node and its pods are as before.
+
+    pods: None if the viewer may not see all of them.
+    """
+
+    def recall(node: Node, here: Sequence[Pod] | None) -> NodeRow:
+        inputs = here is None, node, *(here or ())
+        return memo.recall(_ROWS, node.metadata.name, inputs, lambda: make_node_row(node, here))
+
+    rows = make_node_rows(nodes, pods, recall)
+    names = {row.name for row in rows}
+    memo.retain(_ROWS, names)
+    memo.retain(CELLS, names)
+    return rows
 
 
 async def list_nodes(visit: Visit) -> Sequence[Node]:
