@@ -41,8 +41,10 @@ def _draw_sections(report: Report) -> Iterator[Section]:
         {queue: sum(jobs.pods_running) + sum(jobs.pods_waiting) for queue, jobs in timeline.jobs.items()}
     )
     yield draw_use(timeline, palette)
-    yield draw_waiting(timeline, palette)
-    yield draw_waits(report.jobs, palette)
+    never = {one.name for one in report.waiting if one.never}
+    yield draw_waiting(timeline, palette, len(never))
+    if some := [job for job in report.jobs if job.name not in never]:
+        yield draw_waits(some, palette, len(never))
     for section in (
         draw_forecasts(report.jobs, palette),
         draw_fairness(timeline, palette),
