@@ -36,6 +36,9 @@ def report_comparing(outcome: Comparing, total: int, folder: Path | None, output
     total: how many simulations were planned.
     output: "json", or "" for tables.
     """
+    if outcome.stopped and not outcome.runs:
+        say(f"stopped before the first of {total} simulations was done: there is nothing to compare")
+        return 130
     document = {"comparison": outcome.comparison, "runs": outcome.runs}
     click.echo(dump(msgspec.to_builtins(document), "json") if output == "json" else _make_tables(outcome))
     for line in _list_remarks(outcome, total):

@@ -88,8 +88,10 @@ def _list_utilisation(report: Report) -> Iterator[Tile]:
 
 def _list_remarks(report: Report) -> Iterator[Markup]:
     for verdict in report.verdicts:
-        value = "no such job" if verdict.value is None else _format_figure(verdict.value, verdict.assertion.is_of_time)
-        text = f"{verdict.assertion.text}: {'holds' if verdict.holds else 'fails'}, it is {value}"
+        measured = "there is no such job"
+        if verdict.value is not None:
+            measured = f"it is {_format_figure(verdict.value, verdict.assertion.is_of_time)}"
+        text = f"{verdict.assertion.text}: {'holds' if verdict.holds else 'fails'}, {measured}"
         yield make_element("p", {"class": "good" if verdict.holds else "bad"}, text)
     if report.stopped:
         yield make_element(
