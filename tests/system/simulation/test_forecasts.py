@@ -3,6 +3,8 @@
 import pytest
 from tests.system.test_simulation import FLAVOR, JOB, play, queue, scenario
 
+from muster.simulation.outcome.page import render_report
+
 # Six processors; jobs of three, four and two that run for 100 seconds at the most.
 WORK = """
   work:
@@ -41,6 +43,16 @@ def test_the_shares_of_limits_that_jobs_need_are_learnt(tmp_path):
     late = [job for job in jobs[20:] if job.wait]
     assert len(late) > 50
     assert [job.forecast for job in late] == pytest.approx([job.wait for job in late])
+
+
+def test_the_page_says_how_many_jobs_have_a_forecast(tmp_path):
+    body = WORK.lstrip("\n") % ("100s", "100s")
+    body = body.replace("{poisson: {every: 10s}}", "{uniform: {every: 1s}}").replace("count: 200", "count: 300")
+    report = play(tmp_path, scenario(body, FLAVOR + queue("q", 6, strategy="StrictFIFO")))
+    waited = [job for job in report.jobs if job.wait]
+    forecasts = sum(job.forecast is not None for job in waited)
+    assert 0 < forecasts < len(waited), "not all are paid for"
+    assert f"Of {len(waited)} jobs that waited, {forecasts} have a forecast." in render_report(report)
 
 
 def test_forecasts_change_no_decision(tmp_path):
