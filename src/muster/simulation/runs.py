@@ -123,7 +123,7 @@ def simulate_all(
         ScenarioError: a case cannot be simulated.
     """
     if not 1 <= seeds <= MOST_SEEDS:
-        raise ScenarioError(f"--seeds: must be from 1 to {MOST_SEEDS}")
+        raise ScenarioError(f"seeds: must be from 1 to {MOST_SEEDS}")
     variants = list(dict.fromkeys(case.variant for case in cases))
     for case in cases:
         prepare(case.origin, assertions, case.seed, EMBEDDED, case.overlays, variants)

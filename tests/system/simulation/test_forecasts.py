@@ -3,6 +3,8 @@
 import pytest
 from tests.system.test_simulation import FLAVOR, JOB, play, queue, scenario
 
+from muster.simulation.outcome.page import render_report
+
 # Six processors; jobs of three, four and two that run for 100 seconds at the most.
 WORK = """
   work:
@@ -43,6 +45,34 @@ def test_the_shares_of_limits_that_jobs_need_are_learnt(tmp_path):
     assert [job.forecast for job in late] == pytest.approx([job.wait for job in late])
 
 
+def test_the_page_says_how_many_jobs_have_a_forecast(tmp_path):
+    body = WORK.lstrip("\n") % ("100s", "100s")
+    body = body.replace("{poisson: {every: 10s}}", "{uniform: {every: 1s}}").replace("count: 200", "count: 300")
+    report = play(tmp_path, scenario(body, FLAVOR + queue("q", 6, strategy="StrictFIFO")))
+    waited = [job for job in report.jobs if job.wait]
+    forecasts = sum(job.forecast is not None for job in waited)
+    assert 0 < forecasts < len(waited), "not all are paid for"
+    assert f"Of {len(waited)} jobs that waited, {forecasts} have a forecast." in render_report(report)
+
+
 def test_forecasts_change_no_decision(tmp_path):
     plain, told = (forecast(tmp_path, forecasts=which, strategy="BestEffortFIFO") for which in ("none", "all"))
     assert [(job.name, job.started, job.ended) for job in plain] == [(job.name, job.started, job.ended) for job in told]
+
+
+def test_jobs_of_one_moment_share_a_forecast(tmp_path):
+    """So the forecasts of a burst cost no more than one: all are paid for, though their number is beyond the means."""
+    body = "  forecasts: some\n  until: 100s\n" + WORK.lstrip("\n") % ("100s", "100s")
+    body = body.replace("{poisson: {every: 10s}}", "{burst: {at: [0], count: 200}}")
+    jobs = play(tmp_path, scenario(body, FLAVOR + queue("q", 6, strategy="StrictFIFO"))).jobs
+    assert len(jobs) == 200
+    assert all(job.forecast is not None for job in jobs)
+
+
+def test_the_forecasts_of_a_burst_are_those_of_its_jobs_alone(tmp_path):
+    """Order and run times are known, so each start is forecast as it comes to be."""
+    body = "  forecasts: all\n" + WORK.lstrip("\n") % ("100s", "100s")
+    body = body.replace("{poisson: {every: 10s}}", "{burst: {at: [0, 1h], count: 20}}")
+    jobs = play(tmp_path, scenario(body, FLAVOR + queue("q", 6, strategy="StrictFIFO"))).jobs
+    assert len(jobs) == 40
+    assert [job.forecast for job in jobs] == pytest.approx([job.wait for job in jobs])

@@ -66,6 +66,7 @@ def burst(name, count, queued=None, *, at="0"):
 {where}    template:{JOB}"""
 
 
+HUGE = burst("huge", 1, "a").replace("runTime: 10\n", "runTime: 10\n    size: 8\n")
 TWO_QUEUES = scenario(
     NODES % 4 + "  work:" + burst("lent", 8, "a") + burst("own", 4, "b", at="5"),
     FLAVOR + queue("a", 2) + queue("b", 2),
@@ -79,6 +80,21 @@ def test_a_page_is_well_formed_and_answers_all_questions(tmp_path):
     assert {one for one in page.attributes if one.startswith("on") or one in ("src", "style")} == set()
 
 
+def test_waits_are_those_of_jobs_that_could_run(tmp_path):
+    """The huge job waits for ever, so it would be the longest wait of its queue, and of its size."""
+    report = play(tmp_path, scenario("  work:" + burst("w", 3, "a") + HUGE, FLAVOR + queue("a", 2)))
+    assert [(one.name, one.never) for one in report.waiting] == [("huge-0", True)]
+    text = render_report(report)
+    assert "Without the 1 that could never run." in text
+    assert "With the 1 that could never run." in text
+    assert "5-16" not in text, "no row of the tables has its size"
+
+
+def test_a_report_of_jobs_that_could_never_run_has_no_waits(tmp_path):
+    report = play(tmp_path, scenario("  work:" + HUGE, FLAVOR + queue("a", 2)))
+    assert "waits" not in read(render_report(report)).ids
+
+
 def test_hostile_names_are_text(tmp_path):
     report = play(tmp_path, TWO_QUEUES)
     log = NodeLog()
@@ -90,13 +106,13 @@ def test_hostile_names_are_text(tmp_path):
         demand={(HOSTILE, HOSTILE): report.timeline.demand["a", "cpu"]},
     )
     jobs = [replace(job, name=HOSTILE, work=HOSTILE, queue=HOSTILE) for job in report.jobs]
-    waiting = [Waiting(HOSTILE, HOSTILE, never=True)]
+    waiting = [Waiting(f"huge {HOSTILE}", HOSTILE, never=True)]
     text = render_report(replace(report, scenario=HOSTILE, timeline=timeline, jobs=jobs, waiting=waiting, nodes=log))
     page = read(text)
     assert page.tags.count("script") == 1
     assert "img" not in page.tags
     assert f"Simulation of {HOSTILE}" in page.text
-    assert f"{HOSTILE} could never run: {HOSTILE}" in page.text
+    assert f"huge {HOSTILE} could never run: {HOSTILE}" in page.text
     assert text.count("<script") == 1
 
 

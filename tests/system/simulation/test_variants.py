@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from muster.cli.actions.comparing import report_comparing
 from muster.cli.commands.forecasts.simulate import command
-from muster.simulation.runs import list_cases, simulate_all
+from muster.simulation.outcome.comparison import compare
+from muster.simulation.runs import Comparing, list_cases, simulate_all
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import parse_sweep
 
@@ -147,6 +149,42 @@ def test_the_command_compares(file, tmp_path):
     document = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert len(document["runs"]) == 3
     assert document["comparison"]["differences"][0]["beyond_noise"] is None
+
+
+def test_the_command_counts_jobs_that_could_never_run_apart(file):
+    huge = SCENARIO.replace('requests: {cpu: "1"}', 'requests: {cpu: "2"}').replace('cpu: "1"', 'cpu: "2"', 1)
+    Path(file).write_text(huge.replace("{nodes: [{name: n, count: 2}]}", "{nodes: [{name: n, count: 0}]}"))
+    done = CliRunner().invoke(command, [file, "--seeds", "3"])
+    header, base, wide, _ = [line.split() for line in done.stdout.splitlines()[:4]]
+    at = header.index("NEVER") - len(header)
+    assert (base[0], wide[0], header[at - 1]) == ("base", "wide", "WAITING")
+    assert "wide, seed 1 and 2 more: 4 jobs could never run" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_assertion_without_jobs_fails_as_such(file, tmp_path):
+    Path(file).write_text(SCENARIO.partition("  variants:")[0])
+    text = "max(wait, priority=7) < 1h"
+    done = CliRunner().invoke(command, [file, "--assert", text, "--report", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    assert f"FAILS: {text} (there is no such job)" in done.stderr.splitlines()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert f"{text.replace('<', '&lt;')}: fails, there is no such job" in page
+
+
+@pytest.mark.parametrize("seeds", [0, 1001])
+def test_a_number_of_seeds_that_is_none_is_named_as_the_argument_is(file, seeds):
+    with pytest.raises(ScenarioError, match=r"^seeds: must be from 1 to 1000$"):
+        simulate_all(list_cases([file], [], None), seeds)
+
+
+def test_an_interrupt_before_the_first_outcome_leaves_nothing_to_compare(tmp_path, capsys):
+    stopped = Comparing([], compare([]), stopped=True)
+    assert report_comparing(stopped, 120, tmp_path / "out", "table") == 130
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "stopped before the first of 120 simulations was done: there is nothing to compare\n"
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_example_says_what_is_beyond_noise():

@@ -1,6 +1,6 @@
 """Print how the variants of a scenario differ, and write it as a file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -9,7 +9,16 @@ import msgspec
 from muster.cli.terminal.output import dump, say
 from muster.cli.terminal.spans import format_seconds, format_verdict
 from muster.insight.text import format_quantity, format_table
-from muster.simulation.outcome.comparison import SECONDS, Comparison, Difference, Figure, list_figures
+from muster.simulation.outcome.comparison import (
+    SECONDS,
+    Comparison,
+    Difference,
+    Figure,
+    describe_never,
+    group_failures,
+    list_figures,
+    name_seeds,
+)
 from muster.simulation.outcome.comparisonpage import render_comparison
 from muster.simulation.outcome.student import MeanEstimate
 from muster.simulation.runs import Comparing, name_folder
@@ -17,7 +26,8 @@ from muster.simulation.runs import Comparing, name_folder
 # How many rows the table of differences has at the most; the file and `-o json` have them all.
 _MOST_ROWS = 60
 _NOISE = {True: "yes", False: "no", None: "?"}
-_COLUMNS = ("wait mean", "wait p99", "slowdown", "ended", "waiting", "evictions")
+_NEVER = "never"
+_COLUMNS = ("wait mean", "wait p99", "slowdown", "ended", "waiting", _NEVER, "evictions")
 
 
 def report_comparing(outcome: Comparing, total: int, folder: Path | None, output: str) -> int:
@@ -26,6 +36,9 @@ def report_comparing(outcome: Comparing, total: int, folder: Path | None, output
     total: how many simulations were planned.
     output: "json", or "" for tables.
     """
+    if outcome.stopped and not outcome.runs:
+        say(f"stopped before the first of {total} simulations was done: there is nothing to compare")
+        return 130
     document = {"comparison": outcome.comparison, "runs": outcome.runs}
     click.echo(dump(msgspec.to_builtins(document), "json") if output == "json" else _make_tables(outcome))
     for line in _list_remarks(outcome, total):
@@ -40,8 +53,9 @@ def report_comparing(outcome: Comparing, total: int, folder: Path | None, output
 
 
 def _make_tables(outcome: Comparing) -> str:
-    header = ("VARIANT", "SEEDS", *(name.upper() for name in _COLUMNS))
-    tables = [format_table(header, list(_list_variants(outcome)))]
+    columns = [name for name in _COLUMNS if name != _NEVER or any(run.never for run in outcome.runs)]
+    header = ("VARIANT", "SEEDS", *(name.upper() for name in columns))
+    tables = [format_table(header, list(_list_variants(outcome, columns)))]
     rows = [_make_row(one) for one in _choose(outcome.comparison)]
     if rows:
         header = ("VARIANT", "QUEUE", "FIGURE", "BEFORE", "AFTER", "CHANGE", "95% INTERVAL", "BEYOND NOISE")
@@ -51,11 +65,11 @@ def _make_tables(outcome: Comparing) -> str:
     return "\n\n".join(tables)
 
 
-def _list_variants(outcome: Comparing) -> Iterator[tuple[str, ...]]:
+def _list_variants(outcome: Comparing, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
     for variant in outcome.comparison.variants:
         runs = [dict(list_figures(run.summary)) for run in outcome.runs if run.variant == variant]
         cells = []
-        for name in _COLUMNS:
+        for name in columns:
             figure = Figure(None, name, SECONDS if name.startswith("wait ") else "")
             values = [run[figure] for run in runs if figure in run]
             cells.append(_format_estimate(MeanEstimate.of(values), figure) if values else "-")
@@ -104,12 +118,9 @@ def _list_remarks(outcome: Comparing, total: int) -> Iterator[str]:
         yield f"stopped: {len(outcome.runs)} of {total} simulations are done, and only these count"
     if len(outcome.comparison.variants) > 1 and len(outcome.comparison.seeds) < 2:
         yield "with one seed, nothing can be said of noise: --seeds 20 tells which differences are beyond it"
-    for run in outcome.runs:
-        if run.never:
-            yield f"{run.variant}, seed {run.seed}: {run.never:,} jobs could never run"
-        for verdict in run.verdicts:
-            if not verdict.holds:
-                yield f"{run.variant}, seed {run.seed}: {format_verdict(verdict)}"
+    yield from describe_never(outcome.runs)
+    for (variant, _), failures in group_failures(outcome.runs).items():
+        yield f"{variant}, {name_seeds(list(failures))}: {format_verdict(next(iter(failures.values())))}"
     verdicts = [verdict for run in outcome.runs for verdict in run.verdicts]
     if verdicts and outcome.holds:
         yield f"all assertions hold, in all {len(outcome.runs)} simulations"

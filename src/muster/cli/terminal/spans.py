@@ -9,10 +9,12 @@ if TYPE_CHECKING:
 def format_verdict(verdict: "AssertionResult") -> str:
     """Return a line that says whether an assertion holds, and what was measured."""
     if verdict.value is None:
-        value = "no such job"
+        measured = "there is no such job"
+    elif verdict.assertion.is_of_time:
+        measured = f"it is {format_seconds(verdict.value)}"
     else:
-        value = format_seconds(verdict.value) if verdict.assertion.is_of_time else f"{verdict.value:g}"
-    return f"{'holds' if verdict.holds else 'FAILS'}: {verdict.assertion.text} (it is {value})"
+        measured = f"it is {verdict.value:g}"
+    return f"{'holds' if verdict.holds else 'FAILS'}: {verdict.assertion.text} ({measured})"
 
 
 def format_seconds(seconds: float) -> str:

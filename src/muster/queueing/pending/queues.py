@@ -394,6 +394,10 @@ class Queues:
         """Return the keys of all workloads that wait in a ClusterQueue, in no order."""
         return list(pending.waiters) if (pending := self._pending.get(queue)) is not None else []
 
+    def count_waiting(self, queue: str) -> int:
+        """Return how many workloads wait in a ClusterQueue."""
+        return len(pending.waiters) if (pending := self._pending.get(queue)) is not None else 0
+
     def position(self, key: str) -> Position | None:
         """Return the position of a workload; None if it does not wait, or its LocalQueue is stopped."""
         waiter = self._waiters.get(key)

@@ -1,11 +1,12 @@
 """Forecast the starts of jobs as they are submitted, as `muster why` would, so that forecasts can meet the truth.
 
-A forecast plays all that runs and waits, so its cost grows with that. So that the cost of all forecasts grows with the
-number of jobs, each job that waits pays for a few others, and a forecast is made when it is paid for. What is given to
-begin with pays for all forecasts of a small scenario.
+A forecast plays all that runs and waits, so its cost grows with that. All jobs that come at one moment share a
+forecast: they see the same cluster, so each of them would see the same future. So that the cost of all forecasts grows
+with the number of jobs, each job that waits pays for a few others, and a forecast is made when it is paid for. What is
+given to begin with pays for all forecasts of a small scenario.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from math import inf
 from typing import Literal
@@ -16,7 +17,7 @@ from muster.queueing.model import CohortSpec, FlavorSpec
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.cycle import AdmissionSettings
-from muster.queueing.scheduling.estimate import RunTime, estimate
+from muster.queueing.scheduling.estimate import RunTime, estimate_all
 from muster.queueing.scheduling.runtimes import PastRun, PastRuns
 from muster.simulation.engine.job import SimulatedJob
 
@@ -59,42 +60,54 @@ class Forecaster:
     ) -> Iterator[tuple[SimulatedJob, float]]:
         """Yield the jobs that came at this moment with the seconds until they are expected to start."""
         fresh, self._fresh = self._fresh, []
+        waiting: dict[Node, list[SimulatedJob]] = {}  # by the root of their tree of quota
         for job in fresh:
-            wait: float | None = None
+            node = tree.queues.get(job.workload.queue)
             if job.started is not None:
-                wait = 0.0
-            elif job.workload.key in queues:
-                wait = self._forecast(tree, queues, settings, job.workload.key, job.workload.queue, now)
-            if wait is not None:
-                yield job, wait
-
-    def _run_time(self, key: str) -> RunTime:
-        """Return what is known about the run time of a job before its end."""
-        job = self._jobs[key]
-        expected = None if job.end is None or job.end.is_enforced else timedelta(seconds=job.end.at)
-        return replace(self.find_run_time(job), expected=expected)
+                yield job, 0.0
+            elif node is not None and job.workload.key in queues:
+                waiting.setdefault(node.root, []).append(job)
+        for root, jobs in waiting.items():
+            yield from self._forecast(root, queues, settings, jobs, now)
 
     def _forecast(
-        self, tree: Tree, queues: Queues, settings: AdmissionSettings, key: str, queue: str, now: datetime
-    ) -> float | None:
-        """Return the seconds until a waiting job gets quota.
+        self, root: Node, queues: Queues, settings: AdmissionSettings, jobs: Sequence[SimulatedJob], now: datetime
+    ) -> Iterator[tuple[SimulatedJob, float]]:
+        """Yield jobs that wait with the seconds until they get quota.
 
-        Return None if that is unknown, or if its computation would take too long.
+        Leave out jobs for which that is unknown, and all of them if the computation would take too long.
+        root: the tree of quota in which they wait.
         """
-        if queue not in tree.queues:
-            return None
-        root = tree.queues[queue].root
         names = [node.name for node in root.queues()]
-        keys = [key for node in root.queues() for key in node.workloads]
-        keys += [key for name in names for key in queues.list_waiting(name)]
-        self._paid += _PAID
-        cost = len(keys) + _FIXED
+        self._paid += _PAID * len(jobs)
+        cost = sum(len(node.workloads) for node in root.queues()) + sum(map(queues.count_waiting, names)) + _FIXED
         if cost > self._paid:
-            return None
+            return
         self._paid -= cost
-        runs = {key: self._run_time(key) for key in keys}
-        start = estimate(_copy_quota(root), queues.copy(names), self._flavors, key, runs, now, settings).at
-        return None if start is None else (start - now).total_seconds()
+        keys, runs = [job.workload.key for job in jobs], _RunTimes(self, self._jobs)
+        starts = estimate_all(_copy_quota(root), queues.copy(names), self._flavors, keys, runs, now, settings)
+        for job in jobs:
+            if (at := starts[job.workload.key].at) is not None:
+                yield job, (at - now).total_seconds()
+
+
+class _RunTimes(Mapping[str, RunTime]):
+    """What is known about the run times of jobs before their ends, computed only for jobs that a forecast starts."""
+
+    def __init__(self, forecaster: Forecaster, jobs: Mapping[str, SimulatedJob]) -> None:
+        self._forecaster = forecaster
+        self._jobs = jobs
+
+    def __getitem__(self, key: str) -> RunTime:
+        job = self._jobs[key]
+        expected = None if job.end is None or job.end.is_enforced else timedelta(seconds=job.end.at)
+        return replace(self._forecaster.find_run_time(job), expected=expected)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
 
 
 def _copy_quota(root: Node) -> Tree:

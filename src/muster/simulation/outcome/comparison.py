@@ -86,6 +86,32 @@ def _compare(
             yield Difference(variant, figure, before, after, change, _leaves_out_zero(change))
 
 
+def group_failures(runs: Sequence[SimulationRun]) -> Mapping[tuple[str, str], Mapping[int, AssertionResult]]:
+    """Return the assertions that fail, by variant and text, each with the seeds with which it fails."""
+    failures: dict[tuple[str, str], dict[int, AssertionResult]] = {}
+    for run in runs:
+        for verdict in run.verdicts:
+            if not verdict.holds:
+                failures.setdefault((run.variant, verdict.assertion.text), {})[run.seed] = verdict
+    return failures
+
+
+def describe_never(runs: Sequence[SimulationRun]) -> Iterator[str]:
+    """Yield sentences that say in which variants, and with which seeds, jobs could never run."""
+    seeds: dict[tuple[str, int], list[int]] = {}
+    for run in runs:
+        if run.never:
+            seeds.setdefault((run.variant, run.never), []).append(run.seed)
+    for (variant, never), some in seeds.items():
+        yield f"{variant}, {name_seeds(some)}: {never:,} job{'s' if never > 1 else ''} could never run"
+
+
+def name_seeds(seeds: Sequence[int]) -> str:
+    """Return words for some seeds, of which there may be many: `seed 1 and 19 more`. seeds: not empty."""
+    more = len(seeds) - 1
+    return f"seed {seeds[0]}" + (f" and {more} more" if more else "")
+
+
 def _leaves_out_zero(change: MeanEstimate) -> bool | None:
     return None if change.low is None or change.high is None else change.low > 0 or change.high < 0
 
@@ -109,6 +135,7 @@ def _list_group(queue: str | None, group: GroupSummary) -> Iterator[tuple[Figure
     if group.slowdown is not None:
         yield Figure(queue, "slowdown", ""), group.slowdown.mean
     yield Figure(queue, "ended", ""), group.ended
-    yield Figure(queue, "waiting", ""), group.waiting
+    yield Figure(queue, "waiting", ""), group.waiting - group.never
+    yield Figure(queue, "never", ""), group.never
     yield Figure(queue, "evictions", ""), group.evictions
     yield Figure(queue, "lost", SECONDS), group.lost

@@ -1,6 +1,6 @@
 """Render the page of a comparison: how the variants of a scenario differ, and which differences are beyond noise."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from muster.charts.intervals import Interval, draw_intervals
@@ -9,7 +9,15 @@ from muster.charts.page import Figure, Section, Tile, render_page
 from muster.charts.plot import draw_legend, draw_table
 from muster.charts.scales import format_span, format_value
 from muster.insight.text import format_quantity
-from muster.simulation.outcome.comparison import SECONDS, Comparison, Difference, SimulationRun
+from muster.simulation.outcome.comparison import (
+    SECONDS,
+    Comparison,
+    Difference,
+    SimulationRun,
+    describe_never,
+    group_failures,
+    name_seeds,
+)
 from muster.simulation.outcome.comparison import Figure as Compared
 from muster.simulation.outcome.figures.palette import name_queue
 
@@ -101,13 +109,11 @@ def _list_runs(runs: Sequence[SimulationRun], name_folder: Callable[[str, int], 
     return Figure("Reports", "The report of each simulation.", make_element("ul", {}, *items), wide=True)
 
 
-def _list_failures(runs: Iterable[SimulationRun]) -> Iterator[Markup]:
-    for run in runs:
-        for verdict in run.verdicts:
-            if not verdict.holds:
-                yield make_element("p", {"class": "bad"}, f"{_name_run(run)}: {verdict.assertion.text} fails")
-        if run.never:
-            yield make_element("p", {"class": "bad"}, f"{_name_run(run)}: {run.never:,} jobs could never run")
+def _list_failures(runs: Sequence[SimulationRun]) -> Iterator[Markup]:
+    for (variant, text), failures in group_failures(runs).items():
+        yield make_element("p", {"class": "bad"}, f"{variant}, {name_seeds(list(failures))}: {text} fails")
+    for sentence in describe_never(runs):
+        yield make_element("p", {"class": "bad"}, sentence)
 
 
 def _name_run(run: SimulationRun) -> str:

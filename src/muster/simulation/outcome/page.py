@@ -41,8 +41,10 @@ def _draw_sections(report: Report) -> Iterator[Section]:
         {queue: sum(jobs.pods_running) + sum(jobs.pods_waiting) for queue, jobs in timeline.jobs.items()}
     )
     yield draw_use(timeline, palette)
-    yield draw_waiting(timeline, palette)
-    yield draw_waits(report.jobs, palette)
+    never = {one.name for one in report.waiting if one.never}
+    yield draw_waiting(timeline, palette, len(never))
+    if some := [job for job in report.jobs if job.name not in never]:
+        yield draw_waits(some, palette, len(never))
     for section in (
         draw_forecasts(report.jobs, palette),
         draw_fairness(timeline, palette),
@@ -86,8 +88,10 @@ def _list_utilisation(report: Report) -> Iterator[Tile]:
 
 def _list_remarks(report: Report) -> Iterator[Markup]:
     for verdict in report.verdicts:
-        value = "no such job" if verdict.value is None else _format_figure(verdict.value, verdict.assertion.is_of_time)
-        text = f"{verdict.assertion.text}: {'holds' if verdict.holds else 'fails'}, it is {value}"
+        measured = "there is no such job"
+        if verdict.value is not None:
+            measured = f"it is {_format_figure(verdict.value, verdict.assertion.is_of_time)}"
+        text = f"{verdict.assertion.text}: {'holds' if verdict.holds else 'fails'}, {measured}"
         yield make_element("p", {"class": "good" if verdict.holds else "bad"}, text)
     if report.stopped:
         yield make_element(

@@ -1,6 +1,15 @@
 """Differences of variants, and which of them are beyond noise."""
 
-from muster.simulation.outcome.comparison import Figure, SimulationRun, compare
+from muster.simulation.outcome.assertions import judge, parse_assertion
+from muster.simulation.outcome.comparison import (
+    Figure,
+    SimulationRun,
+    compare,
+    describe_never,
+    group_failures,
+    list_figures,
+    name_seeds,
+)
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.summary import summarize
 
@@ -37,3 +46,34 @@ def test_only_seeds_with_which_both_were_simulated_are_compared():
     one = change_of_wait([run("a", 1, 10.0), run("a", 2, 99.0), run("b", 1, 30.0)])
     assert one.change.mean == 20.0
     assert compare([]).differences == []
+
+
+def run_with_huge_jobs(variant, seed, huge):
+    """Return a run of one job that waits and some that could never run."""
+    record = SimulationRecord(["w"])
+    record.submit("w-0", 0, "q", 1, 0, 0.0, 10.0)
+    for number in range(huge):
+        record.submit(f"huge-{number}", 0, "q", 9, 0, 0.0, 10.0)
+    record.now = 50.0
+    jobs = list(record.jobs())
+    verdict = judge(parse_assertion("count(waiting) <= 2", {}), jobs)
+    summary = summarize(jobs, [], 50.0, {f"huge-{number}" for number in range(huge)})
+    return SimulationRun(variant, seed, summary, [verdict], huge)
+
+
+def test_jobs_that_could_never_run_are_a_figure_of_their_own():
+    figures = dict(list_figures(run_with_huge_jobs("a", 1, 2).summary))
+    for name in (None, "q"):
+        assert (figures[Figure(name, "waiting", "")], figures[Figure(name, "never", "")]) == (1, 2)
+
+
+def test_what_is_wrong_is_said_once_for_all_seeds():
+    runs = [run_with_huge_jobs("a", seed, 2) for seed in (1, 2, 3)] + [run_with_huge_jobs("b", 1, 1)]
+    assert list(describe_never(runs)) == [
+        "a, seed 1 and 2 more: 2 jobs could never run",
+        "b, seed 1: 1 job could never run",
+    ]
+    failures = group_failures(runs)
+    assert {key: name_seeds(list(some)) for key, some in failures.items()} == {
+        ("a", "count(waiting) <= 2"): "seed 1 and 2 more"
+    }

@@ -26,7 +26,8 @@ def draw_forecasts(jobs: Sequence[JobOutcome], palette: Palette) -> Section | No
         return None
     queues = group_jobs(some, lambda job: job.queue, lambda name: name)
     sizes = group_jobs(some, lambda job: name_size(job.pods), order_sizes)
-    figures = [_draw_truth(some)]
+    waited = sum(job.started is not None and job.wait > 0 for job in jobs)
+    figures = [_draw_truth(some, waited)]
     figures += [
         _draw_errors(
             "Errors of forecasts by queue", queues, {name: palette.color(name) for name in keep_largest(queues)}
@@ -40,7 +41,8 @@ def draw_forecasts(jobs: Sequence[JobOutcome], palette: Palette) -> Section | No
     return Section("forecasts", "Forecasts beside the truth", figures)
 
 
-def _draw_truth(jobs: Sequence[JobOutcome]) -> Figure:
+def _draw_truth(jobs: Sequence[JobOutcome], waited: int) -> Figure:
+    """Draw the forecasts of jobs. waited: how many jobs waited and started, also without a forecast."""
     longest = max(max(job.wait, job.forecast or 0.0) for job in jobs)
 
     def find_cell(seconds: float) -> int:
@@ -52,7 +54,8 @@ def _draw_truth(jobs: Sequence[JobOutcome]) -> Figure:
     names = [Tick(tick.at, f"waited {tick.label}") for tick in ticks[1:]]
     reading = (
         "Each job stands above the wait that was forecast as it came, and beside the wait that it had. "
-        "Cells that stand out more hold more jobs. A job above the diagonal waited longer than was forecast."
+        "Cells that stand out more hold more jobs. A job above the diagonal waited longer than was forecast. "
+        f"Of {waited:,} jobs that waited, {len(jobs):,} have a forecast."
     )
     return Figure(
         "Forecast against wait", reading, draw_cells(rows, ticks, names, "Forecasts against waits"), wide=True

@@ -26,8 +26,8 @@ _READING = (
 Groups = Mapping[str, Sequence[JobOutcome]]
 
 
-def draw_waiting(timeline: Timeline, palette: Palette) -> Section:
-    """Return the section on waiting work over time."""
+def draw_waiting(timeline: Timeline, palette: Palette, never: int = 0) -> Section:
+    """Return the section on waiting work over time. never: how many of the waiting jobs could never run."""
     ticks = list_time_ticks(timeline.edges[-1])
     length = len(timeline.edges) - 1
     figures = []
@@ -45,12 +45,14 @@ def draw_waiting(timeline: Timeline, palette: Palette) -> Section:
     ):
         layers = palette.stack(values.items(), length)
         body = draw_stack(timeline.edges, layers, [], ticks, f"{title} over time")
+        if never:
+            reading += f" With the {never:,} that could never run."
         figures.append(Figure(title, reading, body, draw_legend((one.name, one.color) for one in layers)))
     return Section("waiting", "Waiting work", figures)
 
 
-def draw_waits(jobs: Sequence[JobOutcome], palette: Palette) -> Section:
-    """Return the section on waits by queue, size and priority."""
+def draw_waits(jobs: Sequence[JobOutcome], palette: Palette, never: int = 0) -> Section:
+    """Return the section on waits by queue, size and priority. never: how many jobs could never run, besides these."""
     longest = max((job.wait for job in jobs), default=0.0)
     figures = []
     for title, groups in (
@@ -69,6 +71,8 @@ def draw_waits(jobs: Sequence[JobOutcome], palette: Palette) -> Section:
         body = draw_lines(lines, list_log_ticks(longest), 100.0, f"{title}: shares of jobs", "%")
         legend = draw_legend((line.name, line.color) for line in lines)
         reading = _READING if len(shown) == len(groups) else f"{_READING} Curves: the {len(shown)} largest groups."
+        if never:
+            reading += f" Without the {never:,} that could never run."
         figures.append(Figure(title, reading, join((body, _tabulate(title, groups))), legend, wide=True))
     figures.append(_draw_sizes(jobs, longest))
     return Section("waits", "How long jobs waited", figures)
