@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("long" if long else "muster")
     if long and config.getoption("timeout") is None:  # of tests that do not name a limit of their own
         config.option.timeout = LONG_SECONDS
+    gc.set_threshold(*COLLECTION_THRESHOLDS)  # for pytest's collection, too
     _hear_signals()
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,11 +123,15 @@ def shared_up(shared_muster: Muster) -> Muster:
 
 
 def end(home: Home) -> None:
-    """`muster down`, without the start of one more program."""
+    """`muster down`, without the start of one more program.
+
+    The loop that it runs needs a thread of its own: a browser may have one in this thread.
+    """
     pid = home.server_pid()
     if pid is not None:
         stop(home, pid)
-    reap(home.path)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(reap, home.path).result()
 
 
 @pytest.fixture

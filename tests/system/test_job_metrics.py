@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+from tests.metrics import read_families
 from tests.system.job_cluster import NAMESPACE_NAME, JobCluster, virtual
 
 from muster.api.core import POD
@@ -36,8 +36,8 @@ def policy(*rules: tuple[str, int]) -> dict[str, Any]:
 
 
 def families(cluster: JobCluster) -> dict[str, Any]:
-    found = text_string_to_metric_families(cluster.registry.text().decode())
-    return {family.name.removeprefix(PREFIX): family for family in found if family.name.startswith(PREFIX)}
+    found = read_families(cluster.registry.text().decode(), PREFIX)
+    return {family.name.removeprefix(PREFIX): family for family in found}
 
 
 def counted(cluster: JobCluster, name: str) -> dict[str, int]:

@@ -1,12 +1,12 @@
 """What is counted of workloads that run in other clusters, under upstream's names."""
 
-from prometheus_client.parser import text_string_to_metric_families
+from tests.metrics import read_families
 from tests.system.federation import Federation, federated
 
 
 def counted(f: Federation, name: str) -> dict[tuple[str, str], float]:
     """By ClusterQueue and cluster."""
-    families = text_string_to_metric_families(f.dispatch.registry.text().decode())
+    families = read_families(f.dispatch.registry.text().decode(), "multikueue_")
     samples = [sample for family in families for sample in family.samples if sample.name == name]
     assert all(sample.labels["replica_role"] == "standalone" for sample in samples)
     return {(sample.labels["cluster_queue"], sample.labels["cluster"]): sample.value for sample in samples}

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.system.apiserver.harness import Api
 from tests.system.plane import World, running, virtual
 from tests.system.queue_samples import samples
 from tests.system.queueing_world import (
@@ -42,6 +44,17 @@ def configured(metrics: Metrics, **more: Any) -> Callable[[Callable[[World], Awa
         return lambda: run_virtual(body())
 
     return wrap
+
+
+@virtual
+async def test_the_parser_of_prometheus_reads_the_whole_page(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=1)
+    await workload(world, "first", "team")
+    await world.settle(10)
+    text = (await Api(world.plane).get("/metrics", accept="*/*")).body.decode()
+    names = {family.name.partition("_")[0] for family in text_string_to_metric_families(text)}
+    assert {"apiserver", "controller", "kueue", "scheduler", "workqueue"} <= names
 
 
 @virtual

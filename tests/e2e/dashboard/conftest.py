@@ -17,9 +17,9 @@ WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 PATIENCE_MS = 30_000
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Start the browser for one test: while it runs, nothing else in this process can run a loop."""
+    """Start the browser for the tests of a file: while it runs, nothing else in this thread can run a loop."""
     if not CHROMIUM:
         pytest.skip("there is no Chromium on PATH")
     with sync_playwright() as playwright:
