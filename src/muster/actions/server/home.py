@@ -111,6 +111,9 @@ class Home:
             for _ in range(_LOOKS):
                 if pid is None or not is_ending(pid):
                     break
+                if not Path(f"/proc/{pid}").exists():
+                    # The process has ended and released its lock, or, seen from a pod, is in another PID namespace.
+                    return _read_holder(lock)
                 time.sleep(0.01)
                 pid = _read_holder(lock)
             return pid

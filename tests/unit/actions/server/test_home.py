@@ -3,12 +3,15 @@
 import os
 import re
 import socket
+import time
+from pathlib import Path
 
 import pytest
 
 from muster.actions.errors import UserError
 from muster.actions.server.home import Home
 from muster.api.ours.writtenconfig import add_mark
+from muster.runtime.process import filelock
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,16 @@ def test_the_socket_counts_while_the_kubeconfig_is_as_it_was_written(tmp_path):
         os.chown(home.socket, 0, 0)
     home.kubeconfig.write_bytes(add_mark(b"kind: Config\n").replace(b"Config", b"Confih"))
     assert not home.is_reached_by_socket()
+
+
+def test_a_server_whose_process_cannot_be_seen_from_a_pod_is_named_without_a_wait(tmp_path, monkeypatch):
+    """A pod has a PID namespace of its own, in which /proc does not show the server."""
+    unseen = Path("/proc/sys/kernel/pid_max").read_text().strip()  # no process has this id
+    naps: list[float] = []
+    monkeypatch.setattr(time, "sleep", naps.append)
+    with (tmp_path / "lock").open("w") as lock:
+        filelock.take(lock.fileno())
+        lock.write(unseen)
+        lock.flush()
+        os.chmod(tmp_path / "lock", 0o600)
+        assert (Home(tmp_path).server_pid(), naps) == (int(unseen), [])
