@@ -317,7 +317,12 @@ class _Shrinking:
         return shrinkable and gang.priority <= waiting.priority and gang.key != waiting.key
 
     def _give_back(self, gang: ElasticGang, pods: Mapping[Shape, int], name: str) -> None:
-        """Let a gang at its least size keep as many pods as possible while these waiting pods still fit."""
+        """Restore as many of a gang's vacated spare pods as possible while the waiting pods still fit.
+
+        If the gang ends up smaller than before, note its new size, and that it makes room for the waiting gang.
+
+        pods: those of the waiting gang, by shape. name: the waiting gang's.
+        """
         old = self._sizes[gang.key]
 
         def fit(size: int) -> bool:

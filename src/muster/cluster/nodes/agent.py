@@ -349,9 +349,11 @@ class ProcessNode:
         return GpuKeeper(self._runners, GpuUsage(list(gpus.devices.values()), self._state), self._clock)
 
     async def _prepare_kit(self) -> Kit:
-        """Examine the machine, and return what all pods of the node share.
+        """Examine the machine, make the node's control groups and lifeline, and return what all its pods share.
 
-        Raises RuntimeError if no pod can run on the machine.
+        Offered resources that the machine lacks are reported.
+
+        Raises RuntimeError if the kernel or Python lacks a system call that process nodes need.
         """
         processes.check_kernel()
         self._machine = await self._find_machine()

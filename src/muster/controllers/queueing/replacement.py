@@ -304,7 +304,7 @@ def _was_sent(pod: Pod) -> bool:
 
 
 def _is_stray(pod: Pod) -> bool:
-    """Return whether a pod was sent to a node, and is recreated if it fails."""
+    """Return whether a pod was sent to a node, has not reached it, and has a controller that replaces it."""
     return _was_sent(pod) and controller_of(pod.metadata) is not None
 
 

@@ -37,9 +37,9 @@ class Candidate(Struct, frozen=True):
     """A running gang, or a single pod, that may be preempted.
 
     pods: their UIDs, the most important first.
-    quorums: the pods that the gang needs to keep running; none: all of its pods.
+    quorums: sets of pods, each with the least number of them that must keep running; none: all pods must.
     resistance: the strength that a gang must exceed to preempt this one.
-    protected: the time before which the gang is not preempted.
+    started, protected: seconds of one clock; before `protected` the gang is not preempted.
     """
 
     key: str

@@ -35,7 +35,10 @@ class GroupState(Struct, frozen=True):
 
 
 def find_state(group: PodGroup, census: Census) -> GroupState:
-    """Return the state of a group, from its pods."""
+    """Return the stage of a group (empty, waiting, ready, broken or done), and what keeps it from running, if anything.
+
+    census: how many pods of the group are in each state.
+    """
     least, placed = group.min_members, census.admitted + census.succeeded
     if not census.members:
         return GroupState(Stage.EMPTY, census)

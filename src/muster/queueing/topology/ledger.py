@@ -126,7 +126,7 @@ class CapacityLedger:
 
     @contextmanager
     def assume(self, *, more: Iterable[Places] = (), less: Iterable[Places] = ()) -> Iterator[None]:
-        """Take and free the capacity of topology domains until the end of the `with` block."""
+        """Take the capacity of `more` and free that of `less`, until the end of the `with` block."""
         taken_places, given_places = tuple(more), tuple(less)
         self.give(given_places)
         self.take(taken_places)

@@ -61,7 +61,7 @@ class GroupSummary(Struct, frozen=True):
 
 
 class Use(Struct, frozen=True):
-    """The use of the quota of a queue, in the units of decisions (thousandths of a CPU).
+    """The use of a queue's quota for one resource of one flavor, in the units of decisions (thousandths of a CPU).
 
     mean: over the time simulated. peak: the highest use at one time.
     """

@@ -134,7 +134,9 @@ async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
 def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> None:
     """End the server that holds the directory; return once its process is gone.
 
-    by: the signal. SIGTERM also ends the pods; SIGKILL leaves them to the next server.
+    A process that no longer holds the directory is left alone. One that ignores the signal for long is killed.
+
+    pid: the server's process. by: the signal. SIGTERM also ends the pods; SIGKILL leaves them to the next server.
     """
     try:
         process = os.pidfd_open(pid)

@@ -82,7 +82,11 @@ def _close_root(writable: tuple[str, ...]) -> None:
 
 
 def _drop_capabilities(capabilities: list[int]) -> bool:
-    """Drop capabilities so that no program can regain them; return False if this process may not."""
+    """Remove capabilities from this process's bounding set, so that no program that it starts can get them.
+
+    capabilities: their numbers; those that the kernel does not know are skipped. Returns False if the process may not
+    (EPERM). Raises `OSError`.
+    """
     for number in capabilities:
         try:
             call_libc("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)

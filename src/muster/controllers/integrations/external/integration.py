@@ -86,7 +86,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         return self.shape.is_active(job)
 
     def is_ready(self, job: ExternalJob) -> bool:
-        """Return whether the status of the job says that all of its pods are ready."""
+        """Return whether the job's status says that the job is ready, in the way of its kind."""
         return self.shape.is_ready(job)
 
     def end(self, job: ExternalJob) -> End | None:

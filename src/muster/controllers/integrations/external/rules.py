@@ -27,7 +27,7 @@ def of_place(place: Place) -> Errors:
 
 
 def ray_cluster(job: ExternalJob) -> Errors:
-    """Return the errors in the cluster of a RayCluster."""
+    """Return the errors in the spec of a RayCluster that queues."""
     return _validate_cluster(job, ("spec",))
 
 
