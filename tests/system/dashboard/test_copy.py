@@ -10,7 +10,10 @@ from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.dashboard.viewing.copy import IDLE_SECONDS
 from muster.dashboard.viewing.lists import ListKey
+from muster.insight.forecasts.forecast import Snapshot
+from muster.insight.reader.lists import Lists
 from muster.insight.reader.listviews import JOB_LINES, POD_LINES, make_sharer
+from muster.insight.reader.waiting import snapshot_of
 from muster.runtime.transport import Request, Response, Transport
 
 
@@ -100,6 +103,24 @@ async def test_what_was_decided_is_forgotten_once_no_page_asks_for_it(world: Wor
         await viewer.copy.drop_idle()
         assert viewer.copy.memo("default") is kept
         assert viewer.copy.memo("elsewhere") is not dropped
+
+
+@virtual
+async def test_forecasts_share_what_they_read_until_something_changes(world: World) -> None:
+    await world.job("train", 2)
+    async with viewing(world) as viewer:
+
+        async def read() -> Snapshot:
+            lists = Lists(viewer.copy)
+            snapshot = await snapshot_of(lists, await lists.completion(), viewer.copy.memo(""))
+            assert snapshot is not None
+            return snapshot
+
+        first = await read()
+        assert await read() is first
+        await world.job("limited", 1, activeDeadlineSeconds=60)
+        await world.settle(1)
+        assert [limit.seconds for limit in (await read()).deadlines.values()] == [60]
 
 
 @virtual

@@ -4,10 +4,12 @@ Only the cohort tree that a workload could get quota from is built. An object wi
 left out, as admission leaves it out. Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from muster.api.conditions import find
 from muster.api.core import Namespace, Node, Pod
@@ -51,9 +53,9 @@ from muster.runtime.objects import key_of
 _INVALID = (QuantityError, SelectorError)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
-    """All objects that a forecast reads.
+    """All objects that a forecast reads, and what all forecasts from them share.
 
     deadlines: the time limits of jobs after their start, by the job's UID.
     expectations: the run times that users expect of their jobs, if shorter than the limits, by the job's UID.
@@ -71,6 +73,41 @@ class Snapshot:
     topologies: Iterable[Topology] = ()
     nodes: Iterable[Node] | None = None
     pods: Iterable[Pod] | None = None
+
+    @cached_property
+    def counted(self) -> Sequence[Workload]:
+        """The Workloads without those that would count their job a second time."""
+        return without_doubles(self.workloads)
+
+    @cached_property
+    def past(self) -> runtimes.PastRuns:
+        """The runs of the Workloads that have finished."""
+        return runtimes.read_past_runs(self.counted, self.find_limit)
+
+    @cached_property
+    def targets(self) -> Mapping[str, str]:
+        """The name of the ClusterQueue of each LocalQueue, by the LocalQueue's key."""
+        return {key_of(one): one.spec.cluster_queue for one in self.local_queues}
+
+    @cached_property
+    def places(self) -> Mapping[str, Sequence[tuple[Workload, Holds | Waits]]]:
+        """The Workloads that hold quota of a ClusterQueue or wait for it, with which of both, by ClusterQueue."""
+        found = defaultdict[str, list[tuple[Workload, Holds | Waits]]](list)
+        for one in self.counted:
+            if (place := place_of(one)) is not None:
+                found[place.cluster_queue if isinstance(place, Holds) else self.find_target(one)].append((one, place))
+        return found
+
+    def find_target(self, workload: Workload) -> str:
+        """Return the name of the ClusterQueue of a Workload's LocalQueue; "" if that LocalQueue does not exist."""
+        return self.targets.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}", "")
+
+    def find_limit(self, workload: Workload) -> timedelta | None:
+        """Return the time after which a Workload is ended; None if it has no limit."""
+        limits = [self.deadlines[uid] for uid in owner_uids(workload) if uid in self.deadlines]
+        if (most := runtimes.find_time_limit(workload)) is not None:
+            limits.append(most)
+        return min(limits, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +158,6 @@ class Outlook:
     def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str, now: datetime) -> None:
         self._now = now
         self.names = name_workloads(snapshot.workloads, namespace)
-        snapshot = replace(snapshot, workloads=without_doubles(snapshot.workloads))
         self.flavors = _make_flavors(snapshot)
         self.tree = _make_tree(snapshot, cluster_queue)
         self.queues = Queues()
@@ -190,12 +226,11 @@ class Outlook:
         active = {one.metadata.name: _is_active(one) for one in snapshot.cluster_queues}
         for name, node in self.tree.queues.items():
             self.queues.set_queue(node.policy, active=active[name])
-        local = {key_of(one): one for one in snapshot.local_queues}
-        for key, queue in local.items():
-            self.queues.stop_local(key, stopped=queue.spec.stop_policy != STOP_NONE)
-        for workload in snapshot.workloads:
-            behind = local.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
-            self._add_workload(workload, behind.spec.cluster_queue if behind is not None else "")
+        for queue in snapshot.local_queues:
+            self.queues.stop_local(key_of(queue), stopped=queue.spec.stop_policy != STOP_NONE)
+        for name in snapshot.places if self.tree.ledger.in_use else self.tree.queues:
+            for workload, place in snapshot.places.get(name, ()):
+                self._add_workload(workload, place, snapshot.find_target(workload), is_inside=name in self.tree.queues)
         self._limit_quotas(snapshot)
 
     def _recall_past_use(self, local_queues: Iterable[LocalQueue]) -> None:
@@ -235,18 +270,14 @@ class Outlook:
             if (requests := read_occupied(pod)) is not None:
                 ledger.occupy(pod.metadata.uid, pod.spec.node_name, requests)
 
-    def _add_workload(self, workload: Workload, cluster_queue: str) -> None:
-        """Add a Workload that holds quota in the tree or waits for it; ignore all other Workloads.
+    def _add_workload(self, workload: Workload, place: Holds | Waits, cluster_queue: str, *, is_inside: bool) -> None:
+        """Add a Workload that holds quota or waits for it.
 
-        cluster_queue: the ClusterQueue of its LocalQueue.
+        Of one outside of the tree only the use of nodes counts: these may be those of the tree, too.
+
+        cluster_queue: the ClusterQueue of its LocalQueue. is_inside: whether the quota is of the tree.
         """
-        place = place_of(workload)
-        if place is None:
-            return
-        queue = place.cluster_queue if isinstance(place, Holds) else cluster_queue
-        is_inside = queue in self.tree.queues
-        # Queues of other trees may use the same nodes. Nothing else of other trees is read, as they may be many.
-        if not is_inside and not (isinstance(place, Holds) and self.tree.ledger.in_use):
+        if not is_inside and isinstance(place, Waits):
             return
         try:
             seen = convert.convert_workload(workload, cluster_queue, devices=devices_by_status(workload))
@@ -363,21 +394,10 @@ def _is_active(queue: ClusterQueue) -> bool:
 
 def find_run_times(snapshot: Snapshot, workloads: Iterable[Workload]) -> dict[str, RunTime]:
     """Return the limit, the past runs and the expectation of unfinished Workloads' run times, by key."""
-
-    def find_limit(workload: Workload) -> timedelta | None:
-        return _find_limit(workload, snapshot.deadlines)
-
-    past, runs = runtimes.read_past_runs(snapshot.workloads, find_limit), {}
+    runs = {}
     for workload in workloads:
-        limit = find_limit(workload)
+        limit = snapshot.find_limit(workload)
         expected = [snapshot.expectations[uid] for uid in owner_uids(workload) if uid in snapshot.expectations]
-        recent = past.find(runtimes.find_traits(workload), limit)
+        recent = snapshot.past.find(runtimes.find_traits(workload), limit)
         runs[key_of(workload)] = RunTime(limit, recent, min(expected, default=None))
     return runs
-
-
-def _find_limit(workload: Workload, deadlines: Mapping[str, timedelta]) -> timedelta | None:
-    limits = [deadlines[uid] for uid in owner_uids(workload) if uid in deadlines]
-    if (most := runtimes.find_time_limit(workload)) is not None:
-        limits.append(most)
-    return min(limits, default=None)

@@ -103,7 +103,7 @@ def _add_position(facts: JobReadings, workload: Workload, pending: list[PendingW
 
 async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str, memo: Memo) -> JobReadings:
     added = await lists.completion(workload.metadata.namespace)
-    snapshot = await snapshot_of(lists, added)
+    snapshot = await snapshot_of(lists, added, memo)
     if snapshot is None:
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, lists.describe_lacking(*ADMITTED_BY)))
     if snapshot.topologies and not is_numpy_installed():
@@ -154,8 +154,11 @@ def _explain_head(facts: JobReadings, snapshot: Snapshot) -> str:
     return next((find_quota_state(one).reason for one in head), "")
 
 
-async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
-    """Return all objects on which admission depends, or None if the user may not see them."""
+async def snapshot_of(lists: Lists, added: Completion, memo: Memo | None = None) -> Snapshot | None:
+    """Return all objects on which admission depends, or None if the user may not see them.
+
+    added: of the lists. memo: an earlier snapshot, which is returned while all objects are the same.
+    """
     cluster_queues = await lists.of(CLUSTER_QUEUE)
     local_queues = await lists.of(LOCAL_QUEUE)
     flavors = await lists.of(RESOURCE_FLAVOR)
@@ -163,23 +166,31 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
     workloads = await lists.of(WORKLOAD)
     if cluster_queues is None or local_queues is None or flavors is None or namespaces is None or workloads is None:
         return None
-    records = records_of(await lists.of(JOB_SET_LINES), await lists.of(JOB_LINES) or ())
-    deadlines = {one.metadata.uid: timedelta(seconds=one.deadline) for one in records if one.deadline is not None}
-    ends = {one.metadata.uid: end_of(one.metadata, one.deadline, started=0.0) for one in records}
-    expectations = {
-        uid: timedelta(seconds=end.at) for uid, end in ends.items() if end is not None and not end.is_enforced
-    }
+    job_sets, jobs = await lists.of(JOB_SET_LINES), await lists.of(JOB_LINES) or ()
     topologies = await lists.of(TOPOLOGY) or [] if any(one.spec.topology_name for one in flavors) else []
-    return Snapshot(
-        cluster_queues=cluster_queues,
-        local_queues=local_queues,
-        cohorts=await lists.of(COHORT) or [],
-        flavors=flavors,
-        namespaces=namespaces,
-        workloads=[added.workload(one) for one in workloads],
-        deadlines=deadlines,
-        expectations=expectations,
-        topologies=topologies,
-        nodes=await lists.of(NODE_LINES) if topologies or any(map(is_member, cluster_queues)) else None,
-        pods=await lists.of(POD_DEMANDS) if topologies else None,
-    )
+    cohorts = await lists.of(COHORT) or []
+    nodes = await lists.of(NODE_LINES) if topologies or any(map(is_member, cluster_queues)) else None
+    pods = await lists.of(POD_DEMANDS) if topologies else None
+
+    def make() -> Snapshot:
+        records = records_of(job_sets, jobs)
+        ends = {one.metadata.uid: end_of(one.metadata, one.deadline, started=0.0) for one in records}
+        return Snapshot(
+            cluster_queues=cluster_queues,
+            local_queues=local_queues,
+            cohorts=cohorts,
+            flavors=flavors,
+            namespaces=namespaces,
+            workloads=[added.workload(one) for one in workloads],
+            deadlines={
+                one.metadata.uid: timedelta(seconds=one.deadline) for one in records if one.deadline is not None
+            },
+            expectations={
+                uid: timedelta(seconds=end.at) for uid, end in ends.items() if end is not None and not end.is_enforced
+            },
+            topologies=topologies,
+            nodes=nodes,
+            pods=pods,
+        )
+
+    return make() if memo is None else memo.recall("snapshot", "", lists.list_objects(), make)
