@@ -35,6 +35,8 @@ from muster.cluster.controlplane import ControlPlane
 from muster.cluster.defaultqueue import QUEUE, create_default_queue
 from muster.insight.forecasts.forecast import Outlook
 from muster.insight.reader.lists import Lists
+from muster.insight.reader.memo import Memo
+from muster.insight.reader.missing import update_missing
 from muster.insight.reader.waiting import snapshot_of
 from muster.queueing.additions import Completion
 from muster.runtime.clock import run_virtual
@@ -211,6 +213,14 @@ async def _foresee_quota(session: Session) -> int:
     return sum(quota.nominal for cell, quota in quotas.items() if cell.resource == "cpu")
 
 
+async def _count_missing(session: Session, name: str) -> str:
+    """Return what lists say that a waiting Workload lacks, whatever its queue has said of it."""
+    uid = (await session.client.get(WORKLOAD, name, "default")).metadata.uid
+    row = {"uid": uid, "reason": "insufficient unused quota for cpu in flavor muster-nodes, 99 more needed"}
+    (updated,) = await update_missing(session.client, [row], "default", Memo())
+    return updated["reason"].rpartition(", ")[2]
+
+
 @virtual
 async def test_a_new_team_takes_back_what_others_use(world: World) -> None:
     session = await cluster(world)  # 4 CPUs
@@ -257,6 +267,7 @@ async def test_parts_shrink_with_the_nodes_and_grow_back(world: World) -> None:
     await world.settle(1)
     assert await words.admitted(world) == ["small"]
     assert await _foresee_quota(session) == 4000, "forecasts reckon with the quota that was decided"
+    assert await _count_missing(session, "large") == "5 more needed", "and so do lists"
     await world.client.patch(NODE, "m", {"spec": {"unschedulable": False}})
     await words.finish(world, "small")
     await world.settle(1)

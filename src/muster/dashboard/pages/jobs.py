@@ -52,7 +52,7 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     chosen = [row for row in rows if _is_chosen(row, only) and (labelled is None or row["uid"] in labelled)]
     is_wide = only["columns"] == _ALL_COLUMNS
     listing = cut(_sort(chosen, only["order"]), read_list_query(visit))
-    shown = await update_missing(visit.copy, listing.items, namespace, visit.copy.memo(namespace))
+    shown = await update_missing(visit.copy, listing.items, namespace, visit.copy.memo(""))
     return {
         "only": only,
         "orders": list(_ORDERS)[1:],

@@ -80,7 +80,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
         "has_queues": scene.cluster_queues is not None,
         "resources": list_shared_resources(queues),
         "running": sorted(running, key=lambda row: row["started"] or _FIRST, reverse=True)[:_MOST_JOBS],
-        "waiting": await update_missing(visit.copy, first, where, visit.copy.memo(where)),
+        "waiting": await update_missing(visit.copy, first, where, visit.copy.memo("")),
         "counts": {"running": len(running), "waiting": len(waiting)},
         "draw_share": draw_share,
         "color_of": color_of,

@@ -5,7 +5,7 @@ left out, as admission leaves it out. Pure.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -231,7 +231,8 @@ class Outlook:
         for name in snapshot.places if self.tree.ledger.in_use else self.tree.queues:
             for workload, place in snapshot.places.get(name, ()):
                 self._add_workload(workload, place, snapshot.find_target(workload), is_inside=name in self.tree.queues)
-        self._limit_quotas(snapshot)
+        if snapshot.nodes is not None:
+            limit_tree(self.tree, list(snapshot.cluster_queues), snapshot.flavors, snapshot.nodes)
 
     def _recall_past_use(self, local_queues: Iterable[LocalQueue]) -> None:
         """Set the past use of LocalQueues from their statuses, for ClusterQueues with admission fair sharing.
@@ -246,15 +247,6 @@ class Outlook:
             current = usagestatus.by_resource(node.tallies.of(key).used)
             with suppress(*_INVALID):
                 self.queues.set_usage(key, usagestatus.score_status(local, current, decay, self._now))
-
-    def _limit_quotas(self, snapshot: Snapshot) -> None:
-        """Set the quotas of ClusterQueues whose quota follows the nodes, if the user may see the nodes."""
-        if snapshot.nodes is None:
-            return
-        flavors = {one.metadata.name: one for one in snapshot.flavors}
-        decided = decide_quotas(self.tree, list(snapshot.cluster_queues), flavors, snapshot.nodes)
-        for name in decided:
-            self.tree.set_queue(limit_quotas(self.tree.queues[name].policy, decided))
 
     def _add_nodes(self, snapshot: Snapshot) -> None:
         """Add the nodes, so that estimates consider topology, if a flavor has levels and the user may see its nodes."""
@@ -359,6 +351,15 @@ def build_quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[C
         except _INVALID:
             continue
     return tree
+
+
+def limit_tree(
+    tree: Tree, cluster_queues: Collection[ClusterQueue], flavors: Iterable[ResourceFlavor], nodes: Iterable[Node]
+) -> None:
+    """Set the quotas of the ClusterQueues whose quota follows the nodes, in a tree with its usage."""
+    decided = decide_quotas(tree, cluster_queues, {one.metadata.name: one for one in flavors}, nodes)
+    for name in decided:
+        tree.set_queue(limit_quotas(tree.queues[name].policy, decided))
 
 
 def _make_tree(snapshot: Snapshot, cluster_queue: str) -> Tree:

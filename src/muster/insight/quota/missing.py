@@ -1,15 +1,16 @@
 """Counts the quota that waiting workloads lack now, from the statuses of ClusterQueues. Pure.
 
-A forecast adds up all workloads. These counts read the ClusterQueues and Cohorts alone, so that a list of thousands of
-jobs can afford them.
+A forecast adds up all workloads. These counts read the ClusterQueues and Cohorts, and the nodes where quotas follow
+them, so that a list of thousands of jobs can afford them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from muster.api.kueue import ClusterQueue, Cohort, Workload
+from muster.api.core import Node
+from muster.api.kueue import ClusterQueue, Cohort, ResourceFlavor, Workload
 from muster.api.pods import parse_amounts
 from muster.api.values.quantity import QuantityError
-from muster.insight.forecasts.forecast import build_quota_tree, list_needs
+from muster.insight.forecasts.forecast import build_quota_tree, limit_tree, list_needs
 from muster.insight.quota.lack import update_lack
 from muster.insight.quota.queues import make_quota_rows
 from muster.insight.quota.shares import add_usage
@@ -17,13 +18,23 @@ from muster.queueing.model import PODS
 
 
 class QuotaRoom:
-    """The quota that ClusterQueues can still use, for the sentences about workloads that wait for it."""
+    """The quota that ClusterQueues can still use, for the sentences about workloads that wait for it.
 
-    def __init__(self, queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
-        queues = list(queues)
+    nodes: those that ClusterQueues with a part of the nodes divide; None if the user may not see them.
+    """
+
+    def __init__(
+        self,
+        queues: Sequence[ClusterQueue],
+        cohorts: Iterable[Cohort],
+        flavors: Iterable[ResourceFlavor],
+        nodes: Iterable[Node] | None,
+    ) -> None:
         self._tree = build_quota_tree(queues, cohorts)
         known = [one for one in queues if one.metadata.name in self._tree.queues]
         add_usage(self._tree, {one.metadata.name: make_quota_rows(one) for one in known})
+        if nodes is not None:
+            limit_tree(self._tree, queues, flavors, nodes)
 
     def update(self, reason: str, workload: Workload, cluster_queue: str) -> str:
         """Return the reason of a waiting workload with the amounts that are missing now.

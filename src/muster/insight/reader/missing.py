@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
+from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
 from muster.insight.quota.lack import has_lack
 from muster.insight.quota.missing import QuotaRoom
 from muster.insight.quota.state import index_by_owner, is_owned_by
-from muster.insight.reader.listviews import WORKLOAD_LINES
+from muster.insight.reader.listviews import NODE_LINES, WORKLOAD_LINES
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import list_or_none
+from muster.queueing.quota.division import is_member
 from muster.runtime.client import Client
 
 Row = Mapping[str, Any]
@@ -20,14 +21,18 @@ async def update_missing(client: Client, rows: Sequence[Row], namespace: str, me
 
     A user who may not see the ClusterQueues gets the amounts from when the queue considered each job last.
 
-    namespace: whose Workloads are read; "" for all. memo: results of earlier calls.
+    namespace: whose Workloads are read; "" for all. memo: results of earlier calls about the cluster.
     """
     lacking = {row["uid"] for row in rows if has_lack(row["reason"])}
     queues = await list_or_none(client, CLUSTER_QUEUE) if lacking else None
     if queues is None:
         return [*rows]
     cohorts = await list_or_none(client, COHORT) or []
-    room = memo.recall("quota room", "", (*queues, *cohorts), lambda: QuotaRoom(queues, cohorts))
+    flavors, nodes = [], None
+    if any(map(is_member, queues)):
+        flavors, nodes = await list_or_none(client, RESOURCE_FLAVOR) or [], await list_or_none(client, NODE_LINES)
+    inputs = nodes is None, *queues, *cohorts, *flavors, *(nodes or ())
+    room = memo.recall("quota room", "", inputs, lambda: QuotaRoom(queues, cohorts, flavors, nodes))
     local_queues = await list_or_none(client, LOCAL_QUEUE, namespace) or ()
     targets = {(one.metadata.namespace, one.metadata.name): one.spec.cluster_queue for one in local_queues}
     listed = await list_or_none(client, WORKLOAD_LINES, namespace) or ()

@@ -206,7 +206,7 @@ async def _find_lines(
     family = [one for one in workloads if one.metadata.uid in positions or is_owned_by(one, jobs)]
     own = visit.viewer.namespace
     listed = await visible_job_rows_of(visit.copy, namespace, own, visit.now, family, positions)
-    updated = await update_missing(visit.copy, listed, namespace, visit.copy.memo(namespace))
+    updated = await update_missing(visit.copy, listed, namespace, visit.copy.memo(""))
     rows = {row["uid"]: row for row in updated}
     uids = ((one.metadata.uid, (*owner_uids(one), one.metadata.uid)) for one in shown)
     return {own_uid: rows[uid] for own_uid, candidates in uids for uid in candidates if uid in rows}
