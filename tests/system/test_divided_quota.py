@@ -218,7 +218,7 @@ async def _count_missing(session: Session, name: str) -> str:
     uid = (await session.client.get(WORKLOAD, name, "default")).metadata.uid
     row = {"uid": uid, "reason": "insufficient unused quota for cpu in flavor muster-nodes, 99 more needed"}
     (updated,) = await update_missing(session.client, [row], "default", Memo())
-    return updated["reason"].rpartition(", ")[2]
+    return str(updated["reason"]).rpartition(", ")[2]
 
 
 @virtual

@@ -779,6 +779,9 @@ async def test_a_group_that_an_annotation_names_is_listed_and_its_pods_are_named
     assert (row["name"], row["reason"]) == ("g", "its pod group queues once it has 3 pods, and it has 2")
     (group,) = find_unqueued_groups((await world.client.list(POD, "default")).items, ())
     assert group.selector == "-n default first second"
+    assert "kubectl delete pods -n default first second)" in await no_job(world.client, "g", "default")
+    many = msgspec.structs.replace(group, pods=tuple(group.pods) * 6)
+    assert many.selector == "-n default" + 5 * " first second" + " ...", "a sentence names a few"
 
 
 @under("featureGates: {DisableWaitForPodsReady: true}")

@@ -17,7 +17,8 @@ from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
-from muster.api.kueue.names import DEFAULT_QUEUE, POD_GROUP_NAME_LABEL
+from muster.api.kueue.names import DEFAULT_QUEUE, MANAGED_LABEL
+from muster.api.managed.podgroup import group_name
 from muster.api.managed.teams import refuse_foreigner
 from muster.api.meta import Object
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
@@ -81,11 +82,11 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
 async def _describe_unqueued_group(client: Client, name: str, namespace: str) -> str:
     """Say why the pods of a group with this name do not queue; "" if the user sees no such pods."""
     try:
-        named = f"{POD_GROUP_NAME_LABEL}={name}"
-        pods = (await client.list(POD_LINES, namespace, labels=named, transform=make_sharer(POD_LINES))).items
-    except ApiError:  # also if the name is no value of a label
+        # The name of the group may be an annotation, which no server selects by.
+        pods = (await client.list(POD_LINES, namespace, labels=MANAGED_LABEL, transform=make_sharer(POD_LINES))).items
+    except ApiError:
         return ""
-    living = [pod for pod in pods if not is_finished(pod)]
+    living = [pod for pod in pods if group_name(pod.metadata) == name and not is_finished(pod)]
     if not living:
         return ""
     from muster.insight.jobs.unqueued import UnqueuedGroup, explain_unqueued  # importing it takes long

@@ -184,5 +184,4 @@ def _play(task: _Task, look: Callable[[], None] = lambda: None) -> SimulationRun
         own = task.folder / name_folder(case.name, task.seed)
         write_report(report, own)
         write_page(report, own)
-    never = sum(one.never for one in report.waiting)
-    return SimulationRun(case.name, task.seed, report.summary, report.verdicts, never)
+    return SimulationRun(case.name, task.seed, report.summary, report.verdicts, report.summary.total.never)

@@ -127,7 +127,7 @@ class Copy(Client):
         return next((one.trouble for one in self._followed.values() if one.trouble), "")
 
     def memo(self, namespace: str) -> Memo:
-        """Return what was decided before about the jobs of a namespace ("": of all)."""
+        """Return the earlier results of pages about a namespace; "" for those about the whole cluster."""
         while namespace not in self._memos and len(self._memos) >= _MOST_MEMOS:
             del self._memos[next(iter(self._memos))]
         memo, _ = self._memos.get(namespace) or (Memo(), 0.0)

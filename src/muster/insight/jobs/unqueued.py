@@ -12,6 +12,8 @@ from muster.api.managed.pods import group_size, is_held
 from muster.api.pods import is_finished
 from muster.insight.jobs.state import JobState
 
+_MOST_NAMES = 10
+
 
 class UnqueuedGroup(Struct, frozen=True):
     """A pod group without a Workload, and its unfinished pods, of which there is at least one."""
@@ -27,10 +29,14 @@ class UnqueuedGroup(Struct, frozen=True):
 
     @property
     def selector(self) -> str:
-        """The arguments of kubectl that select the group's pods: by name if an annotation names the group."""
+        """The arguments of kubectl that select the group's pods: by name if an annotation names the group.
+
+        Of many names the first are given, and dots.
+        """
         if all(POD_GROUP_NAME_LABEL in pod.metadata.labels for pod in self.pods):
             return f"-n {self.namespace} -l {POD_GROUP_NAME_LABEL}={self.name}"
-        return " ".join(["-n", self.namespace, *(pod.metadata.name for pod in self.pods)])
+        names = [pod.metadata.name for pod in self.pods[:_MOST_NAMES]]
+        return " ".join(["-n", self.namespace, *names, *(["..."] if len(self.pods) > _MOST_NAMES else [])])
 
 
 def find_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]]) -> list[UnqueuedGroup]:

@@ -204,7 +204,7 @@ class PodDemand(Pod):
 class PodSharer:
     """The `transform` of a list of `PodLine`s or `PodDemand`s, which keeps their equal parts once.
 
-    It drops annotations that nothing depends on which is shown.
+    It drops annotations on which nothing that is shown depends.
 
     has_index: whether to keep the label with a pod's index, which rules of affinity may select, and whose value is an
     annotation, too.

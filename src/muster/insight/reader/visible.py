@@ -45,7 +45,10 @@ async def list_visible(
 async def _read_visible(
     read: Callable[[str], Awaitable[T]], own: str, say: Callable[[str], None], what: str
 ) -> tuple[T, str]:
-    """Return what `read` returns of all namespaces ("") and "", or of the user's own namespace and its name."""
+    """Return what `read` returns of all namespaces ("") and "", or of the user's own namespace and its name.
+
+    say: receives a sentence that names the own namespace, if the user may not see all. what: the objects, in a plural.
+    """
     try:
         return await read(""), ""
     except ApiError as error:

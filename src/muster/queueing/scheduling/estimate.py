@@ -108,25 +108,6 @@ def estimate_rest(run: RunTime, ran: timedelta, *, strict: bool = False) -> _Res
     return usual
 
 
-def estimate(
-    tree: Tree,
-    queues: Queues,
-    flavors: Mapping[str, FlavorSpec],
-    key: str,
-    runs: Mapping[str, RunTime],
-    now: datetime,
-    settings: cycle.AdmissionSettings | None = None,
-    names: Mapping[str, str] | None = None,
-) -> StartEstimate:
-    """Return when a workload is expected to get quota.
-
-    The function changes the tree and the queues, so pass copies.
-    runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
-    names: how messages name workloads, by key.
-    """
-    return estimate_all(tree, queues, flavors, [key], runs, now, settings, names)[key]
-
-
 def estimate_all(
     tree: Tree,
     queues: Queues,
@@ -137,7 +118,12 @@ def estimate_all(
     settings: cycle.AdmissionSettings | None = None,
     names: Mapping[str, str] | None = None,
 ) -> dict[str, StartEstimate]:
-    """Return when each of these workloads is expected to get quota, from one simulation for all. See `estimate`."""
+    """Return by key when each of these workloads is expected to get quota, from one simulation for all.
+
+    The function changes the tree and the queues, so pass copies.
+    runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
+    names: how messages name workloads, by key.
+    """
     settings, names = settings or cycle.AdmissionSettings(), names or {}
     return _Forecast(tree, queues, flavors, set(keys), runs, now, settings, names).run()
 

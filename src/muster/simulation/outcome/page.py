@@ -41,10 +41,10 @@ def _draw_sections(report: Report) -> Iterator[Section]:
         {queue: sum(jobs.pods_running) + sum(jobs.pods_waiting) for queue, jobs in timeline.jobs.items()}
     )
     yield draw_use(timeline, palette)
-    never = {one.name for one in report.waiting if one.never}
-    yield draw_waiting(timeline, palette, len(never))
-    if some := [job for job in report.jobs if job.name not in never]:
-        yield draw_waits(some, palette, len(never))
+    never, count = {one.name for one in report.waiting if one.never}, report.summary.total.never
+    yield draw_waiting(timeline, palette, count)
+    if could_run := [job for job in report.jobs if job.started is not None or job.name not in never]:
+        yield draw_waits(could_run, palette, count)
     for section in (
         draw_forecasts(report.jobs, palette),
         draw_fairness(timeline, palette),

@@ -20,7 +20,6 @@ from muster.queueing.scheduling.estimate import (
     Certainty,
     RunTime,
     StartEstimate,
-    estimate,
     estimate_all,
     estimate_rest,
 )
@@ -59,8 +58,6 @@ def estimate_names(
         queues.add(aw.workload(name, text), until=START + timedelta(seconds=at) if at is not None else None)
     runs = {f"ns/{name}": run_time(text) for name, text in case.get("runs", {}).items()}
     keys, now = [f"ns/{name}" for name in names], START + timedelta(seconds=later)
-    if len(keys) == 1:
-        return {keys[0]: estimate(tree, queues, aw.FLAVORS, keys[0], runs, now)}
     return estimate_all(tree, queues, aw.FLAVORS, keys, runs, now)
 
 

@@ -91,7 +91,7 @@ class WorkerEngine(Engine):
         queue, node = self._cluster_queues.get(name), self._tree.queues.get(name)
         if queue is None or node is None:
             return None
-        status = queue_status(queue.status, node, len(self._queues.list_waiting(name)), fair=False)
+        status = queue_status(queue.status, node, self._queues.count_waiting(name), fair=False)
         return replace(queue, status=status)
 
     def has(self, key: str) -> bool:
