@@ -12,12 +12,7 @@ import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "podgroup-controllers.md").read_text()
 
-JOB = """
-apiVersion: example.com/v1
-kind: CRDJob
-metadata: {name: sweep}
-spec: {workers: 2, command: [sh, -c, "echo done"]}
-"""
+[JOB] = re.findall(r"<<'END'\n(.*?)^END$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def block(language):

@@ -2,6 +2,8 @@
 
 `dispatch.decide` decides; this module reads the state, writes to the manager's cluster, and starts errands in workers.
 It may be interrupted between any two writes; the next reconcile continues.
+
+The *home* of a workload is the one worker cluster in which its job may be created.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -263,6 +265,9 @@ class DispatchController(Reconciler):
     def _is_shown(self, one: Dispatched, job: Any, copy: Any | None) -> bool:
         """Return whether a job in the manager shows the end of its copy at home.
 
+        Return True, too, if there is nothing more to show: the kind has no mirror, or the manager's server refused the
+        copy's status. Without a copy in its final state, that also holds if the job is being deleted or has ended, or
+        if the final state was read from the worker.
         copy: as cached. None, or a running copy, proves nothing, because the watch may be behind.
         """
         mirror, meta = one.mirror, meta_of(job)

@@ -258,10 +258,16 @@ class AdmissionController(Reconciler):
             self._conflicts.pop(key_of(old), None)
 
     async def _admit(self, admission: cycle.CycleAdmission) -> Workload:
+        """Write an admission to the Workload unless the decision is no longer valid; return the Workload as it then is.
+
+        A growth, which stands for further pods of a running elastic workload, is added to the admission that the
+        workload has. Any other workload gets QuotaReserved, and Admitted too if all its admission checks are ready.
+        Raises `ApiError`, `TransportError`.
+        """
         workload, assignment = admission.workload, admission.assignment
         obj = await self._read_latest(workload)
         now = self._clock.now()
-        if not self._cache.is_still(workload, obj):
+        if not self._cache.is_still_valid(workload, obj):
             return obj
         if workload.growth_of:
             return await self._set_status(obj, add_growth(obj.status, admission_of(workload.queue, assignment)))
@@ -295,6 +301,11 @@ class AdmissionController(Reconciler):
             self._write(current, partial(self._evict, victim, message, incoming))
 
     async def _evict(self, victim: classical.Victim, message: str, incoming: Workload | None) -> Workload:
+        """Evict a victim, unless its Workload has no quota, is evicted or has ended; return the Workload as it then is.
+
+        message: why the victim is evicted. incoming: the workload that preempts it; None if that one is gone.
+        Raises `ApiError`, `TransportError`.
+        """
         obj = await self._read_latest(victim.workload)
         conditions = obj.status.conditions
         if not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):

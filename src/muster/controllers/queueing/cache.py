@@ -134,7 +134,7 @@ class QueueingCache:
         """Return the workload as last observed, or as this engine wrote it if that is newer."""
         return self._latest.get(key)
 
-    def is_still(self, workload: model.WorkloadInfo, obj: Workload) -> bool:
+    def is_still_valid(self, workload: model.WorkloadInfo, obj: Workload) -> bool:
         """Return whether a decision about the workload is still valid for the workload's present state."""
         if workload.growth_of:
             current = self._find_growth(obj, workload.queue)

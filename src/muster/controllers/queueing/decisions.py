@@ -39,6 +39,7 @@ class CycleRecorder:
         self._decisions.add(Decision(self._clock.now(), "Waiting", subject.job, subject.uid, queue, reason, message))
 
     def _find_subject(self, info: WorkloadInfo) -> Subject:
+        """Return the job of a workload of a cycle, or the workload itself if its object is gone."""
         cached = self._subjects.get(info.uid)  # a busy queue tries the same workloads in each cycle
         if cached is not None:
             return cached
@@ -51,6 +52,7 @@ class CycleRecorder:
         return subject
 
     def _find_job(self, workload: Workload) -> Subject:
+        """Return the job of a workload; for a variant, the job of the variant's parent."""
         owner = controller_of(workload.metadata)
         if owner is not None and WORKLOAD.is_of(owner):  # a variant: the job is its parent's
             workload = self._cache.workloads.get(f"{workload.metadata.namespace}/{owner.name}") or workload

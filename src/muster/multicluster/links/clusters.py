@@ -258,7 +258,10 @@ class ClusterController(Reconciler):
             return make_unusable(BAD_REST_CONFIG, str(error))
 
     async def _read_kubeconfig(self, source: KubeConfig) -> tuple[bytes, str]:
-        """Return the text of a kubeconfig and the name of its source. Raises `UnreachableKubeconfigError`."""
+        """Return the text of a kubeconfig and the name of its source.
+
+        The first read of a Secret also starts the watch of Secrets. Raises `UnreachableKubeconfigError`.
+        """
         if source.location_type == PATH_LOCATION:
             return await self._files.content(source.location), source.location
         self._follow_secrets()

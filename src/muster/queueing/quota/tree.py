@@ -1,7 +1,7 @@
 """Keep the tree of quota: ClusterQueues and Cohorts, their limits, and their usage.
 
 The arithmetic is Kueue's (Kueue KEP-79 hierarchical cohorts, Kueue KEP-1224 lending limits). The part of a node's quota
-that it does not lend is its own (`local`). Usage of the node beyond that part also counts in its parent.
+that it does not lend is called `local`. Usage of the node beyond that part also counts in its parent.
 
 So usage is always a function of the usage of the ClusterQueues at the leaves, and adding and then removing an amount
 restores the old state. A decision may try changes in the tree itself, and `trial.assume_usage` undoes them.
@@ -127,7 +127,7 @@ class Node:
         return sorted(borrowers, key=lambda node: (node.is_queue, node.name))
 
     def quota(self, fr: FlavorResource) -> Quota:
-        """Return the node's own quota; 0 if it has none."""
+        """Return the nominal quota that the node's object gives it, and its limits; 0 if the object gives none."""
         return self.quotas.get(fr, _NOTHING)
 
     def available(self, fr: FlavorResource) -> int:
@@ -160,7 +160,7 @@ class Node:
         return all(amount <= self.available(fr) for fr, amount in usage.items() if amount)
 
     def borrows(self, fr: FlavorResource, more: int = 0) -> bool:
-        """Return whether the node uses more than its own quota once `more` is added."""
+        """Return whether the node uses more than `subtree` once `more` is added."""
         return self.usage.get(fr, 0) + more > self.subtree.get(fr, 0)
 
     def local_available(self, fr: FlavorResource) -> int:
@@ -168,7 +168,10 @@ class Node:
         return max(0, self.local.get(fr, 0) - self.usage.get(fr, 0))
 
     def add(self, usage: Usage) -> None:
-        """Add usage to the node and, as far as it exceeds the node's own quota, to the nodes above."""
+        """Add usage to the node. The amount that exceeds the node's `local` counts in its parent too, and so on upward.
+
+        A node whose usage now exceeds its `subtree` borrows, and is recorded in `over` of its parent.
+        """
         for fr, amount in usage.items():
             node: Node | None = self
             while node is not None and amount > 0:
@@ -233,7 +236,7 @@ def _mark(node: Node) -> None:
 
 
 class _Share(NamedTuple):
-    """The contribution of a node to its parent: the quota that it lends, and its usage beyond its own quota."""
+    """The contribution of a node to its parent: the quota that it lends, and its usage beyond `local`."""
 
     lent: Mapping[FlavorResource, int]
     borrowed: Mapping[FlavorResource, int]

@@ -30,17 +30,18 @@ def _merge_value(live: Any, config: Any, schema: FieldSchema) -> Any:
             return live
         olds, news = schema.items_of(live), schema.items_of(config)
         if olds is not None and news is not None:
-            return _merged_items(live, olds, news, schema, schema.element)
+            return _merge_items(live, olds, news, schema, schema.element)
     return copy_value(config)
 
 
-def _merged_items(
+def _merge_items(
     live: list[Any], olds: Mapping[str, Any], news: Mapping[str, Any], schema: FieldSchema, element: FieldSchema
 ) -> list[Any]:
-    """Return the items of both lists.
+    """Return the items of both lists. Two items with the same key are merged into one.
 
     The items of the configuration keep the configuration's order. An item that only the object has keeps its place
     before the shared item that follows it.
+    olds, news: the items of the object and of the configuration, by key; a tuple contains the items that repeat a key.
     """
     shared = [key for key in news if key in olds]
     turn = 0  # the index of the next shared key
@@ -53,14 +54,14 @@ def _merged_items(
             if keys[place] not in news:
                 result.append(live[place])
             place += 1
-        result.append(copy_value(value) if key not in olds else _merged_item(olds[key], value, element))
+        result.append(copy_value(value) if key not in olds else _merge_item(olds[key], value, element))
         if key == following:
             turn += 1
     result += [item for item, key in zip(live[place:], keys[place:], strict=True) if key not in news]
     return result
 
 
-def _merged_item(live: Any, config: Any, element: FieldSchema) -> Any:
+def _merge_item(live: Any, config: Any, element: FieldSchema) -> Any:
     # A tuple has the items that the object repeats under one key: the applied item replaces them all.
     return copy_value(config) if type(live) is tuple else _merge_value(live, config, element)
 

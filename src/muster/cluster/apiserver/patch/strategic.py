@@ -109,7 +109,7 @@ def _merged_list(current: list[Any], patch: list[Any], field: _Field) -> list[An
     if not key:
         return _in_order([*current, *patch], patch, current, "")
     remaining, added = _without_special_items(current, patch, key)
-    items = _merged_items(remaining, added, field)
+    items = _merge_items(remaining, added, field)
     return _in_order(items, added, current, key)
 
 
@@ -135,7 +135,8 @@ def _without_special_items(current: list[Any], patch: list[Any], key: str) -> tu
     return [item for item in current if _identify_item(item, key) not in deleted], plain
 
 
-def _merged_items(current: list[Any], patch: list[Any], field: _Field) -> list[Any]:
+def _merge_items(current: list[Any], patch: list[Any], field: _Field) -> list[Any]:
+    """Return the current items, with each item of the patch merged into the one of its key, or appended."""
     items = list(current)
     positions: dict[Any, int] = {}
     for position, item in enumerate(items):
