@@ -14,8 +14,8 @@ from muster.api.values.yaml_encode import dump_yaml
 from muster.dashboard.jobs.choices import list_cron_choices, list_cron_commands
 from muster.dashboard.jobs.outcomes import describe_cron_cancel, describe_cron_hold, describe_cron_release
 from muster.dashboard.listing import cut, read_list_query
+from muster.dashboard.pages.identity import read_names, require_same
 from muster.dashboard.pages.jobs import parse_labels, read_or_explain
-from muster.dashboard.pages.named import read_names, require_same
 from muster.dashboard.rights import Right, find_refusal, require_right
 from muster.dashboard.visits import Deed, Page, PageError, Visit, make_address
 from muster.insight.jobs.cronjobs import describe_cron_job

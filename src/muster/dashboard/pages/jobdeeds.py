@@ -20,9 +20,9 @@ from muster.dashboard.jobs.outcomes import (
     describe_hold,
     describe_release,
 )
+from muster.dashboard.pages.identity import read_names, require_same
 from muster.dashboard.pages.jobplan import plan_document
 from muster.dashboard.pages.jobscaling import ask_scale, change_size
-from muster.dashboard.pages.named import read_names, require_same
 from muster.dashboard.rights import list_job_rights, require_right
 from muster.dashboard.visits import Deed, PageError, Visit, make_address
 from muster.insight.reader.job import JobAndWorkload, find, investigate
