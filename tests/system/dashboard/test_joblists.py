@@ -153,6 +153,19 @@ async def test_a_change_is_not_made_to_another_object_of_the_same_name(world: Wo
 
 
 @virtual
+async def test_a_list_has_the_beginning_of_a_very_long_reason(world: World) -> None:
+    await begin(world, gang("train"))
+    failure = {"type": "FailureTarget", "status": "True", "reason": "Test", "message": "x " * 3000}
+    await world.client.patch(JOB, "train", {"status": {"conditions": [failure]}}, "default", subresource="status")
+    for pod in await world.pods():
+        await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+    await world.settle(5)
+    async with viewing(world) as viewer:
+        reason = re.findall("(?:x )+x?…", await viewer.text("/jobs"))
+        assert [len(one) for one in reason] == [400]
+
+
+@virtual
 async def test_groups_that_queue_as_no_job_are_listed_with_what_they_wait_for(world: World) -> None:
     await begin(world)
     await make_crew(world)
