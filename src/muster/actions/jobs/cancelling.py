@@ -1,5 +1,7 @@
 """Cancel jobs, trials of sweeps, pod groups and CronJobs, and delete them on request."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from muster.actions.choices import get_job
@@ -30,18 +32,30 @@ async def cancel(client: Client, name: str, namespace: str, *, delete: bool = Fa
     delete: whether to delete the job, or the CronJob with its jobs, too. Raises `ApiError`, `TransportError`.
     """
     try:
-        return await _cancel_job(client, name, namespace, delete=delete)
+        return await cancel_job(client, name, namespace, delete=delete)
     except ApiError as error:
         if error.code != 404:
             raise
-        if (workload := await find_pods(client, namespace, name)) is not None:
-            return await cancel_pods(client, workload, also_finished=delete)
-        if (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is not None:
-            return await cancel_cron_job(client, cron_job, delete=delete)
-        raise
+        if (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is None:
+            raise
+    outcome = await cancel_cron_job(client, cron_job, delete=delete)
+    return outcome if delete else f"{outcome} (--delete removes it and its jobs)"
 
 
-async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool) -> str:
+async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
+    """End a job gracefully, or delete a pod group; return the outcome as a phrase. A CronJob of this name stays.
+
+    delete: whether to delete the job, too. Raises `ApiError`, `TransportError`.
+    """
+    try:
+        return await _end_job(client, name, namespace, delete=delete)
+    except ApiError as error:
+        if error.code != 404 or (workload := await find_pods(client, namespace, name)) is None:
+            raise
+    return await cancel_pods(client, workload, also_finished=delete)
+
+
+async def _end_job(client: Client, name: str, namespace: str, *, delete: bool) -> str:
     """End a job gracefully; return the outcome as a phrase.
 
     In an embedded cluster the job gets the condition of a failed job. Its controller then ends the pods, and the node
@@ -118,12 +132,24 @@ async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = F
         await client.delete(CRON_JOB, name, namespace, propagation="Foreground", uid=cron_job.metadata.uid)
         return "deleted, with its jobs"
     await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": True}}, lock=False)
-    for job in (await client.list(JOB, namespace)).items:  # the status does not list Jobs that a user created
-        owner = controller_of(job.metadata)
-        if owner is not None and owner.uid == cron_job.metadata.uid and finish(job) is None:
-            with ignoring("NotFound"):
-                await _cancel_job(client, job.metadata.name, namespace, delete=False)
-    return "cancelled: it starts no more jobs until it is released (--delete removes it and its jobs)"
+    for job in list_unfinished_jobs((await client.list(JOB, namespace)).items, cron_job):
+        with ignoring("NotFound"):
+            await _end_job(client, job.metadata.name, namespace, delete=False)
+    return "cancelled: it starts no more jobs until it is released"
+
+
+def list_unfinished_jobs(jobs: Iterable[Job], cron_job: CronJob) -> list[Job]:
+    """Return the Jobs of a CronJob that have not ended, with those that a user created from it.
+
+    The status of the CronJob does not list the latter. jobs: of the namespace of the CronJob.
+    """
+    return [
+        job
+        for job in jobs
+        if (owner := controller_of(job.metadata)) is not None
+        and owner.uid == cron_job.metadata.uid
+        and finish(job) is None
+    ]
 
 
 async def _mark_as_failed(client: Client, job: Job | JobSet) -> None:
