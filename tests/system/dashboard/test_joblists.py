@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.system.dashboard.test_job import begin, gang
-from tests.system.dashboard.test_rights import EVE, HERE, allow
+from tests.system.dashboard.test_rights import EVE, HERE, allow, grant
 from tests.system.dashboard.viewing import Viewing, viewing
 from tests.system.plane import World, virtual
 
@@ -101,6 +101,7 @@ async def test_a_cron_job_stands_with_its_schedule_and_its_starts(world: World) 
         assert "Last start none yet" in one
         assert "muster hold nightly -n default" in one
         assert "kind: CronJob" in one
+        assert "jobs with nightly- in their names" in one
         assert "muster release held -n default" in await viewer.text("/cronjobs/default/held")
         busy = await viewer.text("/cronjobs/default/minutely")
         assert "SuccessfulCreate" in busy, "its Events say why a job started, or did not"
@@ -142,6 +143,29 @@ async def test_a_cron_job_is_held_released_and_cancelled_after_saying_what_happe
 
 
 @virtual
+async def test_a_job_that_a_user_made_from_a_cron_job_is_one_of_its_jobs(world: World) -> None:
+    await begin(world)
+    await make_cron_job(world, "nightly", schedule="0 3 * * *", suspend=True)
+    await make_by_hand(world, "nightly", "by-hand")
+    await world.settle(5)
+    async with viewing(world) as viewer:
+        page = "/cronjobs/default/nightly"
+        assert "Runs now by-hand" in await viewer.text(page)
+        assert f'href="/ui{page}/cancel"' in await viewer.page(page)
+        assert "1 job is cancelled: by-hand." in await viewer.text(f"{page}/cancel")
+        await viewer.act(f"{page}/release")
+        await world.settle(1)
+        assert "1 job goes on: by-hand." in await viewer.text(f"{page}/hold")
+        await viewer.act(f"{page}/cancel")
+        for pod in await world.pods():
+            await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+        await world.settle(5)
+        assert "by-hand Cancelled" in await viewer.text("/jobs/default/by-hand")
+        assert "Runs now nothing" in await viewer.text(page)
+        assert f'href="/ui{page}/cancel"' not in await viewer.page(page)
+
+
+@virtual
 async def test_a_next_start_is_unknown_in_the_time_zone_of_another_machine(world: World) -> None:
     await begin(world)
     await make_cron_job(world, "minutely", schedule="* * * * *", timeZone=None, concurrencyPolicy="Forbid")
@@ -159,6 +183,60 @@ async def test_a_next_start_is_unknown_in_the_time_zone_of_another_machine(world
         assert "It starts jobs by its schedule again." in await viewer.text(f"{page}/release")
         never = await viewer.text("/cronjobs/default/never/release")
         assert "It starts no jobs. Invalid schedule: 0 0 30 2 * : no date matches" in never
+
+
+@virtual
+async def test_a_viewer_without_the_right_to_the_jobs_does_not_cancel_half_of_a_cron_job(world: World) -> None:
+    await allow(world, "batch")
+    await grant(world, "patch", "cronjobs", "jobs")
+    await begin(world)
+    await make_cron_job(world, "nightly", schedule="0 3 * * *")
+    await make_cron_job(world, "idle", schedule="0 3 * * *")
+    await make_by_hand(world, "nightly", "by-hand")
+    await world.settle(5)
+    async with viewing(world, EVE) as viewer:
+        await check_refusal(world, viewer, "patch jobs/status.batch")
+    async with viewing(world, EVE, transport=Elsewhere) as viewer:
+        await check_refusal(world, viewer, "delete jobs.batch")
+    async with viewing(world, EVE) as viewer:
+        assert "You may not cancel its jobs" not in await viewer.text("/cronjobs/default/idle")
+        await viewer.act("/cronjobs/default/idle/cancel")
+        assert (await world.client.get(CRON_JOB, "idle", "default")).spec.suspend
+
+
+async def check_refusal(world: World, viewer: Viewing, right: str) -> None:
+    """Check that a viewer without a right may hold CronJob nightly, and that nothing of it is cancelled."""
+    page = "/cronjobs/default/nightly"
+    text = await viewer.text(page)
+    assert f"You may not cancel its jobs: that takes the right to {right} in namespace default" in text
+    assert f'href="/ui{page}/cancel"' not in await viewer.page(page)
+    assert f'href="/ui{page}/hold"' in await viewer.page(page)
+    for change in (viewer.page, viewer.act):
+        with pytest.raises(PageError) as caught:
+            await change(f"{page}/cancel")
+        assert caught.value.status == 403
+        assert caught.value.text.endswith(f"for the right to {right} in namespace default.")
+    assert not (await world.client.get(CRON_JOB, "nightly", "default")).spec.suspend
+
+
+@virtual
+async def test_a_viewer_who_may_not_list_the_jobs_of_a_cron_job_may_still_hold_it(world: World) -> None:
+    for verb in ("get", "list", "watch", "patch"):
+        await grant(world, verb, "cronjobs")
+    await begin(world)
+    await make_cron_job(world, "hourly", schedule="0 * * * *")
+    await world.settle(3700)
+    [running] = [one.name for one in (await world.client.get(CRON_JOB, "hourly", "default")).status.active]
+    async with viewing(world, EVE) as viewer:
+        page = "/cronjobs/default/hourly"
+        text = await viewer.text(page)
+        assert f"Runs now {running}" in text
+        assert "You may not cancel its jobs: that takes the right to list jobs.batch in namespace default" in text
+        with pytest.raises(PageError, match="You may not do this"):
+            await viewer.act(f"{page}/cancel")
+        assert f"1 job goes on: {running}." in await viewer.text(f"{page}/hold")
+        await viewer.act(f"{page}/hold")
+        assert (await world.client.get(CRON_JOB, "hourly", "default")).spec.suspend
 
 
 @virtual
