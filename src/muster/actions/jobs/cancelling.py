@@ -7,7 +7,7 @@ import msgspec
 from muster.actions.choices import get_job
 from muster.actions.errors import UserError
 from muster.actions.jobs.conflicts import rewrite_object
-from muster.actions.jobs.podgroups import cancel_pods, find_pods
+from muster.actions.jobs.podgroups import HAS_ENDED, cancel_pods, find_pods
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.meta import controller_of
@@ -25,21 +25,28 @@ from muster.runtime.realclock import RealClock
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
+_CANCELLED_ALREADY = "has been cancelled already"
+_STARTS_NO_MORE = "cancelled: it starts no more jobs until it is released"
+_HINTS = {
+    _CANCELLED_ALREADY: " (--delete removes what is known of it)",
+    HAS_ENDED: " (--delete removes what is known of it)",
+    _STARTS_NO_MORE: " (--delete removes it and its jobs)",
+}
+"""What the command line can do beyond an outcome."""
+
 
 async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
-    """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome as a phrase.
+    """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome, with a hint at `--delete`.
 
     delete: whether to delete the job, or the CronJob with its jobs, too. Raises `ApiError`, `TransportError`.
     """
     try:
-        return await cancel_job(client, name, namespace, delete=delete)
+        outcome = await cancel_job(client, name, namespace, delete=delete)
     except ApiError as error:
-        if error.code != 404:
+        if error.code != 404 or (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is None:
             raise
-        if (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is None:
-            raise
-    outcome = await cancel_cron_job(client, cron_job, delete=delete)
-    return outcome if delete else f"{outcome} (--delete removes it and its jobs)"
+        outcome = await cancel_cron_job(client, cron_job, delete=delete)
+    return outcome + _HINTS.get(outcome, "")
 
 
 async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
@@ -68,9 +75,9 @@ async def _end_job(client: Client, name: str, namespace: str, *, delete: bool) -
 
     async def end(job: JobRecord) -> str:
         if job.is_cancelled:
-            return "has been cancelled already (--delete removes what is known of it)"
+            return _CANCELLED_ALREADY
         if job.end is not None:
-            return "has ended already (--delete removes what is known of it)"
+            return HAS_ENDED
         try:
             await _mark_as_failed(client, job.source)
         except ApiError as error:
@@ -135,7 +142,7 @@ async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = F
     for job in list_unfinished_jobs((await client.list(JOB, namespace)).items, cron_job):
         with ignoring("NotFound"):
             await _end_job(client, job.metadata.name, namespace, delete=False)
-    return "cancelled: it starts no more jobs until it is released"
+    return _STARTS_NO_MORE
 
 
 def list_unfinished_jobs(jobs: Iterable[Job], cron_job: CronJob) -> list[Job]:
