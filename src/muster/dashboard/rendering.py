@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -9,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from muster.charts.markup import Markup, make_element
 from muster.dashboard.statics import url_of_static
 from muster.dashboard.visits import make_address
-from muster.insight.text import format_age, format_duration, format_owner, make_sentence
+from muster.insight.text import format_age, format_duration, format_owner, make_sentence, shorten
 
 _MENU = (
     ("overview", "Overview", ()),
@@ -23,7 +24,7 @@ _MENU = (
 
 
 # Some six lines of a column. A program's last words may be many more.
-_LIST_CHARACTERS = 400
+_LIST_CHARACTERS = 400  # the page of a job has the whole text
 
 
 class Renderer:
@@ -46,7 +47,7 @@ class Renderer:
             "duration": render_duration,
             "short_user": format_owner,
             "sentence": make_sentence,
-            "shortened": shorten,
+            "shortened": partial(shorten, most=_LIST_CHARACTERS),
         }
 
     def prepare(self, template: str) -> None:
@@ -60,11 +61,6 @@ class Renderer:
     def render_main(self, template: str, values: Mapping[str, Any]) -> str:
         """Return what stands in the main part of a page, which is all that changes while the page is open."""
         return self._environment.get_template(template).render(values, layout="bare.html")
-
-
-def shorten(text: str) -> str:
-    """Return the beginning of a text for a line of a list; the page of a job has the whole."""
-    return text if len(text) <= _LIST_CHARACTERS else f"{text[:_LIST_CHARACTERS].rstrip()}…"
 
 
 def render_age(moment: datetime | None, now: datetime) -> Markup:

@@ -24,6 +24,7 @@ from muster.dashboard.refusals import ask_for_right
 from muster.dashboard.visits import PageError, Visit
 
 _SECONDS = 60.0
+_NAMELESS = ("create", "list")  # the verbs of requests that name no object
 
 
 class Right(Struct, frozen=True):
@@ -32,6 +33,12 @@ class Right(Struct, frozen=True):
     verb: str
     kind: Kind[Any]
     subresource: str = ""
+
+    @property
+    def resource(self) -> str:
+        """What the right is to, as the server's refusals name it: `jobs.batch`, `jobs/status.batch`."""
+        part = f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
+        return ".".join(filter(None, (part, self.kind.group)))
 
 
 def list_job_rights(choice: str, kind: Kind[Any] | None) -> tuple[Right, ...]:
@@ -57,7 +64,7 @@ async def find_refusal(visit: Visit, rights: Sequence[Right], name: str, namespa
     if is_allowed is None or is_allowed:
         return ""
     where = f"in namespace {namespace}" if namespace else "of the cluster"
-    return f"that takes the right to {rights[0].verb} {rights[0].kind.resource} {where}, which an administrator gives"
+    return f"that takes the right to {rights[0].verb} {rights[0].resource} {where}, which an administrator gives"
 
 
 async def require_right(visit: Visit, rights: Sequence[Right], name: str, namespace: str = "") -> None:
@@ -66,13 +73,13 @@ async def require_right(visit: Visit, rights: Sequence[Right], name: str, namesp
     Raises `PageError` (403) for a viewer who has none of them, and `ApiError`, `TransportError`.
     """
     if not await _review(visit, rights, name, namespace):
-        advice = ask_for_right(rights[0].verb, rights[0].kind.resource, namespace)
+        advice = ask_for_right(rights[0].verb, rights[0].resource, namespace)
         raise PageError("You may not do this", f"You do not have the right to change {name}. {advice}", 403)
 
 
 async def _review(visit: Visit, rights: Sequence[Right], name: str, namespace: str) -> bool:
     for right in rights:
-        if await _is_allowed(visit, right, name if right.verb != "create" else "", namespace):
+        if await _is_allowed(visit, right, name if right.verb not in _NAMELESS else "", namespace):
             return True
     return False
 

@@ -1,20 +1,25 @@
 """The lists beside that of jobs: CronJobs, and groups of pods that queue as no job."""
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 from tests.system.dashboard.test_job import begin, gang
-from tests.system.dashboard.test_rights import EVE, HERE, allow
-from tests.system.dashboard.viewing import viewing
+from tests.system.dashboard.test_rights import EVE, HERE, allow, grant
+from tests.system.dashboard.viewing import Viewing, viewing
 from tests.system.plane import World, virtual
 
 from muster.actions.submission.submitting import submit
 from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import POD
+from muster.api.kueue import WORKLOAD
 from muster.api.podgroups.coscheduling import POD_GROUP
+from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.dashboard.visits import PageError
+from muster.runtime.transport import Request, Response, Transport
 
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
 
@@ -27,12 +32,44 @@ async def make_cron_job(world: World, name: str, **spec: Any) -> None:
     await world.client.create(CRON_JOB.seen_as(dict), document, "default")
 
 
-async def make_crew(world: World) -> None:
-    """Make one of the three pods of a pod group, and a PodGroup without pods."""
+async def make_by_hand(world: World, cron_job: str, name: str) -> None:
+    """Make a Job as `kubectl create job --from` does, which the status of the CronJob does not list."""
+    uid = (await world.client.get(CRON_JOB, cron_job, "default")).metadata.uid
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": cron_job, "uid": uid, "controller": True}
+    metadata = {
+        "name": name,
+        "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+        "ownerReferences": [owner],
+    }
+    await world.client.create(JOB.seen_as(dict), {"metadata": metadata, "spec": {"template": TEMPLATE}}, "default")
+
+
+class Elsewhere:
+    """The transport of a cluster whose server is not that of Muster."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def request(self, request: Request) -> Response:
+        """Return what the server answers, with a version of Kubernetes."""
+        if request.path == "/version":
+            return Response(200, b'{"gitVersion": "v1.34.0"}')
+        return await self._transport.request(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a stream of the server."""
+        return self._transport.stream(request)
+
+    async def close(self) -> None:
+        """Do nothing: the server goes on."""
+
+
+async def make_crew(world: World, pods: int = 3) -> None:
+    """Make one of the pods of a pod group, and a PodGroup without pods. pods: how many the group has."""
     metadata = {
         "name": "crew-0",
         "labels": {"kueue.x-k8s.io/queue-name": "default", "kueue.x-k8s.io/pod-group-name": "crew"},
-        "annotations": {"kueue.x-k8s.io/pod-group-total-count": "3"},
+        "annotations": {"kueue.x-k8s.io/pod-group-total-count": str(pods)},
     }
     await world.client.create(POD.seen_as(dict), {"metadata": metadata, "spec": TEMPLATE["spec"]}, "default")
     group = {"metadata": {"name": "drums"}, "spec": {"minMember": 2}}
@@ -64,6 +101,7 @@ async def test_a_cron_job_stands_with_its_schedule_and_its_starts(world: World) 
         assert "Last start none yet" in one
         assert "muster hold nightly -n default" in one
         assert "kind: CronJob" in one
+        assert "jobs with nightly- in their names" in one
         assert "muster release held -n default" in await viewer.text("/cronjobs/default/held")
         busy = await viewer.text("/cronjobs/default/minutely")
         assert "SuccessfulCreate" in busy, "its Events say why a job started, or did not"
@@ -94,7 +132,7 @@ async def test_a_cron_job_is_held_released_and_cancelled_after_saying_what_happe
         asked = await viewer.text(f"{page}/release")
         assert f"It starts a job once {running} has ended, for the start that it missed " in asked
         assert "1 job is cancelled: " + running in await viewer.text(f"{page}/cancel")
-        assert (await viewer.act(f"{page}/cancel")).startswith("hourly cancelled: it starts no more jobs")
+        assert await viewer.act(f"{page}/cancel") == "hourly cancelled: it starts no more jobs until it is released"
         for pod in await world.pods():
             await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
         await world.settle(5)
@@ -102,6 +140,103 @@ async def test_a_cron_job_is_held_released_and_cancelled_after_saying_what_happe
         assert f'href="/ui{page}/cancel"' not in await viewer.page(page)
         assert "It starts a job at once, for the start that it missed " in await viewer.text(f"{page}/release")
         assert await viewer.act(f"{page}/release") == "hourly released: it starts jobs again"
+
+
+@virtual
+async def test_a_job_that_a_user_made_from_a_cron_job_is_one_of_its_jobs(world: World) -> None:
+    await begin(world)
+    await make_cron_job(world, "nightly", schedule="0 3 * * *", suspend=True)
+    await make_by_hand(world, "nightly", "by-hand")
+    await world.settle(5)
+    async with viewing(world) as viewer:
+        page = "/cronjobs/default/nightly"
+        assert "Runs now by-hand" in await viewer.text(page)
+        assert f'href="/ui{page}/cancel"' in await viewer.page(page)
+        assert "1 job is cancelled: by-hand." in await viewer.text(f"{page}/cancel")
+        await viewer.act(f"{page}/release")
+        await world.settle(1)
+        assert "1 job goes on: by-hand." in await viewer.text(f"{page}/hold")
+        await viewer.act(f"{page}/cancel")
+        for pod in await world.pods():
+            await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+        await world.settle(5)
+        assert "by-hand Cancelled" in await viewer.text("/jobs/default/by-hand")
+        assert "Runs now nothing" in await viewer.text(page)
+        assert f'href="/ui{page}/cancel"' not in await viewer.page(page)
+
+
+@virtual
+async def test_a_next_start_is_unknown_in_the_time_zone_of_another_machine(world: World) -> None:
+    await begin(world)
+    await make_cron_job(world, "minutely", schedule="* * * * *", timeZone=None, concurrencyPolicy="Forbid")
+    await make_cron_job(world, "never", schedule="0 0 30 2 *", timeZone=None)
+    await world.settle(7200)
+    async with viewing(world, transport=Elsewhere) as viewer:
+        page = "/cronjobs/default/minutely"
+        text = await viewer.text(page)
+        assert "Too many missed start times." in text
+        assert "Next start unknown: it names no time zone" in text
+        assert "Next start never" in await viewer.text("/cronjobs/default/never")
+        for path in (page, "/cronjobs/default/never"):
+            await viewer.act(f"{path}/hold")
+        await world.settle(1)
+        assert "It starts jobs by its schedule again." in await viewer.text(f"{page}/release")
+        never = await viewer.text("/cronjobs/default/never/release")
+        assert "It starts no jobs. Invalid schedule: 0 0 30 2 * : no date matches" in never
+
+
+@virtual
+async def test_a_viewer_without_the_right_to_the_jobs_does_not_cancel_half_of_a_cron_job(world: World) -> None:
+    await allow(world, "batch")
+    await grant(world, "patch", "cronjobs", "jobs")
+    await begin(world)
+    await make_cron_job(world, "nightly", schedule="0 3 * * *")
+    await make_cron_job(world, "idle", schedule="0 3 * * *")
+    await make_by_hand(world, "nightly", "by-hand")
+    await world.settle(5)
+    async with viewing(world, EVE) as viewer:
+        await check_refusal(world, viewer, "patch jobs/status.batch")
+    async with viewing(world, EVE, transport=Elsewhere) as viewer:
+        await check_refusal(world, viewer, "delete jobs.batch")
+    async with viewing(world, EVE) as viewer:
+        assert "You may not cancel its jobs" not in await viewer.text("/cronjobs/default/idle")
+        await viewer.act("/cronjobs/default/idle/cancel")
+        assert (await world.client.get(CRON_JOB, "idle", "default")).spec.suspend
+
+
+async def check_refusal(world: World, viewer: Viewing, right: str) -> None:
+    """Check that a viewer without a right may hold CronJob nightly, and that nothing of it is cancelled."""
+    page = "/cronjobs/default/nightly"
+    text = await viewer.text(page)
+    assert f"You may not cancel its jobs: that takes the right to {right} in namespace default" in text
+    assert f'href="/ui{page}/cancel"' not in await viewer.page(page)
+    assert f'href="/ui{page}/hold"' in await viewer.page(page)
+    for change in (viewer.page, viewer.act):
+        with pytest.raises(PageError) as caught:
+            await change(f"{page}/cancel")
+        assert caught.value.status == 403
+        assert caught.value.text.endswith(f"for the right to {right} in namespace default.")
+    assert not (await world.client.get(CRON_JOB, "nightly", "default")).spec.suspend
+
+
+@virtual
+async def test_a_viewer_who_may_not_list_the_jobs_of_a_cron_job_may_still_hold_it(world: World) -> None:
+    for verb in ("get", "list", "watch", "patch"):
+        await grant(world, verb, "cronjobs")
+    await begin(world)
+    await make_cron_job(world, "hourly", schedule="0 * * * *")
+    await world.settle(3700)
+    [running] = [one.name for one in (await world.client.get(CRON_JOB, "hourly", "default")).status.active]
+    async with viewing(world, EVE) as viewer:
+        page = "/cronjobs/default/hourly"
+        text = await viewer.text(page)
+        assert f"Runs now {running}" in text
+        assert "You may not cancel its jobs: that takes the right to list jobs.batch in namespace default" in text
+        with pytest.raises(PageError, match="You may not do this"):
+            await viewer.act(f"{page}/cancel")
+        assert f"1 job goes on: {running}." in await viewer.text(f"{page}/hold")
+        await viewer.act(f"{page}/hold")
+        assert (await world.client.get(CRON_JOB, "hourly", "default")).spec.suspend
 
 
 @virtual
@@ -133,10 +268,8 @@ async def test_a_change_is_not_made_to_another_object_of_the_same_name(world: Wo
     await make_cron_job(world, "nightly", schedule="0 3 * * *")
     await world.settle(5)
     async with viewing(world) as viewer:
-        forms = {}
-        for path in ("/jobs/default/train/cancel", "/cronjobs/default/nightly/hold"):
-            [uid] = re.findall('name="uid" value="([^"]+)"', await viewer.page(path))
-            forms[path] = {"uid": uid}
+        paths = ("/jobs/default/train/cancel", "/cronjobs/default/nightly/hold")
+        forms = {path: await read_form(viewer, path) for path in paths}
         await world.client.delete(JOB, "train", "default")
         await world.client.delete(CRON_JOB, "nightly", "default")
         await world.settle(60)
@@ -146,10 +279,85 @@ async def test_a_change_is_not_made_to_another_object_of_the_same_name(world: Wo
         for path, form in forms.items():
             with pytest.raises(PageError) as caught:
                 await viewer.act(path, form)
-            assert "another one has its name now. Nothing was changed." in caught.value.text
+            assert caught.value.text.endswith("another one has its name now. Nothing was changed.")
             assert caught.value.status == 409
         assert (await viewer.text("/jobs/default/train")).startswith("Jobs / default train Starting")
         assert not (await world.client.get(CRON_JOB, "nightly", "default")).spec.suspend
+
+
+@virtual
+async def test_a_change_to_a_job_that_is_gone_leaves_a_cron_job_of_its_name_alone(world: World) -> None:
+    await make_namesakes(world)
+    async with viewing(world) as viewer:
+        forms = [(path, await read_form(viewer, path)) for path in (f"{NIGHTLY}/cancel", f"{NIGHTLY}/hold")]
+        await world.client.delete(JOB, "nightly", "default")
+        await world.settle(60)
+        for path, form in [*forms, (f"{NIGHTLY}/hold", {})]:
+            with pytest.raises(PageError) as caught:
+                await viewer.act(path, form)
+            assert caught.value.text == "There is no job nightly in namespace default any more. Nothing was changed."
+            assert caught.value.status == 404
+        assert not (await world.client.get(CRON_JOB, "nightly", "default")).spec.suspend
+        assert (await viewer.text("/jobs/default/by-hand")).startswith("Jobs / default by-hand Starting")
+
+
+@virtual
+async def test_a_change_to_what_is_left_of_a_job_leaves_a_cron_job_of_its_name_alone(world: World) -> None:
+    await make_namesakes(world)
+    async with viewing(world) as viewer:
+        form = await read_form(viewer, f"{NIGHTLY}/cancel")
+        [own] = [
+            one
+            for one in (await world.client.list(WORKLOAD, "default")).items
+            if form["uid"] in [owner.uid for owner in one.metadata.owner_references]
+        ]
+        finalizers = {"finalizers": [*own.metadata.finalizers, "example.com/keep"]}
+        await world.client.patch(WORKLOAD, own.metadata.name, {"metadata": finalizers}, "default")
+        await world.client.delete(JOB, "nightly", "default")
+        await world.settle(60)
+        with pytest.raises(ApiError, match="there is no job nightly in namespace default"):
+            await viewer.act(f"{NIGHTLY}/cancel", form)
+        assert not (await world.client.get(CRON_JOB, "nightly", "default")).spec.suspend
+
+
+NIGHTLY = "/jobs/default/nightly"
+
+
+async def make_namesakes(world: World) -> None:
+    """Make a job and a CronJob of one name, and a job of the CronJob."""
+    await begin(world, gang("nightly"))
+    await make_cron_job(world, "nightly", schedule="0 3 * * *")
+    await make_by_hand(world, "nightly", "by-hand")
+    await world.settle(5)
+
+
+async def read_form(viewer: Viewing, path: str) -> dict[str, str]:
+    """Return what the form of a page sends beside what the viewer writes."""
+    [uid] = re.findall('name="uid" value="([^"]+)"', await viewer.page(path))
+    return {"uid": uid}
+
+
+@virtual
+async def test_a_list_has_the_beginning_of_a_very_long_reason(world: World) -> None:
+    await begin(world, gang("train"))
+    failure = {"type": "FailureTarget", "status": "True", "reason": "Test", "message": "x " * 3000}
+    await world.client.patch(JOB, "train", {"status": {"conditions": [failure]}}, "default", subresource="status")
+    for pod in await world.pods():
+        await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+    await world.settle(5)
+    async with viewing(world) as viewer:
+        reason = re.findall("(?:x )+x?…", await viewer.text("/jobs"))
+        assert [len(one) for one in reason] == [400]
+
+
+@virtual
+async def test_a_group_is_cancelled_by_the_form_of_its_page(world: World) -> None:
+    await begin(world)
+    await make_crew(world, pods=1)
+    await world.settle(10)
+    async with viewing(world) as viewer:
+        path = "/jobs/default/crew/cancel"
+        assert await viewer.act(path, await read_form(viewer, path)) == "crew deleted, with its pods"
 
 
 @virtual

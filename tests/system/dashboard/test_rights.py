@@ -33,6 +33,17 @@ async def allow(world: World, *groups: str, verbs: Sequence[str] = ("get", "list
     await world.client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": "secret-team"}})
 
 
+async def grant(world: World, verb: str, *resources: str) -> None:
+    """Let Eve use a verb on some resources of group `batch` in namespace default."""
+    name = f"{verb}-{resources[0]}"
+    rules = [{"apiGroups": ["batch"], "resources": [*resources], "verbs": [verb]}]
+    await world.client.create(ROLE.seen_as(dict), {"metadata": {"name": name}, "rules": rules}, "default")
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}]
+    binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": subjects}
+    await world.client.create(ROLE_BINDING.seen_as(dict), binding, "default")
+
+
 async def see(world: World, group: str, resource: str) -> None:
     """Let Eve read a resource of the whole cluster."""
     rules = [{"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]}]

@@ -1,11 +1,13 @@
 """Cancel jobs, trials of sweeps, pod groups and CronJobs, and delete them on request."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from muster.actions.choices import get_job
 from muster.actions.errors import UserError
 from muster.actions.jobs.conflicts import rewrite_object
-from muster.actions.jobs.podgroups import cancel_pods, find_pods
+from muster.actions.jobs.podgroups import HAS_ENDED, cancel_pods, find_pods
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.meta import controller_of
@@ -23,25 +25,44 @@ from muster.runtime.realclock import RealClock
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
+_CANCELLED_ALREADY = "has been cancelled already"
+_STARTS_NO_MORE = "cancelled: it starts no more jobs until it is released"
+_HINTS = {
+    _CANCELLED_ALREADY: " (--delete removes what is known of it)",
+    HAS_ENDED: " (--delete removes what is known of it)",
+    _STARTS_NO_MORE: " (--delete removes it and its jobs)",
+}
+"""What the command line can do beyond an outcome."""
+
 
 async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
-    """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome as a phrase.
+    """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome, with a hint at `--delete`.
 
     delete: whether to delete the job, or the CronJob with its jobs, too. Raises `ApiError`, `TransportError`.
     """
     try:
-        return await _cancel_job(client, name, namespace, delete=delete)
+        outcome = await cancel_job(client, name, namespace, delete=delete)
     except ApiError as error:
-        if error.code != 404:
+        if error.code != 404 or (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is None:
             raise
-        if (workload := await find_pods(client, namespace, name)) is not None:
-            return await cancel_pods(client, workload, also_finished=delete)
-        if (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is not None:
-            return await cancel_cron_job(client, cron_job, delete=delete)
-        raise
+        outcome = await cancel_cron_job(client, cron_job, delete=delete)
+    return outcome + _HINTS.get(outcome, "")
 
 
-async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool) -> str:
+async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
+    """End a job gracefully, or delete a pod group; return the outcome as a phrase. A CronJob of this name stays.
+
+    delete: whether to delete the job, too. Raises `ApiError`, `TransportError`.
+    """
+    try:
+        return await _end_job(client, name, namespace, delete=delete)
+    except ApiError as error:
+        if error.code != 404 or (workload := await find_pods(client, namespace, name)) is None:
+            raise
+    return await cancel_pods(client, workload, also_finished=delete)
+
+
+async def _end_job(client: Client, name: str, namespace: str, *, delete: bool) -> str:
     """End a job gracefully; return the outcome as a phrase.
 
     In an embedded cluster the job gets the condition of a failed job. Its controller then ends the pods, and the node
@@ -54,9 +75,9 @@ async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool
 
     async def end(job: JobRecord) -> str:
         if job.is_cancelled:
-            return "has been cancelled already (--delete removes what is known of it)"
+            return _CANCELLED_ALREADY
         if job.end is not None:
-            return "has ended already (--delete removes what is known of it)"
+            return HAS_ENDED
         try:
             await _mark_as_failed(client, job.source)
         except ApiError as error:
@@ -118,12 +139,24 @@ async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = F
         await client.delete(CRON_JOB, name, namespace, propagation="Foreground", uid=cron_job.metadata.uid)
         return "deleted, with its jobs"
     await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": True}}, lock=False)
-    for job in (await client.list(JOB, namespace)).items:  # the status does not list Jobs that a user created
-        owner = controller_of(job.metadata)
-        if owner is not None and owner.uid == cron_job.metadata.uid and finish(job) is None:
-            with ignoring("NotFound"):
-                await _cancel_job(client, job.metadata.name, namespace, delete=False)
-    return "cancelled: it starts no more jobs until it is released (--delete removes it and its jobs)"
+    for job in list_unfinished_jobs((await client.list(JOB, namespace)).items, cron_job):
+        with ignoring("NotFound"):
+            await _end_job(client, job.metadata.name, namespace, delete=False)
+    return _STARTS_NO_MORE
+
+
+def list_unfinished_jobs(jobs: Iterable[Job], cron_job: CronJob) -> list[Job]:
+    """Return the Jobs of a CronJob that have not ended, with those that a user created from it.
+
+    The status of the CronJob does not list the latter. jobs: of the namespace of the CronJob.
+    """
+    return [
+        job
+        for job in jobs
+        if (owner := controller_of(job.metadata)) is not None
+        and owner.uid == cron_job.metadata.uid
+        and finish(job) is None
+    ]
 
 
 async def _mark_as_failed(client: Client, job: Job | JobSet) -> None:

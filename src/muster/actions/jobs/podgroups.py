@@ -20,6 +20,9 @@ from muster.runtime.realclock import Clock
 if TYPE_CHECKING:
     from muster.runtime.ids import Random
 
+HAS_ENDED = "has ended already"
+"""The outcome where a job or a pod group has ended before it is cancelled."""
+
 _DELETED = Ending(1, "it was deleted")
 
 
@@ -42,7 +45,7 @@ async def cancel_pods(client: Client, workload: Workload, *, also_finished: bool
     replaced. A Workload that has finished stays, unless `also_finished`.
     """
     if is_true(workload.status.conditions, FINISHED) and not also_finished:
-        return "has ended already (--delete removes what is known of it)"
+        return HAS_ENDED
     meta = workload.metadata
     await client.delete(WORKLOAD, meta.name, meta.namespace, uid=meta.uid)
     return "deleted, with its pods"

@@ -1,6 +1,7 @@
 """Decides what a viewer can do to a job now, and names the commands that do the same. Pure."""
 
 import shlex
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -90,11 +91,14 @@ def list_other_commands(name: str, namespace: str) -> list[str]:
     return [f"muster why {target} --history", f"muster history {target}"]
 
 
-def list_cron_choices(cron_job: CronJob) -> list[JobChoice]:
-    """Return the changes that apply to a CronJob in its state, those that end jobs last."""
+def list_cron_choices(cron_job: CronJob, unfinished: Sequence[str]) -> list[JobChoice]:
+    """Return the changes that apply to a CronJob in its state, those that end jobs last.
+
+    unfinished: the names of its jobs that have not ended.
+    """
     is_held = bool(cron_job.spec.suspend)
     choices = [JobChoice("release", "Release") if is_held else JobChoice("hold", "Hold")]
-    can_cancel = not is_held or bool(cron_job.status.active)
+    can_cancel = not is_held or bool(unfinished)
     return [*choices, *([JobChoice("cancel", "Cancel", ends=True)] if can_cancel else [])]
 
 

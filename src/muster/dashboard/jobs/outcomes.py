@@ -43,25 +43,28 @@ def describe_forecast(plan: ObjectPlan, now: datetime, who: str = "It") -> str:
     return "\n".join([f"{who} {describe_verdict(plan)}.", *reasons])
 
 
-def describe_cron_hold(running: Sequence[str]) -> list[str]:
-    """Return what becomes of a CronJob that is held. running: the names of its jobs that have not ended."""
-    going_on = count_things(len(running), "job goes on", "jobs go on")
-    here = f"{going_on}: {list_names(running)}." if running else "None of its jobs runs."
+def describe_cron_hold(unfinished: Sequence[str]) -> list[str]:
+    """Return what becomes of a CronJob that is held. unfinished: the names of its jobs that have not ended."""
+    going_on = count_things(len(unfinished), "job goes on", "jobs go on")
+    here = f"{going_on}: {list_names(unfinished)}." if unfinished else "None of its jobs runs."
     return ["It starts no jobs until somebody releases it.", here]
 
 
-def describe_cron_cancel(running: Sequence[str], *, is_embedded: bool) -> list[str]:
-    """Return what becomes of a CronJob that is cancelled. is_embedded: whether the cluster keeps cancelled jobs."""
+def describe_cron_cancel(unfinished: Sequence[str], *, is_embedded: bool) -> list[str]:
+    """Return what becomes of a CronJob that is cancelled.
+
+    unfinished: the names of its jobs that have not ended. is_embedded: whether the cluster keeps cancelled jobs.
+    """
     said = ["It starts no jobs until somebody releases it."]
-    if not running:
+    if not unfinished:
         return [*said, "None of its jobs runs."]
-    ended = count_things(len(running), "job is cancelled", "jobs are cancelled")
+    ended = count_things(len(unfinished), "job is cancelled", "jobs are cancelled")
     kept = (
         "The record and the output of jobs stay."
         if is_embedded
         else "This cluster deletes these jobs, with their output."
     )
-    return [*said, f"{ended}: {list_names(running)}.", kept]
+    return [*said, f"{ended}: {list_names(unfinished)}.", kept]
 
 
 def describe_cron_release(released: Mapping[str, Any], policy: str, now: datetime) -> list[str]:
@@ -70,9 +73,10 @@ def describe_cron_release(released: Mapping[str, Any], policy: str, now: datetim
     released: how `describe_cron_job` describes it then. policy: its concurrencyPolicy.
     """
     at, running = released["nextStart"], released["running"]
+    if not released["canStart"]:
+        return [f"It starts no jobs. {make_sentence(released['problem'])}"]
     if at is None:
-        problem = released["problem"]
-        return [f"It starts no jobs. {make_sentence(problem)}" if problem else "It starts jobs by its schedule again."]
+        return ["It starts jobs by its schedule again."]
     if at > now:
         return [f"It starts jobs again, the next one in {format_age(now, at)}."]
     missed = f"for the start that it missed {format_age(at, now)} ago"

@@ -4,29 +4,33 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.actions.jobs.cancelling import cancel_cron_job
+from muster.actions.jobs.cancelling import cancel_cron_job, list_unfinished_jobs
 from muster.actions.jobs.holding import set_starting
-from muster.api.batch import CRON_JOB, CronJob
+from muster.api.batch import CRON_JOB, JOB, CronJob
 from muster.api.status import ApiError
 from muster.api.values.yaml_encode import dump_yaml
-from muster.dashboard.jobs.choices import list_cron_choices, list_cron_commands
+from muster.dashboard.jobs.choices import JobChoice, list_cron_choices, list_cron_commands
 from muster.dashboard.jobs.outcomes import describe_cron_cancel, describe_cron_hold, describe_cron_release
 from muster.dashboard.listing import cut, read_list_query
+from muster.dashboard.pages.identity import read_names, require_same
 from muster.dashboard.pages.jobs import parse_labels, read_or_explain
-from muster.dashboard.pages.named import read_names, require_same
 from muster.dashboard.rights import Right, find_refusal, require_right
 from muster.dashboard.visits import Deed, Page, PageError, Visit, make_address
 from muster.insight.jobs.cronjobs import describe_cron_job
 from muster.insight.jobs.disclosure import hide_secrets
 from muster.insight.reader.events import read_events_about
 from muster.insight.reader.job import find
+from muster.insight.reader.listviews import JOB_LINES
 from muster.insight.reader.queues import get_or_none, is_embedded, list_or_none
 from muster.insight.reader.visible import list_visible
+from muster.runtime.client import Client
 
 _FILTERS = ("namespace", "text", "labels")
 _RIGHTS = (Right("patch", CRON_JOB),)
+_CANCEL = "cancel"
 _FORBIDDEN, _CONFLICT = 403, 409
 
 
@@ -83,14 +87,18 @@ async def view_cron_job(visit: Visit) -> Mapping[str, Any]:
         raise _no_cron_job(namespace, name)
     client = visit.viewer.client
     has_namesake = await _has_namesake(visit, namespace, name)
+    jobs = await _list_unfinished(visit.copy, cron_job)
+    choices, jobs_refusal = await _divide_by_right(visit, cron_job, jobs)
     document = await get_or_none(client, CRON_JOB.seen_as(dict), name, namespace)
     return {
         "name": name,
         "namespace": namespace,
         "cron_job": (await describe_cron_jobs(visit, [cron_job]))[0],
+        "unfinished": jobs.names,
         "has_namesake": has_namesake,
-        "choices": list_cron_choices(cron_job),
+        "choices": choices,
         "refusal": await find_refusal(visit, _RIGHTS, name, namespace),
+        "jobs_refusal": jobs_refusal,
         "commands": list_cron_commands(cron_job, has_namesake=has_namesake),
         "events": await read_events_about(client, namespace, [cron_job.metadata.uid]),
         "manifest": dump_yaml(hide_secrets(document)) if document is not None else "",
@@ -108,6 +116,47 @@ async def _has_namesake(visit: Visit, namespace: str, name: str) -> bool:
     return read.job is not None or read.workload is not None
 
 
+class _Unfinished(Struct, frozen=True):
+    """The jobs of a CronJob that have not ended.
+
+    names: those of its status where the viewer may not list jobs. are_visible: whether the viewer may.
+    """
+
+    names: Sequence[str]
+    are_visible: bool = True
+
+
+async def _list_unfinished(client: Client, cron_job: CronJob) -> _Unfinished:
+    jobs = await list_or_none(client, JOB_LINES, cron_job.metadata.namespace)
+    if jobs is None:
+        return _Unfinished([one.name for one in cron_job.status.active], are_visible=False)
+    return _Unfinished([one.metadata.name for one in list_unfinished_jobs(jobs, cron_job)])
+
+
+async def _find_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> tuple[Right, str] | None:
+    """Return the right that cancelling takes beside that to the CronJob, and the name of its object; None for none.
+
+    The right to the first job stands for that to all.
+    """
+    if not jobs.are_visible:
+        return Right("list", JOB), cron_job.metadata.name
+    if not jobs.names:
+        return None
+    is_ours = await is_embedded(visit.viewer.client)
+    return Right("patch", JOB, "status") if is_ours else Right("delete", JOB), jobs.names[0]
+
+
+async def _divide_by_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> tuple[list[JobChoice], str]:
+    """Return the changes that the viewer may make who may change the CronJob, and why its jobs may not be cancelled."""
+    choices = list_cron_choices(cron_job, jobs.names)
+    others = [one for one in choices if one.name != _CANCEL]
+    if others == choices or (needed := await _find_jobs_right(visit, cron_job, jobs)) is None:
+        return choices, ""
+    right, name = needed
+    refusal = await find_refusal(visit, (right,), name, cron_job.metadata.namespace)
+    return (others, refusal) if refusal else (choices, "")
+
+
 def _no_cron_job(namespace: str, name: str) -> PageError:
     text = f"There is no CronJob {name} in namespace {namespace}: it may have been deleted, or you may not see it."
     return PageError("There is no such CronJob", text)
@@ -120,21 +169,28 @@ def _make_deed(
     choice: str,
     title: str,
     button: str,
-    ask: Callable[[Visit, CronJob], Awaitable[list[str]]],
+    ask: Callable[[Visit, CronJob, Sequence[str]], Awaitable[list[str]]],
     act: Callable[[Visit, CronJob], Awaitable[str]],
     *,
     danger: bool = False,
 ) -> Deed:
-    """Return a deed about a CronJob. choice: its name in `list_cron_choices`. title: with `{}` for the name."""
+    """Return a deed about a CronJob.
+
+    choice: its name in `list_cron_choices`. title: with `{}` for the name. ask: gets the names of the unfinished jobs.
+    """
 
     async def view(visit: Visit) -> Mapping[str, Any]:
         cron_job = await _read_cron_job(visit)
         meta = cron_job.metadata
-        if choice not in [one.name for one in list_cron_choices(cron_job)]:
+        jobs = await _list_unfinished(visit.viewer.client, cron_job)
+        if choice not in [one.name for one in list_cron_choices(cron_job, jobs.names)]:
             why = f"{meta.name} is {'held already' if cron_job.spec.suspend else 'not held'}."
             raise PageError("This cannot be done to the CronJob now", why, _CONFLICT)
         await require_right(visit, _RIGHTS, meta.name, meta.namespace)
-        about = {"title": title.format(meta.name), "will": await ask(visit, cron_job), "fields": [], "button": button}
+        if choice == _CANCEL:
+            await _require_jobs_right(visit, cron_job, jobs)
+        will = await ask(visit, cron_job, jobs.names)
+        about = {"title": title.format(meta.name), "will": will, "fields": [], "button": button}
         return about | {"danger": danger, "back": _find_page(visit), "uid": meta.uid}
 
     async def change(visit: Visit, form: Mapping[str, str]) -> str:
@@ -158,22 +214,25 @@ async def _read_cron_job(visit: Visit) -> CronJob:
     return cron_job
 
 
-def _list_running(cron_job: CronJob) -> list[str]:
-    return [one.name for one in cron_job.status.active]
+async def _require_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> None:
+    """Raise `PageError` (403) for a viewer who may not cancel the jobs of a CronJob."""
+    if (needed := await _find_jobs_right(visit, cron_job, jobs)) is not None:
+        right, name = needed
+        await require_right(visit, (right,), name, cron_job.metadata.namespace)
 
 
-async def _ask_hold(_visit: Visit, cron_job: CronJob) -> list[str]:
-    return describe_cron_hold(_list_running(cron_job))
+async def _ask_hold(_visit: Visit, _cron_job: CronJob, unfinished: Sequence[str]) -> list[str]:
+    return describe_cron_hold(unfinished)
 
 
-async def _ask_release(visit: Visit, cron_job: CronJob) -> list[str]:
+async def _ask_release(visit: Visit, cron_job: CronJob, _unfinished: Sequence[str]) -> list[str]:
     released = replace(cron_job, spec=replace(cron_job.spec, suspend=False))
     [described] = await describe_cron_jobs(visit, [released])
     return describe_cron_release(described, cron_job.spec.concurrency_policy, visit.now)
 
 
-async def _ask_cancel(visit: Visit, cron_job: CronJob) -> list[str]:
-    return describe_cron_cancel(_list_running(cron_job), is_embedded=await is_embedded(visit.viewer.client))
+async def _ask_cancel(visit: Visit, _cron_job: CronJob, unfinished: Sequence[str]) -> list[str]:
+    return describe_cron_cancel(unfinished, is_embedded=await is_embedded(visit.viewer.client))
 
 
 async def _set_starting(visit: Visit, cron_job: CronJob, *, starting: bool) -> str:
@@ -181,7 +240,9 @@ async def _set_starting(visit: Visit, cron_job: CronJob, *, starting: bool) -> s
 
 
 async def _cancel(visit: Visit, cron_job: CronJob) -> str:
-    return f"{cron_job.metadata.name} {await cancel_cron_job(visit.viewer.client, cron_job)}"
+    client = visit.viewer.client
+    await _require_jobs_right(visit, cron_job, await _list_unfinished(client, cron_job))  # not to stop half way
+    return f"{cron_job.metadata.name} {await cancel_cron_job(client, cron_job)}"
 
 
 ROUTES = (
@@ -191,5 +252,5 @@ ROUTES = (
     _make_deed(
         "release", "Release CronJob {}?", "Release the CronJob", _ask_release, partial(_set_starting, starting=True)
     ),
-    _make_deed("cancel", "Cancel CronJob {}?", "Cancel the CronJob", _ask_cancel, _cancel, danger=True),
+    _make_deed(_CANCEL, "Cancel CronJob {}?", "Cancel the CronJob", _ask_cancel, _cancel, danger=True),
 )

@@ -23,7 +23,7 @@ from muster.charts.timeline import Span, draw_timeline
 from muster.dashboard.jobs.choices import TRIALS, JobChoice, list_choices, list_commands, list_other_commands
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.pages.cronjobs import find_cron_job
-from muster.dashboard.pages.named import read_names
+from muster.dashboard.pages.identity import read_names
 from muster.dashboard.rights import find_refusal, list_job_rights
 from muster.dashboard.states import color_of
 from muster.dashboard.usage import ask_usage

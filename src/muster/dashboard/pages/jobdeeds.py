@@ -6,7 +6,7 @@ from typing import Any
 
 from muster.actions.errors import UserError
 from muster.actions.jobs.altering import Alteration, alter
-from muster.actions.jobs.cancelling import cancel, cancel_trials
+from muster.actions.jobs.cancelling import cancel_job, cancel_trials
 from muster.actions.jobs.holding import set_active
 from muster.actions.jobs.retrying import prepare_retry, retry
 from muster.actions.server.session import Session
@@ -20,9 +20,9 @@ from muster.dashboard.jobs.outcomes import (
     describe_hold,
     describe_release,
 )
+from muster.dashboard.pages.identity import read_names, require_same
 from muster.dashboard.pages.jobplan import plan_document
 from muster.dashboard.pages.jobscaling import ask_scale, change_size
-from muster.dashboard.pages.named import read_names, require_same
 from muster.dashboard.rights import list_job_rights, require_right
 from muster.dashboard.visits import Deed, PageError, Visit, make_address
 from muster.insight.reader.job import JobAndWorkload, find, investigate
@@ -68,8 +68,10 @@ def _make_deed(
 
     async def change(visit: Visit, form: Mapping[str, str]) -> str:
         namespace, name = read_names(visit)
-        if "uid" in form and (uid := _find_uid(await find(visit.viewer.client, namespace, name))):
-            require_same(form, uid, name)
+        uid = _find_uid(await find(visit.viewer.client, namespace, name))
+        if not uid:  # the functions of the commands would go on with a CronJob of this name
+            raise _no_job(namespace, name, " Nothing was changed.")
+        require_same(form, uid, name)
         try:
             return await act(visit, Session(visit.viewer.client, namespace), name, form)
         except UserError as error:
@@ -92,8 +94,12 @@ async def _read_job(visit: Visit) -> JobReadings:
     namespace, name = read_names(visit)
     readings = await investigate(visit.copy, namespace, name, visit.now)
     if readings is None:
-        raise PageError("There is no such job", f"There is no job {name} in namespace {namespace} any more.")
+        raise _no_job(namespace, name)
     return readings
+
+
+def _no_job(namespace: str, name: str, outcome: str = "") -> PageError:
+    return PageError("There is no such job", f"There is no job {name} in namespace {namespace} any more.{outcome}")
 
 
 def _capitalize(text: str, name: str) -> str:
@@ -109,7 +115,7 @@ async def _ask_cancel(visit: Visit, readings: JobReadings) -> Will:
 
 
 async def _cancel(_visit: Visit, session: Session, name: str, _form: Mapping[str, str]) -> str:
-    return f"{name} {await cancel(session.client, name, session.namespace)}"
+    return f"{name} {await cancel_job(session.client, name, session.namespace)}"
 
 
 async def _ask_hold(_visit: Visit, readings: JobReadings) -> Will:

@@ -9,7 +9,7 @@ from muster.api.status import ApiError
 from muster.api.values.patterns import PatternError, line_pattern
 from muster.cluster.apiserver.answers import Stream
 from muster.dashboard.jobs.output import follow_lines, read_last_lines, read_whole
-from muster.dashboard.pages.named import read_names
+from muster.dashboard.pages.identity import read_names
 from muster.dashboard.visits import Download, Page, PageError, Visit, make_address
 from muster.insight.jobs.state import parse_ranks
 from muster.insight.jobs.trials import rank_of_trial

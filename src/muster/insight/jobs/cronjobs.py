@@ -11,7 +11,7 @@ def describe_cron_job(cron_job: CronJob, now: datetime, *, on_this_machine: bool
     """Return a CronJob as `muster why` and the dashboard show it.
 
     on_this_machine: whether the cluster's time zone is that of this machine; otherwise the next start is known only for
-    a CronJob that names its time zone.
+    a CronJob that names its time zone. Whether there is a start at all (`canStart`) is known for each.
     """
     meta, spec, status = cron_job.metadata, cron_job.spec, cron_job.status
     timing = find_timing(cron_job, now, None)
@@ -23,6 +23,7 @@ def describe_cron_job(cron_job: CronJob, now: datetime, *, on_this_machine: bool
         "schedule": spec.schedule,
         "timeZone": spec.time_zone,
         "held": bool(spec.suspend),
+        "canStart": (timing.due or timing.following) is not None,
         "nextStart": timing.due or timing.following if is_known else None,
         "lastStart": status.last_schedule_time,
         "lastSuccess": status.last_successful_time,

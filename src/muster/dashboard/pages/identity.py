@@ -1,4 +1,4 @@
-"""What an address and a form name: the object of a page, and the very object that the page asked about. Pure."""
+"""Reads which object an address names, and refuses a form that asks about an earlier object of that name."""
 
 from collections.abc import Mapping
 
@@ -23,4 +23,4 @@ def require_same(form: Mapping[str, str], uid: str, name: str) -> None:
     """
     if form.get("uid", uid) != uid:
         text = f"The {name} that this page asked about is gone, and another one has its name now. Nothing was changed."
-        raise PageError("This is another one now", f"{text} What follows is about the new one.", _CONFLICT)
+        raise PageError("This is another one now", text, _CONFLICT)
