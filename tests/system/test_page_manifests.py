@@ -33,11 +33,21 @@ def read_blocks(page: Path) -> list[list[Any]]:
     return [list(yaml.safe_load_all(text)) for text in texts if "#MUSTER" not in text and "..." not in text]
 
 
+def list_objects(page: Path) -> list[list[Any]]:
+    """Return the blocks of a page in which all documents are objects of a cluster."""
+    return [documents for documents in read_blocks(page) if all(map(is_object, documents))]
+
+
+def list_definitions(page: Path) -> list[Json]:
+    """Return the kinds that a page defines, for the objects of these kinds that it shows."""
+    documents = [document for documents in list_objects(page) for document in documents]
+    return [document for document in documents if document["kind"] == "CustomResourceDefinition"]
+
+
 BLOCKS = [
-    pytest.param(documents, id=f"{page.name}: {', '.join(document['kind'] for document in documents)}")
+    pytest.param(documents, page, id=f"{page.name}: {', '.join(document['kind'] for document in documents)}")
     for page in sorted(DOCS.glob("*.md"))
-    for documents in read_blocks(page)
-    if all(map(is_object, documents))
+    for documents in list_objects(page)
 ]
 
 
@@ -51,15 +61,16 @@ async def find_path(api: Api, document: Json) -> str:
     return f"{root}{namespace}/{resource['name']}"
 
 
-@pytest.mark.parametrize("documents", BLOCKS)
-def test_the_server_takes_manifests_as_pages_show_them(documents: list[Json]) -> None:
+@pytest.mark.parametrize(("documents", "page"), BLOCKS)
+def test_the_server_takes_manifests_as_pages_show_them(documents: list[Json], page: Path) -> None:
     async def create_all() -> None:
         async with running(controllers=False) as plane:
             api = Api(plane)
             namespaces = {document["metadata"].get("namespace", "default") for document in documents} - {"default"}
             for name in namespaces:
                 await api.made("/api/v1/namespaces", {"metadata": {"name": name}})
-            for document in documents:
+            defined = [one for one in list_definitions(page) if one not in documents]
+            for document in (*defined, *documents):
                 if account := document.get("spec", {}).get("serviceAccountName"):
                     await api.made("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": account}})
                 answer = await api.post(await find_path(api, document), document, fieldValidation="Strict")
