@@ -67,6 +67,8 @@ def test_the_word_for_it(found, word, reason):
         ),
         (WorkerClusterState("b", "Lost", "ClientConnectionFailed: cannot connect"), "See that its server runs"),
         (WorkerClusterState("b", "Lost", "ClientConnectionFailed: Unauthorized"), "muster cluster invite"),
+        (WorkerClusterState("b", "Lost", "ClientConnectionFailed: it answered 403"), "muster cluster invite"),
+        (WorkerClusterState("b", "Lost", "ClientConnectionFailed: 127.0.0.1:40317 refused"), "tries again by itself"),
         (WorkerClusterState("b", "Lost", "BadKubeConfig: gone"), "muster cluster join b --kubeconfig FILE"),
         (WorkerClusterState("b", "Lost", "InsecureKubeConfig: no CA"), "muster cluster join b --kubeconfig FILE"),
         (WorkerClusterState("b", "Lost", "BadClusterProfile: not found"), "ClusterProfile"),
