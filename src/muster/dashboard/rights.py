@@ -36,7 +36,7 @@ class Right(Struct, frozen=True):
 
     @property
     def resource(self) -> str:
-        """What the right is to, as the server's refusals name it: `jobs.batch`, `jobs/status.batch`."""
+        """The resource that the right is about, with its subresource and group: `jobs.batch`, `jobs/status.batch`."""
         part = f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
         return ".".join(filter(None, (part, self.kind.group)))
 

@@ -32,7 +32,7 @@ _HINTS = {
     HAS_ENDED: " (--delete removes what is known of it)",
     _STARTS_NO_MORE: " (--delete removes it and its jobs)",
 }
-"""What the command line can do beyond an outcome."""
+"""The hints that the command line adds, by the outcome that leaves more to do."""
 
 
 async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:

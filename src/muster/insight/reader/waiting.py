@@ -114,7 +114,7 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
         "forecast", (moment, queue), inputs, lambda: _forecast(snapshot, added, facts, workload, queue)
     )
     memo.retain("forecast", ((moment, queue),))  # each holds all objects of the cluster
-    # Of several podsets, the sentence counts those up to the one that did not fit, and the needs count all.
+    # With several podsets, the sentence counts only up to the one that did not fit, but `needs` counts all.
     needs = readings.get("needs", ()) if len(workload.spec.pod_sets) == 1 else ()
     state = structs.replace(facts.state, reason=update_lack(facts.state.reason, needs))
     return replace(facts, state=state, head=_explain_head(facts, snapshot), **readings)

@@ -92,7 +92,7 @@ class Forecaster:
 
 
 class _RunTimes(Mapping[str, RunTime]):
-    """What is known about the run times of jobs before their ends, computed only for jobs that a forecast starts."""
+    """The run times that jobs are expected to have, each computed when a forecast starts its job."""
 
     def __init__(self, forecaster: Forecaster, jobs: Mapping[str, SimulatedJob]) -> None:
         self._forecaster = forecaster
