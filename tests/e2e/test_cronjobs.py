@@ -2,17 +2,26 @@
 
 import json
 import subprocess
+from collections.abc import Callable
 
 import pytest
+from tests.e2e.conftest import Muster
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.timeout(240)]
 
 
-def test_a_job_comes_again_and_again(up):
-    def kubectl(*arguments: str) -> str:
+@pytest.fixture
+def kubectl(up: Muster) -> Callable[..., str]:
+    """Return a function that runs kubectl on the cluster, and returns what it printed."""
+
+    def run(*arguments: str) -> str:
         command = ["kubectl", "--kubeconfig", str(up.home / "kubeconfig"), *arguments]
         return subprocess.run(command, env=up.env(), capture_output=True, text=True, check=True, timeout=60).stdout
 
+    return run
+
+
+def test_a_job_comes_again_and_again(up, kubectl):
     show = 'echo "I am $MUSTER_JOB, rank $RANK at $MASTER_ADDR"'
     done = up("run", "--cron", "0 * * * *", "--name", "tick", "--", "sh", "-c", show)
     assert done.stdout == "tick\n"
@@ -38,6 +47,17 @@ def test_a_job_comes_again_and_again(up):
     assert up("cancel", "--delete", "tick").stdout == "tick deleted, with its jobs\n"
     kubectl("wait", "--for=delete", f"job/{name}", "service/tick", "--timeout=60s")
     assert kubectl("get", "cronjobs", "-o", "name") == ""
+
+
+def test_a_cron_job_can_be_named_beside_a_job_of_its_name(up, kubectl):
+    kubectl("create", "cronjob", "twin", "--image=none", "--schedule=0 3 * * *", "--", "sleep", "1")
+    up("run", "--detach", "--name", "twin", "--", "sleep", "100")
+    assert up("hold", "cj/twin").stdout == "twin held: it starts no jobs until it is released\n"
+    assert up("release", "cronjob/twin").stdout == "twin released: it starts jobs again\n"
+    assert up("cancel", "cronjob/twin").stdout.startswith("twin cancelled: it starts no more jobs")
+    [row] = json.loads(up("ps", "-o", "json").stdout)
+    assert row["state"] in ("Starting", "Running")
+    assert up("cancel", "twin").stdout == "twin cancelled\n"
 
 
 def test_a_schedule_needs_a_cluster(muster):

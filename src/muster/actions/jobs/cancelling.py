@@ -35,11 +35,15 @@ _HINTS = {
 """The hints that the command line adds, by the outcome that leaves more to do."""
 
 
-async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
+async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False, is_cron_job: bool = False) -> str:
     """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome, with a hint at `--delete`.
 
-    delete: whether to delete the job, or the CronJob with its jobs, too. Raises `ApiError`, `TransportError`.
+    delete: whether to delete the job, or the CronJob with its jobs, too.
+    is_cron_job: whether the name is that of a CronJob, even if a job has it. Raises `ApiError`, `TransportError`.
     """
+    if is_cron_job:
+        outcome = await cancel_cron_job(client, await client.get(CRON_JOB, name, namespace), delete=delete)
+        return outcome + _HINTS.get(outcome, "")
     try:
         outcome = await cancel_job(client, name, namespace, delete=delete)
     except ApiError as error:

@@ -2,21 +2,25 @@
 
 import click
 
-from muster.actions.jobs.holding import set_active, set_stop_policy
+from muster.actions.jobs.holding import set_active, set_starting, set_stop_policy
 from muster.actions.server.session import Session
+from muster.api.batch import CRON_JOB
 from muster.cli.actions.each import act_on_each
 
 
 async def hold_or_release(session: Session, names: tuple[str, ...], *, hold: bool) -> None:
-    """Hold or release every named job or, as `queue/NAME`, LocalQueue; print each outcome.
+    """Hold or release every named job, `cronjob/NAME`, or LocalQueue, as `queue/NAME`; print each outcome.
 
     Raises `click.exceptions.Exit` if one failed.
     """
 
     async def act(name: str) -> None:
-        head, _, queue = name.partition("/")
-        if head == "queue" and queue:
-            click.echo(await set_stop_policy(session, queue, "Hold" if hold else "None", cluster=False))
+        kind, _, rest = name.rpartition("/")
+        if kind == "queue":
+            click.echo(await set_stop_policy(session, rest, "Hold" if hold else "None", cluster=False))
+        elif kind:
+            cron_job = await session.client.get(CRON_JOB, rest, session.namespace)
+            click.echo(await set_starting(session.client, cron_job, starting=not hold))
         else:
             click.echo(await set_active(session, name, active=not hold))
 

@@ -17,6 +17,8 @@ _JOB_TYPE = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 
+_CRON_JOB_TYPE = re.compile(r"(cj|cronjobs?)(\.(v1\.)?batch)?", re.ASCII | re.IGNORECASE)
+
 _MOST_DIGITS = 6
 
 # As long as the value of a label.
@@ -51,10 +53,20 @@ def user_name(text: str) -> str:
     return text
 
 
+def name_or_cron_job(text: str) -> str:
+    """Return the name of a job, or `cronjob/NAME`, which a job of that name does not stand for.
+
+    Raises `click.BadParameter`.
+    """
+    kind, slash, _ = text.partition("/")
+    name = parse_job_name(text)
+    return f"cronjob/{name}" if slash and _CRON_JOB_TYPE.fullmatch(kind) else name
+
+
 def name_or_queue(text: str) -> str:
-    """Return the name of a job, or `queue/NAME`. Raises `click.BadParameter`."""
+    """Return the name of a job, `cronjob/NAME`, or `queue/NAME`. Raises `click.BadParameter`."""
     kind, slash, rest = text.partition("/")
-    return f"queue/{parse_name(rest)}" if slash and kind == "queue" else parse_job_name(text)
+    return f"queue/{parse_name(rest)}" if slash and kind == "queue" else name_or_cron_job(text)
 
 
 def parse_quantity(text: str) -> str:

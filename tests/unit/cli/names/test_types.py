@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli.main import COMMANDS, cli
-from muster.cli.names.types import name_or_queue, parse_job_name
+from muster.cli.names.types import name_or_cron_job, name_or_queue, parse_job_name
 
 COMMANDS_OF_JOBS = ["cancel", "wait", "hold", "release", "logs", "why", "scale", "alter"]
 
@@ -43,7 +43,9 @@ def test_what_is_no_name_is_refused_before_anybody_is_asked(command: str, name: 
 )  # fmt: skip
 def test_a_job_may_be_named_as_kubectl_names_it(kind: str) -> None:
     assert parse_job_name(f"{kind}/train-*") == "train-*"
-    assert name_or_queue(f"{kind}/train") == "train"
+    of_cron_job = kind in ("cj", "cronjob", "cronjobs.batch")
+    assert name_or_cron_job(f"{kind}/train") == name_or_queue(f"{kind}/train")
+    assert name_or_queue(f"{kind}/train") == ("cronjob/train" if of_cron_job else "train"), "a job may have its name"
 
 
 def test_every_command_of_jobs_takes_a_type_before_the_name() -> None:
@@ -57,7 +59,7 @@ def test_every_command_of_jobs_takes_a_type_before_the_name() -> None:
         and getattr(parameter._custom_shell_complete, "__name__", "") in ("complete_jobs", "jobs_and_queues")
     }
     assert parsers.keys() >= {*COMMANDS_OF_JOBS, "ps", "history", "top", "retry", "exec"}
-    assert {*parsers.values()} == {parse_job_name, name_or_queue}
+    assert {*parsers.values()} == {parse_job_name, name_or_cron_job, name_or_queue}
 
 
 @pytest.mark.parametrize("command", ["hold", "release"])

@@ -9,7 +9,7 @@ from muster.cli.commands.observation.ps import OVER, STATES
 from muster.cli.completion import names
 from muster.cli.names.examples import format_examples
 from muster.cli.names.selecting import add_selection_options
-from muster.cli.names.types import parse_job_name
+from muster.cli.names.types import name_or_cron_job
 from muster.cli.session import ask, connect, target_options
 
 
@@ -24,7 +24,7 @@ from muster.cli.session import ask, connect, target_options
         "muster cancel --all",
     ),
 )
-@click.argument("jobs", nargs=-1, type=parse_job_name, metavar="[JOB]...", shell_complete=names.complete_jobs)
+@click.argument("jobs", nargs=-1, type=name_or_cron_job, metavar="[JOB]...", shell_complete=names.complete_jobs)
 @click.option("--all", "everything", is_flag=True, help="All jobs of the namespace.")
 @click.option("-l", "--selector", metavar="LABELS", default="", help="The jobs with these labels, as team=vision.")
 @add_selection_options("The jobs", STATES, by_state="The jobs in this state; may be repeated.")
@@ -44,7 +44,7 @@ def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, in
     alike = any(options.values())
     if bool(jobs) + everything + alike != 1:
         raise click.UsageError("name jobs, or select them with --all, --selector, --queue, --state or --user")
-    if index and (len(jobs) != 1 or delete):
+    if index and (len(jobs) != 1 or delete or "/" in jobs[0]):
         raise click.UsageError("--index: name one job, without --delete, which removes the whole job")
     if not jobs:
         jobs = _choose_jobs(target, options, delete=delete, yes=yes)
@@ -86,6 +86,8 @@ async def _cancel(target: Target, jobs: tuple[str, ...], *, index: str, delete: 
             return
 
         async def end(name: str) -> None:
-            click.echo(f"{name} {await cancel(session.client, name, session.namespace, delete=delete)}")
+            kind, _, rest = name.rpartition("/")
+            outcome = await cancel(session.client, rest, session.namespace, delete=delete, is_cron_job=bool(kind))
+            click.echo(f"{rest} {outcome}")
 
         await act_on_each(jobs, end)
