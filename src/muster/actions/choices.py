@@ -29,9 +29,9 @@ from muster.api.server.authentication import SELF_SUBJECT_REVIEW, SelfSubjectRev
 from muster.api.status import ApiError
 from muster.api.values.quantity import parse_amount, parse_thousandths
 from muster.insight.nearest import find_nearest
-from muster.insight.reader.listviews import POD_LINES, make_sharer
-from muster.insight.reader.queues import get_or_none, list_or_none
-from muster.insight.reader.records import record_named
+from muster.insight.reader.jobs.records import record_named
+from muster.insight.reader.listing.access import get_or_none, list_or_none
+from muster.insight.reader.listing.views import POD_LINES, make_sharer
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 

@@ -24,8 +24,8 @@ from muster.api.core import NODE
 from muster.api.values.quantity import parse_thousandths
 from muster.insight.jobs.state import Ending, JobState, find_job_state
 from muster.insight.jobs.state import parse_rank as worker_named
-from muster.insight.reader.job import investigate
-from muster.insight.reader.lists import Lists
+from muster.insight.reader.jobs.job import investigate
+from muster.insight.reader.listing.lists import Lists
 from muster.insight.record import JobRecord
 from muster.insight.why.answer import make_document, render_lines
 from muster.runtime.clock import RealClock

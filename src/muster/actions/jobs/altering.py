@@ -16,7 +16,7 @@ from muster.actions.submission.workers import has_timer
 from muster.api.batch import CRON_JOB, Job
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.status import ApiError
-from muster.insight.reader.queues import get_or_none
+from muster.insight.reader.listing.access import get_or_none
 from muster.insight.record import JobRecord
 from muster.insight.text import format_span
 

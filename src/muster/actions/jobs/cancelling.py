@@ -16,7 +16,8 @@ from muster.api.status import ApiError
 from muster.api.values.indexes import Indexes
 from muster.insight.jobs.failures import shorten_indexes
 from muster.insight.jobs.trials import rank_of_trial
-from muster.insight.reader.queues import get_or_none, is_embedded
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.listing.access import get_or_none
 from muster.insight.record import JobRecord
 from muster.jobs.ending import make_job_failure, make_jobset_failure
 from muster.jobs.job.conditions import CANCELLED, Verdict, find_announced_end, finish

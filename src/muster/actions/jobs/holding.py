@@ -13,8 +13,8 @@ from muster.api.status import ApiError
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.quota.queues import describe_resume
 from muster.insight.quota.state import find_quota_state
-from muster.insight.reader.job import find
-from muster.insight.reader.queues import get_or_none
+from muster.insight.reader.jobs.job import find
+from muster.insight.reader.listing.access import get_or_none
 from muster.insight.record import JobRecord
 from muster.jobs.deferral import make_release
 from muster.runtime.client import Client

@@ -12,8 +12,8 @@ from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import FINISHED
 from muster.insight.jobs.state import Ending, JobState, find_workload_state
 from muster.insight.quota.state import display_name, find_quota_state
-from muster.insight.reader.jobs import plain_pods, pods_of
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.jobs.rows import plain_pods, pods_of
+from muster.insight.reader.listing.access import list_or_none
 from muster.runtime.client import Client
 from muster.runtime.realclock import Clock
 

@@ -13,7 +13,8 @@ from muster.api.batch import JOB
 from muster.api.kueue import WORKLOAD
 from muster.api.ours.trials import RETRY_ANNOTATION, Array
 from muster.api.status import ApiError
-from muster.insight.reader.queues import labels_of, list_or_none
+from muster.insight.reader.listing.access import list_or_none
+from muster.insight.reader.quota.workloads import labels_of
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.ids import Ids

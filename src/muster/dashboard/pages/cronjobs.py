@@ -21,10 +21,11 @@ from muster.dashboard.rights import Right, find_refusal, require_right
 from muster.dashboard.visits import Deed, Page, PageError, Visit, make_address
 from muster.insight.jobs.cronjobs import describe_cron_job
 from muster.insight.jobs.disclosure import hide_secrets
-from muster.insight.reader.events import read_events_about
-from muster.insight.reader.job import find
-from muster.insight.reader.listviews import JOB_LINES
-from muster.insight.reader.queues import get_or_none, is_embedded, list_or_none
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.jobs.events import read_events_about
+from muster.insight.reader.jobs.job import find
+from muster.insight.reader.listing.access import get_or_none, list_or_none
+from muster.insight.reader.listing.views import JOB_LINES
 from muster.insight.reader.visible import list_visible
 from muster.runtime.client import Client
 

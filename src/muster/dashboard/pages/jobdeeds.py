@@ -25,8 +25,9 @@ from muster.dashboard.pages.jobplan import plan_document
 from muster.dashboard.pages.jobscaling import ask_scale, change_size
 from muster.dashboard.rights import list_job_rights, require_right
 from muster.dashboard.visits import Deed, PageError, Visit, make_address
-from muster.insight.reader.job import JobAndWorkload, find, investigate
-from muster.insight.reader.queues import is_embedded, list_or_none
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.jobs.job import JobAndWorkload, find, investigate
+from muster.insight.reader.listing.access import list_or_none
 from muster.insight.why import JobReadings
 from muster.runtime.ids import Ids
 

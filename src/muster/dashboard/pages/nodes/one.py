@@ -21,8 +21,8 @@ from muster.insight.gpus import count_gpus, make_gpu_rows
 from muster.insight.history.build import owner_of
 from muster.insight.nodes import make_node_rows, request_of
 from muster.insight.quota.state import index_by_owner
-from muster.insight.reader.listviews import WORKLOAD_LINES
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.listing.access import list_or_none
+from muster.insight.reader.listing.views import WORKLOAD_LINES
 from muster.insight.reader.visible import list_visible
 from muster.insight.text import format_quantity
 from muster.insight.usage import CurrentUsage, format_cpus, format_memory, usage_by_pod
