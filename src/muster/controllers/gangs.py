@@ -355,7 +355,7 @@ def by_age(pods: Iterable[Pod]) -> list[Pod]:
     return sorted(pods, key=lambda pod: (read_creation_time(pod.metadata), pod.metadata.name))
 
 
-def made_by(pod: Pod, moment: datetime) -> bool:
+def existed_at(pod: Pod, moment: datetime) -> bool:
     """Return whether the pod existed at this time. Creation times have whole seconds."""
     return read_creation_time(pod.metadata) <= moment
 

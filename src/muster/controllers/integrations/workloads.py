@@ -146,7 +146,7 @@ class Workloads:
         return await self._client.patch_object(WORKLOAD, workload, {"status": patch}, subresource="status")
 
     async def fail_to_start(self, workload: Workload, error: InjectionError, now: datetime) -> None:
-        """End a Workload whose injected values contradict the job."""
+        """Set a Workload to Finished, because the values to inject contradict the job's own."""
         conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
         await self.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
 

@@ -72,7 +72,7 @@ _BY_PLACE = "topology-place"
 
 
 class NodeReplacement(Reconciler):
-    """The reconciler that replaces lost nodes."""
+    """The reconciler that replaces lost nodes in the topology assignments of workloads."""
 
     name = "topology-node-replacement"
 

@@ -17,7 +17,7 @@ from muster.api.meta import controller_of
 from muster.api.ours.elastic import BINDING_ANNOTATION
 from muster.api.podgroups.names import TAKEN_BACK_ANNOTATION
 from muster.api.status import ApiError
-from muster.controllers.gangs import made_by, note_held_members
+from muster.controllers.gangs import existed_at, note_held_members
 from muster.controllers.intents import Intent, note_intent
 from muster.controllers.scheduler.carrier import Carrier
 from muster.controllers.scheduler.deviceclaims import DeviceClaims
@@ -153,7 +153,7 @@ class Binder:
         meta: dict[str, Any] = {
             "name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid
         }  # fmt: skip
-        if intent is not None and made_by(pod, intent.since):
+        if intent is not None and existed_at(pod, intent.since):
             intent_annotations = meta["annotations"] = note_intent(pod.metadata, intent)
             pod = replace(
                 pod, metadata=replace(pod.metadata, annotations=pod.metadata.annotations | intent_annotations)
