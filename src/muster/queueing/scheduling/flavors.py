@@ -378,7 +378,10 @@ class _Group:
         return _Offer(attempt, (worst.mode, worst.level), quotes)
 
     def _find_problem(self, flavor: str, resource: str, group: int) -> str:
-        """Return why a flavor may not be chosen, whatever its quota."""
+        """Return why a flavor may not be chosen, whatever its quota; "" if it may.
+
+        A malformed node affinity also ends the search: it is stored as `error`.
+        """
         call = self.call
         if call.pinned and flavor not in (call.pinned.get((index, resource)) for index in self.members):
             return f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
