@@ -114,7 +114,10 @@ class DeferralController(Reconciler):
         return min((delay for delay in delays if delay is not None), default=None)
 
     async def _attend(self, kind: Kind[Any], job: Job | JobSet) -> float | None:
-        """Carry out the plan for a deferred job; return the seconds until the next decision, None for no time."""
+        """Carry out the plan for a deferred job: make it fail, let it start, or record its dependencies that are met.
+
+        Return the seconds until the next decision; None if only a change of an object can bring one.
+        """
         plan = await self._decide(job)
         if plan.verdict is not None:
             await self._end(job, plan.verdict)

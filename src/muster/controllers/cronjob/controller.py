@@ -127,7 +127,7 @@ class CronJobController(Reconciler):
             raise errors[0]
 
     async def _remove(self, cron_job: CronJob, jobs: Sequence[Job]) -> list[Refusal]:
-        """Delete Jobs; return the refusals."""
+        """Delete Jobs, and remember the deleted ones that the cache still holds; return the server's refusals."""
         refusals = []
         for job in jobs:
             refusal = await self._writer.remove(cron_job, job)

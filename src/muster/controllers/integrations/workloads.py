@@ -66,7 +66,7 @@ class Workloads:
         self._waits = waits
 
     async def carry_out(self, job: Any, facts: ObservedJob, plan: PairingPlan, workload: Workload) -> Workload:
-        """Write the plan's changes of a Workload: its spec, its status, its finalizer. Return the stored Workload."""
+        """Write the plan's changes of a Workload (spec, status, finalizer), with events; return the stored Workload."""
         if plan.update is not None or plan.annotations:
             old, workload = workload, await self._update(workload, plan.update, plan.annotations)
             if note := of_update(old, workload):
@@ -146,7 +146,7 @@ class Workloads:
         return await self._client.patch_object(WORKLOAD, workload, {"status": patch}, subresource="status")
 
     async def fail_to_start(self, workload: Workload, error: InjectionError, now: datetime) -> None:
-        """End a Workload whose injected values contradict the job."""
+        """Set a Workload to Finished, because the values to inject contradict the job's own."""
         conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
         await self.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
 

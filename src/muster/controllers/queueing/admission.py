@@ -289,7 +289,7 @@ class AdmissionController(Reconciler):
         return result
 
     def _preempt(self, decision: cycle.CyclePreemption) -> None:
-        """Evict the victims that are not evicted yet."""
+        """Start to evict the victims that are not evicted yet. The quota tree counts them as evicted at once."""
         incoming = self._cache.workloads.get(decision.workload.whole)
         job_uid = incoming.metadata.labels.get(JOB_UID_LABEL, "") if incoming is not None else ""
         for victim in decision.victims:

@@ -107,7 +107,11 @@ class Writer:
         return errors
 
     async def create_pods(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
-        """Create the pods in batches that double in size, so that few requests are made if the server refuses all."""
+        """Create the pods; return the server's refusals.
+
+        The pods are created in batches that double in size, so that few requests are made if the server refuses all.
+        After a batch with a refusal, the other pods are left to the next decision.
+        """
 
         async def create(pod: Pod) -> None:
             expected.wrote(await self._make((POD, pod)))

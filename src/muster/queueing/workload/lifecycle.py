@@ -316,7 +316,7 @@ def _note_gates(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:
 
 
 def _sync_checks(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Add to the status the checks that apply to the workload."""
+    """Set the checks in the status to those that apply to the workload; new ones are Pending."""
     if around.queue.stop is None:
         return plan
     states = plan.status.admission_checks
@@ -396,7 +396,10 @@ def _continue_running(plan: LifecyclePlan, workload: Workload, around: QueueingC
 def _enforce_readiness(
     plan: LifecyclePlan, workload: Workload, waiting: WaitForPodsReady, now: datetime
 ) -> LifecyclePlan:
-    """Evict a workload whose pods took too long to be ready (Kueue KEP-349)."""
+    """Evict a workload whose pods took too long to be ready (Kueue KEP-349).
+
+    Deactivate the workload instead if it has used up its retries.
+    """
     limit = find_deadline(plan.status.conditions, workload.metadata.annotations, waiting)
     if limit is None:
         return plan

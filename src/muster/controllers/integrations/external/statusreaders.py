@@ -22,7 +22,7 @@ def by_condition(type: str) -> IsSo:
 
 
 def end_by_condition(succeeded: str, failed: str) -> EndOf:
-    """Return the reader of the two conditions that end a job."""
+    """Return a function that returns how a job ended, by two conditions; None if neither is True."""
 
     def end(job: ExternalJob) -> End | None:
         condition = true_condition(job.status, succeeded, failed)
@@ -82,9 +82,9 @@ def app_wrapper_end(job: ExternalJob) -> End | None:
 
 
 def train_jobs(job: ExternalJob, count: str) -> dict[str, int]:
-    """Return how many Jobs of each replicated job of a TrainJob are active, ready or succeeded, by its name.
+    """Return how many Jobs of each replicated job of a TrainJob are in a state, by the replicated job's name.
 
-    count: one of the three.
+    count: the state: `active`, `ready` or `succeeded`.
     """
     return {text_at(one, "name"): number_at(one, count) for one in list_at(job.status, "jobsStatus")}
 

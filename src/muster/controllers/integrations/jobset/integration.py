@@ -54,7 +54,7 @@ class JobSetIntegration(Integration[JobSet]):
         return is_suspended(job)
 
     def lacks_injection(self, job: JobSet) -> bool:
-        """Return whether a pod template lacks the label that admission adds."""
+        """Return whether the JobSet is not suspended and a pod template lacks the label that admission adds."""
         marked = (POD_SET_LABEL in template.metadata.labels for template in _list_templates(job))
         return not is_suspended(job) and not all(marked)
 
@@ -143,7 +143,7 @@ def _list_templates(jobset: JobSet) -> Iterator[PodTemplateSpec]:
 
 
 def _make_step(patches: Sequence[dict[str, Any]], jobset: JobSet, *, suspend: bool | None = None) -> Step:
-    """Return the one write that changes the templates, and whether the JobSet is suspended."""
+    """Return the one write that patches the pod templates and, unless `suspend` is None, sets `spec.suspend`."""
     edits = [{"op": "add", "path": "/spec/suspend", "value": suspend}] if suspend is not None else []
     for number, (template, patch) in enumerate(zip(_list_templates(jobset), patches, strict=True)):
         edits += make_operations(_make_path(number), template, patch)
