@@ -180,6 +180,8 @@ def already_exists(resource: str, name: str) -> ApiError:
 
 OPTIMISTIC_LOCK = "the object has been modified; please apply your changes to the latest version and try again"
 
+ANOTHER_OBJECT = "another object has the name now"
+
 
 def conflict(resource: str, name: str, message: str = OPTIMISTIC_LOCK) -> ApiError:
     """Return the error 409 of an update whose object changed since the client read it."""

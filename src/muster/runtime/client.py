@@ -12,7 +12,7 @@ import msgspec
 
 from muster.api.kinds import Kind, Page
 from muster.api.meta import Object
-from muster.api.status import ApiError, Status, StatusDetails, bad_request, conflict
+from muster.api.status import ANOTHER_OBJECT, ApiError, Status, StatusDetails, bad_request, conflict
 from muster.runtime.limits import Limits
 from muster.runtime.objects import meta_of, remove_managed_fields
 from muster.runtime.process.garbage import collector_paused
@@ -361,7 +361,7 @@ def _conflict_with_another(error: ApiError, kind: Kind[Any], name: str) -> ApiEr
     details = error.status.details
     if error.code != 422 or details is None or not any(cause.field == "metadata.uid" for cause in details.causes):
         return None
-    return conflict(kind.resource, name, "another object has the name now")
+    return conflict(kind.resource, name, ANOTHER_OBJECT)
 
 
 class _Line(msgspec.Struct):

@@ -285,11 +285,11 @@ async def why(reference: JobReference) -> Why:
 async def cancel(reference: JobReference) -> str:
     """Cancel a job; return the outcome as a phrase."""
     await record(reference)
-    return await cancel_job(reference.session.client, reference.name, reference.namespace)
+    return await cancel_job(reference.session.client, reference.name, reference.namespace, uid=reference.uid)
 
 
 async def scale(reference: JobReference, workers: int) -> None:
     """Change the number of workers of a job."""
     await record(reference)
     session = replace(reference.session, namespace=reference.namespace)
-    await scale_job(session, reference.name, workers)
+    await scale_job(session, reference.name, workers, uid=reference.uid)

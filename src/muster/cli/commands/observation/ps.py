@@ -72,6 +72,9 @@ def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None,
 
     Unfinished jobs come first, then those that have ended in the last hour, each with the newest last. A job that is
     named, or selected by its state, is listed whenever it ended. With -o json, yaml or name, all jobs are listed.
+
+    The reason of a job that waits for quota names the amount that was missing when its queue considered it last. muster
+    why JOB names the amount that is missing now.
     """
     if trials:
         from muster.cli.actions.trials import show_trials

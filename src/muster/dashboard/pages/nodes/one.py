@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from muster.actions.rights import Right
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.nodes import taints_of
 from muster.api.ours.gpus import is_gpu
@@ -14,7 +15,7 @@ from muster.api.validation.names import dns_subdomain
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.meters import describe_amount, draw_amount
 from muster.dashboard.pages.nodes.nodemap import list_nodes
-from muster.dashboard.rights import Right, find_refusal
+from muster.dashboard.rights import find_refusal
 from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit, require_name
 from muster.insight.gpus import count_gpus, make_gpu_rows

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from muster.actions.rights import Right
 from muster.api.kinds import Kind
 from muster.api.kueue import (
     CLUSTER_QUEUE,
@@ -23,7 +24,7 @@ from muster.dashboard.listing import PER_PAGE, Listing, find_first, make_listing
 from muster.dashboard.meters import draw_share
 from muster.dashboard.pages.queues.chart import SPANS, draw_use
 from muster.dashboard.pages.queues.tree import list_local_queues
-from muster.dashboard.rights import Right, find_refusal
+from muster.dashboard.rights import find_refusal
 from muster.dashboard.states import color_of
 from muster.dashboard.visits import Page, PageError, Visit, make_address, require_name
 from muster.insight.history.runs import Run, RunQuery

@@ -23,7 +23,7 @@ from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import find_job_state, find_workload_state
-from muster.insight.quota.state import find_quota_state, index_by_owner
+from muster.insight.quota.state import find_owner_uid, find_quota_state, index_by_owner
 from muster.insight.reader.history.recorded import recall_job
 from muster.insight.reader.jobs.apart import read_jobs_apart
 from muster.insight.reader.jobs.pods import read_own_pods
@@ -51,6 +51,13 @@ class JobAndWorkload:
     job: JobRecord | None = None
     workload: Workload | None = None
     unseen: ApiError | None = None
+
+
+def find_job_uid(job: JobRecord | None, workload: Workload | None) -> str:
+    """Return the UID of a job, or else of the owner of its Workload; "" if there is neither."""
+    if job is not None:
+        return job.metadata.uid
+    return find_owner_uid(workload) if workload is not None else ""
 
 
 async def find(client: Client, namespace: str, name: str) -> JobAndWorkload:
