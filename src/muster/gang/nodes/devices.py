@@ -300,7 +300,10 @@ class Devices:
     # Internal indexes.
 
     def _follow(self, key: str, claim: ResourceClaim | None) -> bool:
-        """Count the selections of a claim that a pod may use; return whether nodes have other resources now."""
+        """Track the selections that a claim requests, if a pod may use it.
+
+        Return whether that changed which resources nodes have.
+        """
         wanted = read_claim(claim.spec) if claim is not None and _list_users(claim) else ""
         requests = wanted.requests if not isinstance(wanted, str) else ()
         change = self._selections.set_claim(key, tuple({one.selection: None for one in requests}))
