@@ -314,7 +314,7 @@ def _list_failed(pods: Sequence[Pod], terms: JobTerms) -> list[Pod]:
 def _has_restarted_too_often(terms: JobTerms, census: Census) -> bool:
     """Return whether restarts in place exceed the limit.
 
-    They are compared with `>=` instead of `>`: any restart exceeds a limit of 0.
+    Their number is compared with `>=` instead of `>`, because any restart exceeds a limit of 0.
     """
     if not terms.restarts_in_place:
         return False

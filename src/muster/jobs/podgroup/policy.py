@@ -80,9 +80,9 @@ def _act_below_minimum(
     *,
     interrupted: bool,
 ) -> GroupStep:
-    """Restart or fail a group that has fewer running pods than its minimum.
+    """Restart or fail a group that has fewer running pods than its minimum, or wait for its back-off.
 
-    interrupted: whether the platform ended one of its pods.
+    interrupted: whether the platform ended one of its pods. Then the group neither waits nor uses up a restart.
     """
     status, least = group.status, read(group).min_members
     why = f"{census.running} running and {census.succeeded} succeeded pods are fewer than the {least} that must run"

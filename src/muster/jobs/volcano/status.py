@@ -54,7 +54,10 @@ def with_counts(job: Job, members: Iterable[Member]) -> JobStatus:
 
 
 def in_phase(job: Job, status: JobStatus, phase: str, now: datetime, reason: str = "", message: str = "") -> JobStatus:
-    """Return the status changed to this phase, with the time of the change."""
+    """Return the status changed to this phase, with the time of the change; unchanged if it has the phase already.
+
+    At an end, the status also gets the running time of the Job.
+    """
     if status.state.phase == phase:
         return status
     state = JobState(phase=phase, reason=reason, message=message, last_transition_time=now)
