@@ -146,7 +146,7 @@ class Steps:
         return memory
 
     async def create(self, worker: Worker, one: Dispatched) -> Result:
-        """Create the workload's clone in the worker, where it waits for quota."""
+        """Create the workload's clone in the worker; return the seconds to the next decision."""
         what = (worker.there.name, WORKLOAD.kind, one.workload.metadata.name)
 
         async def make() -> bool:
@@ -181,7 +181,7 @@ class Steps:
         return None
 
     async def _ask_for_growth(self, worker: Worker, workload: Workload, clone: Workload) -> None:
-        """Try the growth of the clone as a dry run, and record a refusal on the workload.
+        """Try the growth of the clone as a dry run; if refused, record that on the workload and raise the error.
 
         The record tells other controllers not to wait for the additional pods.
         """
@@ -200,7 +200,7 @@ class Steps:
         return None
 
     async def remove(self, worker: Worker, one: Dispatched) -> Result:
-        """Remove all objects of the workload from the worker."""
+        """Remove all objects of the workload from the worker; return None once all are gone, else seconds to wait."""
         memory = self._memory_of(one)
         memory.made = {what: when for what, when in memory.made.items() if what[0] != worker.there.name}
         memory.last.clear()
@@ -328,7 +328,7 @@ class Steps:
         return None
 
     async def write_status(self, one: Dispatched, job: Any, patch: dict[str, Any]) -> None:
-        """Patch the status of a local job."""
+        """Merge the patch into the status of a local job and note the new job; do nothing if the patch is empty."""
         if patch and one.mirror is not None:
             kind = one.mirror.kind
             written = await self._client.patch_object(kind, job, {"status": patch}, subresource="status")
