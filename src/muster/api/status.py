@@ -21,7 +21,7 @@ class StatusCause(Struct):
 
 
 class StatusDetails(Struct):
-    """The object of a status, with the causes."""
+    """The object that a Status is about, and the causes of the error."""
 
     name: str = ""
     group: str = ""
@@ -32,7 +32,7 @@ class StatusDetails(Struct):
 
 
 class Status(Struct):
-    """The body of a response that is not an object."""
+    """The body of an error response, or of a successful response that returns no object."""
 
     metadata: ListMeta = ListMeta()
     status: str = ""
