@@ -237,7 +237,7 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         return () if starts_together(meta_of(carrier)) else (Quorum(frozenset(pod.metadata.uid for pod in pods), 0),)
 
     def due(self, carrier: T | None, members: Members) -> DueTurns:
-        """Return the pods to place: all together once all desired pods exist, or one by one without a gang."""
+        """Return the pods to place: all together once all exist, one by one without a gang; none without a carrier."""
         if carrier is None:
             return DueTurns()
         if not starts_together(meta_of(carrier)):

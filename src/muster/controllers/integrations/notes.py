@@ -7,7 +7,7 @@ from muster.runtime.objects import key_of
 
 
 def of_update(old: Workload, new: Workload) -> str:
-    """Return the event's message about an update of a Workload from its job: size, priority class or gates."""
+    """Return the event's message about a Workload's update from its job: size, priority class or gates; else ""."""
     if old.spec.pod_sets != new.spec.pod_sets:
         holds = is_true(old.status.conditions, QUOTA_RESERVED)
         what = "Resized Workload" if holds else "Updated not matching Workload for suspended job"

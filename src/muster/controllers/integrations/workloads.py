@@ -66,7 +66,7 @@ class Workloads:
         self._waits = waits
 
     async def carry_out(self, job: Any, facts: ObservedJob, plan: PairingPlan, workload: Workload) -> Workload:
-        """Write the plan's changes of a Workload: its spec, its status, its finalizer. Return the stored Workload."""
+        """Write the plan's changes of a Workload (spec, status, finalizer), with events; return the stored Workload."""
         if plan.update is not None or plan.annotations:
             old, workload = workload, await self._update(workload, plan.update, plan.annotations)
             if note := of_update(old, workload):

@@ -309,7 +309,7 @@ class JobSetController(Reconciler):
         return free
 
     async def _store(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
-        """Store the status if it changes, and record its events."""
+        """Store the status if it changes; record the change in metrics, in the log of decisions, and by events."""
         if plan.status == jobset.status:
             return
         await self._writer.store(jobset, plan.status, memory.expected)

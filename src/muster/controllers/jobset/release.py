@@ -70,7 +70,10 @@ class Release:
         self._unknown: dict[_Connection, asyncio.TimerHandle] = {}  # connections that have not sent their line yet
 
     async def listen(self) -> None:
-        """Start to serve, if there is an address."""
+        """Start the server that releases groups, if it has an address.
+
+        If that fails, log it: groups are released by their ConfigMaps, too.
+        """
         if not self._settings.bind_address:
             return
         host, _, port = self._settings.bind_address.rpartition(":")

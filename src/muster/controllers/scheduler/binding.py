@@ -120,15 +120,15 @@ class Binder:
         return refusals
 
     async def settle(self, pods: Mapping[str, Pod]) -> None:
-        """Read from the server those of the pods whose bindings may have succeeded without a response.
+        """Find out whether bindings succeeded whose response was lost, and count those pods as bound.
 
-        pods: by UID. Deallocate the claims of the pods that are not bound.
+        Deallocate the claims of the pods that are not bound. pods: by UID.
         """
         for pod in [pods[uid] for uid in self._unknown & pods.keys()]:
             uid = pod.metadata.uid
             current = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
             if current is not None and current.metadata.uid == uid and current.spec.node_name:
-                self._roster.is_bound(current, current.spec.node_name)
+                self._roster.count_as_bound(current, current.spec.node_name)
             self._unknown.discard(uid)
         await self._claims.give_back(pods)
 
@@ -164,7 +164,7 @@ class Binder:
         try:
             with ignoring("NotFound", "Conflict"):
                 await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "binding", body)
-                self._roster.is_bound(pod, node)
+                self._roster.count_as_bound(pod, node)
         except ApiError as error:
             if error.code in _FOR_GOOD:
                 self._unknown.discard(pod.metadata.uid)

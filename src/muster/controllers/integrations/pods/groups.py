@@ -124,7 +124,7 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
 
 
 def _find_complaint(name: str, members: Sequence[Pod]) -> str:
-    """Return why the pods cannot be one group."""
+    """Return why the pods cannot be one group; "" if they can."""
     first, *others = counting = [pod for pod in members if pod.status.phase != "Failed"] or list(members)
     meta, queue, size = first.metadata, _get_queue(first), group_size(first.metadata)
     for other in others:
