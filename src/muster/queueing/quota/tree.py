@@ -284,7 +284,7 @@ class Tree:
         self.node_labels = NodeLabels()
 
     def set_queue(self, spec: QueueSpec) -> Node:
-        """Add or change a ClusterQueue, and keep its usage."""
+        """Add or change a ClusterQueue, and keep its usage; return its node."""
         node = self.queues.get(spec.name)
         if node is None:
             node = self.queues[spec.name] = Node(spec.name, spec)

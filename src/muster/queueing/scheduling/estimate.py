@@ -205,7 +205,10 @@ class _Forecast(Struct):
             heappush(self._ends, (self.now + rest.time, holder.key, holder.reserved, rest))
 
     def _pass_time(self) -> bool:
-        """Advance to the next end or retry of a workload. Return False if there is none."""
+        """Advance to the next end of a workload, whose quota is then free, or to the next retry.
+
+        Return False if there is neither.
+        """
         wake = self.queues.next_wake
         end = self._find_next_end()
         if end is None or (wake is not None and wake < end[0]):
@@ -227,7 +230,10 @@ class _Forecast(Struct):
         return True
 
     def _find_next_end(self) -> tuple[datetime, str, datetime | None, _Rest] | None:
-        """Return the next end of a workload, ignoring those that were evicted meanwhile."""
+        """Return the earliest expected end of a workload that still holds its quota; None if there is none.
+
+        The end is: when, the workload's key, since when it holds quota, and the rest of its run.
+        """
         while self._ends:
             _, key, since, _ = self._ends[0]
             holder = self._find_holder(key)

@@ -186,7 +186,7 @@ class _Call(Struct):
         return Assignment(podsets, self.usage, level)
 
     def total(self, podset: PodSet) -> dict[str, int]:
-        """Return the requests of all pods of a podset."""
+        """Return the requests of all pods of a podset, and their number if the ClusterQueue has a quota of pods."""
         requests = {resource: amount * podset.count for resource, amount in podset.requests.items()}
         if self.queue.group_of(PODS) is not None:
             requests[PODS] = podset.count

@@ -316,7 +316,7 @@ def _note_gates(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:
 
 
 def _sync_checks(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Add to the status the checks that apply to the workload."""
+    """Set the checks in the status to those that apply to the workload; new ones are Pending."""
     if around.queue.stop is None:
         return plan
     states = plan.status.admission_checks
