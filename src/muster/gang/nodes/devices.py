@@ -122,7 +122,7 @@ class Devices:
         return frozenset(self._on_node) if self._follow(key, claim) else touched
 
     def seat(self, pod: Pod, node: str) -> frozenset[str]:
-        """Record that a pod with claims is on a node, so that it may use the devices of its claims."""
+        """Record that a pod with claims is on a node, so that it may use their devices; return the affected nodes."""
         uid = pod.metadata.uid
         before = self._placements.get(uid)
         self._placements[uid] = _Placement(node, pod)
@@ -135,7 +135,7 @@ class Devices:
         return frozenset({node, before.node})
 
     def unseat(self, uid: str) -> frozenset[str]:
-        """Record that a pod has left its node.
+        """Record that a pod has left its node; return the affected nodes.
 
         No pod can use the devices of its claims until they are deallocated.
         """
