@@ -43,7 +43,7 @@ class GroupStep(Struct, frozen=True):
 
 
 def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> GroupStep:
-    """Return the next step for a group that has these pods."""
+    """Return the next step for a group with these pods: the status to store, or the pods to delete."""
     status, moment = group.status, now.replace(microsecond=0)
     of_old = [pod for pod in pods if _is_of_earlier_start(pod, status.restarted_until)]
     if status.completion_time is not None:

@@ -29,7 +29,10 @@ FINISHED = frozenset({COMPLETED, FAILED, ABORTED, TERMINATED})
 
 
 def with_counts(job: Job, members: Iterable[Member]) -> JobStatus:
-    """Return the Job's status with the counts of its pods; pods that are being deleted are counted separately."""
+    """Return the Job's status with the counts of its pods, and with the names of its other objects.
+
+    Pods that are being deleted are counted separately.
+    """
     numbers, tasks = Counter[str](), defaultdict[str, Counter[str]](Counter)
     for member in members:
         if member.is_going or member.was_interrupted:  # these pods are recreated
