@@ -127,7 +127,7 @@ class Reflector(Generic[T]):
         return changes
 
     def apply_event(self, event: WatchEvent[T]) -> list[Change[T]]:
-        """Apply one watch event to the cache, and return the changes."""
+        """Apply one watch event to the cache, and return the changes; an outdated event changes nothing."""
         version = event.resource_version
         if NO_REVISION < parse_revision(version) < parse_revision(self.version):
             return []
