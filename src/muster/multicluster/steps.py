@@ -233,7 +233,7 @@ class Steps:
         return await await_all_steps(steps)
 
     async def _start_all(self, worker: Worker, one: Dispatched, jobs: Iterable[Any]) -> Result:
-        """Create the PodGroups that the pods name, then the jobs."""
+        """Create the PodGroups that the pods name, then the jobs; return the seconds to the next decision."""
         assert one.mirror is not None
         where, kind = worker.there.name, one.mirror.kind.kind
         new = [job for job in jobs if not self._was_made(one, (where, kind, meta_of(job).name))]
@@ -263,7 +263,10 @@ class Steps:
         return None
 
     async def _show_end(self, worker: Worker, one: Dispatched, job: Any) -> Result:
-        """Read the copy, whose clone has finished, from its server, and show its status (`is_last`)."""
+        """Show the status of a finished job, read from the worker's server.
+
+        Return the seconds to the next decision; None if it was read already.
+        """
         name = meta_of(job).name
         if one.mirror is None or self.was_read(one, name):
             return None
@@ -318,7 +321,10 @@ class Steps:
         return before is not None and (self._clock.now() - before).total_seconds() < SEEN_SECONDS
 
     async def _remove_stale(self, worker: Worker, one: Dispatched, kind: Kind[Any], copy: Any) -> Result:
-        """Remove the copy of a job that no longer exists; ask the manager's server, because the cache may be stale."""
+        """Remove the copy of a job that no longer exists or has another Workload.
+
+        The manager's server is asked, because the cache may be stale.
+        """
         meta = meta_of(copy)
         here = await self._client.find(kind, meta.name, meta.namespace)
         uid = meta_of(here).uid if here is not None else None

@@ -188,7 +188,10 @@ class DispatchController(Reconciler):
         return GATHER_SECONDS  # the workload has changed, and the cache will show that
 
     def _clear_deleted(self, key: str) -> None:
-        """Remove a deleted workload's objects from reachable clusters; garbage collection removes the rest."""
+        """Queue the removal of a deleted workload's objects from reachable clusters.
+
+        Garbage collection removes the rest.
+        """
         deleted = (
             there for name in self._fleet.list_names() if (there := self._fleet.get(name)) and there.lost_since is None
         )
