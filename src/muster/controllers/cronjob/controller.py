@@ -108,7 +108,7 @@ class CronJobController(Reconciler):
         return frozenset(missing)
 
     async def _perform(self, cron_job: CronJob, plan: CronJobPlan) -> None:
-        """Write the plan. Raises the first error, after all other writes have been tried."""
+        """Write the plan, and record its events. Raises the first error, after all other writes have been tried."""
         errors = await self._remove(cron_job, plan.remove)
         status, start = plan.status, plan.start
         if start is not None:

@@ -357,7 +357,7 @@ class AdmissionController(Reconciler):
         return None if due is None else max(due - now, PENDING_SECONDS / 4)
 
     async def _explain(self, key: str) -> Result:
-        """Write why a workload waits, if it does and its status does not show that yet; return when to check again."""
+        """Write why a workload waits, with an event, if its status does not show that; return when to check again."""
         if key == _SWEEP:
             return self._explain_due()
         obj = self._cache.latest(key)

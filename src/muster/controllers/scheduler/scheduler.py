@@ -295,7 +295,10 @@ class Scheduler(Reconciler):
         return None
 
     def _report_lacking(self, key: str, sentence: str, carrier: Carrier | None) -> Result:
-        """Publish that a gang lacks pods, or its carrier, once the same lack has lasted a while."""
+        """Publish that a gang lacks pods, or its carrier, once the same lack has lasted a while.
+
+        Return the seconds until then.
+        """
         decision = decide_report(self._state, key, sentence, self._clock.monotonic())
         if not isinstance(decision, Pod):
             return decision
