@@ -88,7 +88,7 @@ class Fleet:
         self._matching_devices: dict[tuple[str, tuple[str, ...]], list[Published]] = {}
 
     def shortage(self, spec: ResourceClaimSpec) -> FieldError | None:
-        """Return an error if a claim requests more devices by its selectors than devices match them."""
+        """Return an error if a claim requests more devices by its selectors than devices match them; else None."""
         used: set[int] = set()
         for index, request in enumerate(spec.devices.requests):
             exactly, path = request.exactly, f"devices.requests[{index}]"
