@@ -331,7 +331,7 @@ def _broken_connection(where: str, error: Exception) -> TransportError:
 
 
 class _Chunks:
-    """The pieces of a stream."""
+    """The pieces of a streamed answer's body, as they come."""
 
     def __init__(self, response: aiohttp.ClientResponse, where: str, idle_seconds: float | None) -> None:
         self._response = response
