@@ -57,7 +57,7 @@ class CronJobController(Reconciler):
         self._controller.watch(self._jobs, _key_of_cron_job, when=_came_ended_or_went)
 
     async def run(self) -> None:
-        """Reconcile until `stop`."""
+        """Reconcile until `stop`, and all CronJobs again whenever the machine's clock jumps."""
         await run_together(super().run(), follow_jumps(self._clock, self._reconcile_all))
 
     def _reconcile_all(self) -> None:

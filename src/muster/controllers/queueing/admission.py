@@ -142,7 +142,7 @@ class AdmissionController(Reconciler):
         cache.workloads.on_change(self._forget_conflicts)
 
     async def run(self) -> None:
-        """Run admission cycles until `stop`."""
+        """Run admission cycles, and write why workloads wait, until `stop`."""
         async with asyncio.TaskGroup() as group:
             group.create_task(super().run())
             group.create_task(self._pending.run())

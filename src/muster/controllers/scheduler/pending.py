@@ -191,7 +191,7 @@ class PendingGangs:
         return True
 
     def get_published_reason(self, key: str) -> str:
-        """Return the last published reason why a gang waits."""
+        """Return the last published reason why a gang waits; "" if none was published."""
         return self._told.get(key, "")
 
     def record_published_reason(self, key: str, sentence: str) -> None:

@@ -131,7 +131,7 @@ class Scheduler(Reconciler):
         self._follow(manager)
 
     def _follow(self, manager: Manager) -> None:
-        """Register handlers for the events of the cluster."""
+        """Register handlers for the events of the cluster; those about nodes and volumes wait for the first pod."""
         around, roster = self._on_surroundings, self._state.roster
         manager.informer(POD_DISRUPTION_BUDGET, optional=True).on_change(self._on_budget)
         self._unfollowed: list[tuple[Informer[Any], Callable[[Any, Any], None]]] = [
@@ -419,7 +419,7 @@ class Scheduler(Reconciler):
             self._state.agenda.gang(key)
 
     def _unassume(self, key: str, bindings: Sequence[tuple[Pod, str]]) -> None:
-        """Free the room of pods after a failure, unless their binding may have succeeded."""
+        """Free the room of pods after a failure, unless their binding may have succeeded; retry the waiting gangs."""
         gang = self._state.roster.gangs.get(key)
         for pod, _ in bindings:
             uid = pod.metadata.uid
