@@ -52,7 +52,7 @@ class Source(Struct, frozen=True):
 
     @classmethod
     def of(cls, resource: str, source: DeviceClassSource, *, is_counter: bool) -> "Source":
-        """Convert a source of the Configuration."""
+        """Return the source that the Configuration describes. resource: the resource as which it counts."""
         cel = source.device_selector.cel
         expression = cel.expression if cel is not None else ""
         return cls(resource, source.name, source.driver, expression, is_counter)
