@@ -299,9 +299,9 @@ class HttpsTransport:
         return made
 
     def _context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | bool:
-        """Return the TLS context for a certificate. Connections are pooled by context.
+        """Return the TLS context for a certificate; True if no connection uses TLS.
 
-        A new context makes new connections.
+        Connections are pooled by context, so a new context makes new connections.
         """
         cluster = self.config.cluster
         if not any(url.startswith("https://") for url in (cluster.server, cluster.proxy_url)):
