@@ -153,7 +153,7 @@ def rank_of(pod: Pod) -> str:
 
 
 def job_reference(pod: Pod) -> OwnerReference | None:
-    """Return the reference to the pod's controller if that is a Job."""
+    """Return the reference to the pod's controller if that is a Job; else None."""
     owner = controller_of(pod.metadata)
     return owner if owner is not None and JOB.is_of(owner) else None
 

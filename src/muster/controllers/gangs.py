@@ -312,7 +312,7 @@ class Gang(Struct):
 def gang_of(pod: Pod, sources: Sequence[GangSource[Any]]) -> tuple[str, GangSource[Any] | None]:
     """Return the key of a pod's gang, and the first source that claims it.
 
-    The key is `namespace/uid` for a single pod.
+    For a single pod, the key is `namespace/uid`, and the source is None.
     """
     for source in sources:
         if key := source.key(pod):

@@ -207,7 +207,10 @@ class Steps:
         return None if await worker.remove(one) else GOING_SECONDS
 
     async def mirror(self, worker: Worker, one: Dispatched) -> Result:
-        """Create the workload's jobs in the worker, copy their status back, and remove the copies of other jobs."""
+        """Create the workload's jobs in the worker, copy their status back, and remove the copies of other jobs.
+
+        Return the seconds to the next decision.
+        """
         copies, mirror = worker.list_copies(one), one.mirror
         if mirror is None:
             return None

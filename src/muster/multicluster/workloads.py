@@ -350,7 +350,7 @@ class DispatchController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
     def _list_errands(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
-        """Return the errands of a plan, by cluster."""
+        """Return the errands of a plan, by cluster; a lost cluster gets none."""
         asked: list[tuple[str, Step]] = [
             *((cluster, self._steps.create) for cluster in plan.create),
             *((cluster, self._steps.align) for cluster in plan.align),

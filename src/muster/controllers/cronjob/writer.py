@@ -63,7 +63,10 @@ class Writer:
         return job
 
     async def store(self, cron_job: CronJob, status: CronJobStatus) -> CronJob:
-        """Store the changed fields of the status. Raises `ApiError` (Conflict) if the CronJob has changed meanwhile."""
+        """Store the changed fields of the status; return the CronJob as the server now has it.
+
+        Raises `ApiError` (Conflict) if the CronJob has changed meanwhile.
+        """
         patch = {"status": merge_patch(status, cron_job.status)}
         return await self._client.patch_object(CRON_JOB, cron_job, patch, subresource="status")
 

@@ -77,7 +77,10 @@ class Sizes:
         self._jobs.on_change(job_changed)
 
     def _job_of(self, key: str) -> Job | None:
-        """Return the Job of a gang from the cache. If the cached Job is stale, the server refuses the write."""
+        """Return the Job of a gang from the cache; None if it is gone.
+
+        If the cached Job is stale, the server refuses the write.
+        """
         job = self._jobs.get(split_key(key)[0])
         return job if job is not None and _GANGS.key_of(job) == key else None
 

@@ -19,7 +19,7 @@ def of_update(old: Workload, new: Workload) -> str:
 
 
 def of_checks(workload: Workload) -> str:
-    """Return the messages of the pending admission checks that a Workload with quota waits for, joined by "; "."""
+    """Return the messages of the pending checks that a Workload with quota waits for, joined by "; "; "" if none."""
     conditions = workload.status.conditions
     if not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, ADMITTED):
         return ""

@@ -190,7 +190,7 @@ class JobReconciler(Reconciler, Generic[T]):
         return self._integration.is_managed(job) and (self._selects is None or self._selects.matches(labels))
 
     async def _follow_ancestor(self, job: T, ancestor: OwnerReference) -> None:
-        """Suspend the job while the job that owns it may not run.
+        """Suspend the job, with an event, while the job that owns it may not run.
 
         While the owner may run, the job's own controller decides when the job runs.
         """

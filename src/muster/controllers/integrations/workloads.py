@@ -167,7 +167,10 @@ class Workloads:
         return await self._client.patch_object(WORKLOAD, workload, {"metadata": {"ownerReferences": owners}})
 
     async def delete(self, job: Any, workload: Workload) -> None:
-        """Delete a Workload that does not fit the job, after removing the finalizer; ignore a deleted one."""
+        """Delete a Workload that does not fit the job, after removing the finalizer, and record an event.
+
+        A Workload that is being deleted already only loses its finalizer.
+        """
         await self.remove_finalizer(workload)
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
@@ -175,7 +178,10 @@ class Workloads:
         self.tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
 
     async def retire(self, job: Any, workload: Workload) -> None:
-        """Delete a Workload whose pods have not ended yet. Its finalizer keeps the quota until they have."""
+        """Delete a Workload whose pods have not ended yet, and record an event.
+
+        Its finalizer keeps the quota until they have.
+        """
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
                 await self._client.delete_object(WORKLOAD, workload)

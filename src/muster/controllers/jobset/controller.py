@@ -115,12 +115,12 @@ class JobSetController(Reconciler):
         self._services.on_change(self._service_changed)
 
     async def run(self) -> None:
-        """Reconcile until `stop`."""
+        """Start the server that releases groups, and reconcile until `stop`."""
         await self._release.listen()
         await super().run()
 
     async def stop(self) -> None:
-        """Stop, after the running writes."""
+        """Stop reconciling, after the running writes, and close the server that releases groups."""
         await super().stop()
         self._release.close()
 

@@ -242,7 +242,7 @@ class _Connection(asyncio.Protocol):
         self._release.remove_connection(self)
 
     def send_release(self, uid: str, epoch: int) -> None:
-        """Tell the barrier that it may open.
+        """Tell the barrier that it may open, and close the connection.
 
         The line fits into the kernel's buffer, whether the barrier reads it or not.
         """

@@ -442,18 +442,18 @@ def _observe(times: _Times, key: _SeriesKey, start: datetime | None, end: Condit
 
 
 def _find_turned(old: Workload, new: Workload, type: str) -> Condition | None:
-    """Return the condition if it became True."""
+    """Return the condition if it became True; None if it did not."""
     return None if is_true(old.status.conditions, type) else find_true(new.status.conditions, type)
 
 
 def _find_start(workload: Workload, type: str) -> datetime | None:
-    """Return when the condition became True, if it is."""
+    """Return when the condition became True; None if it is not True."""
     condition = find_true(workload.status.conditions, type)
     return condition.last_transition_time if condition is not None else None
 
 
 def _find_queued(workload: Workload) -> datetime | None:
-    """Return when the workload was queued or requeued."""
+    """Return when the workload was requeued, or else created."""
     return _find_start(workload, REQUEUED) or workload.metadata.creation_timestamp
 
 

@@ -56,7 +56,7 @@ class GangOrder:
         return len(self._tenants) > 1
 
     def add(self, key: str, criteria: OrderCriteria) -> None:
-        """Add a gang."""
+        """Add a gang, with the criteria of its place in the order."""
         lines = self._lines.setdefault(_find_level(criteria), {})
         insort(lines.setdefault(criteria.tenant, []), (criteria.created, key))
         self._tenants[criteria.tenant] += 1

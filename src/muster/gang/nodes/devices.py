@@ -236,7 +236,7 @@ class Devices:
         return self._picks.get(uid, {})
 
     def claim(self, key: str) -> ResourceClaim | None:
-        """Return a claim by `namespace/name`."""
+        """Return a claim by `namespace/name`; None if it does not exist."""
         return self._claims.get(key)
 
     def device_class(self, name: str) -> DeviceClass | None:
@@ -397,7 +397,7 @@ class Devices:
                     del self._held[one]
 
     def _find_holder(self, key: str) -> str | None:
-        """Return the pod on a node that counts as the user of a claim's devices."""
+        """Return the UID of the pod on a node that counts as the user of a claim's devices; None if there is none."""
         return next((uid for uid in _list_users(self._claims[key]) if uid in self._placements), None)
 
     def _find_nodes_held_by(self, uid: str) -> frozenset[str]:

@@ -50,7 +50,7 @@ class Selections:
         return self._followed.items()
 
     def set_claim(self, key: str, wanted: Sequence[Selection]) -> FollowedChange:
-        """Record the selections that a claim requests from now on: none if the claim is gone.
+        """Record the selections that a claim requests from now on, none if it is gone; return what changed.
 
         A claim that requests more than the share of a namespace gets no slot.
         """

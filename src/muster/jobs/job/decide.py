@@ -277,7 +277,7 @@ def _update_backoff(last: Backoff | None, pods: Sequence[Pod], terms: JobTerms, 
 def _find_verdict(
     status: JobStatus, terms: JobTerms, census: Census, count: EndedPods, pods: Sequence[Pod], now: datetime
 ) -> Verdict | None:
-    """Return the first reason to end the Job, other than having all its completions."""
+    """Return the first reason to end the Job, other than having all its completions; None without a reason."""
     if message := fails_job(terms.pod_failure_policy, _list_failed(pods, terms)):
         return conditions.pod_failure_verdict(message)
     satisfied = success_policy.match(terms.success_policy, terms.completions or 0, count.completed)

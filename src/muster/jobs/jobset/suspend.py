@@ -70,7 +70,7 @@ def _resume_job(job: Job, spec: JobSpec, made: JobTemplateSpec) -> tuple[ObjectM
 
 
 def _overwrite_template(old: PodTemplateSpec, wanted: PodTemplateSpec) -> PodTemplateSpec:
-    """Return the template with all mutable fields as desired."""
+    """Return the old template with all mutable fields of the wanted one; labels that the server set stay."""
     servers = {name: old.metadata.labels[name] for name in _SERVERS if name in old.metadata.labels}
     return replace(
         old,

@@ -215,7 +215,10 @@ class RemoteCluster:
 
     @asynccontextmanager
     async def _open_client(self, config: "ConnectionConfig") -> AsyncIterator[Client]:
-        """Yield a client with connections of its own, because those of an earlier client may hang."""
+        """Yield a client with connections of its own, because those of an earlier client may hang.
+
+        Raises `BrokenError` if no connection is possible.
+        """
         clock = self._around.clock
         try:
             transport = self._around.reach(config, clock, self._around.random)

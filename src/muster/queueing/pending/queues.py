@@ -112,7 +112,7 @@ class Queues:
                 self._review(pending, [self._waiters[place.key] for place in pending.local[local_queue]])
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Set the labels of a namespace; an empty mapping for a deleted namespace."""
+        """Set the labels of a namespace ({} if it was deleted), and review the workloads that they concern."""
         before = self._labels.pop(name, {})
         if labels:
             self._labels[name] = labels

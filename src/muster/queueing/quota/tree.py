@@ -347,7 +347,7 @@ class Tree:
                 del self._families[workload.family]
 
     def set_cohort(self, spec: CohortSpec) -> Node:
-        """Add or change a Cohort."""
+        """Add or change a Cohort; return its node."""
         node = self._ensure_cohort(spec.name)
         node.spec, node.quotas = spec, spec.quotas
         self._attach(node, spec.parent)

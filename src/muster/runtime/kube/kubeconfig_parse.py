@@ -158,7 +158,7 @@ class _Place:
         return value
 
     def pem(self, entry: Any, name: str, marker: bytes) -> tuple[bytes | None, Path | None]:
-        """Return the inline data in the field `name-data`, or else the path in the field `name`.
+        """Return the data in the field `name-data`, and None; without it, None, and the path in the field `name`.
 
         marker: a text that the PEM data must contain.
         """

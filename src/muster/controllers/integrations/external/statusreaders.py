@@ -54,7 +54,7 @@ def ray_job_is_ready(job: ExternalJob) -> bool:
 
 
 def ray_job_end(job: ExternalJob) -> End | None:
-    """Return how a RayJob ended, by its job status and its deployment status."""
+    """Return how a RayJob ended, by its job status and its deployment status; None if it has not."""
     if text_at(job.status, "jobDeploymentStatus") not in ("Complete", "Failed"):
         return None
     return End(text_at(job.status, "jobStatus") == "SUCCEEDED", text_at(job.status, "message"))
@@ -72,7 +72,7 @@ def ray_cluster_is_ready(job: ExternalJob) -> bool:
 
 
 def app_wrapper_end(job: ExternalJob) -> End | None:
-    """Return how an AppWrapper ended; a failed one ends once its resources are gone."""
+    """Return how an AppWrapper ended; None if it has not. A failed one ends once its resources are gone."""
     phase = text_at(job.status, "phase")
     if phase == "Succeeded":
         return End(True, "AppWrapper finished successfully")

@@ -77,7 +77,10 @@ class JobSetIntegration(Integration[JobSet]):
         return progress.count_reclaimable(job)
 
     def started_at(self, job: JobSet) -> datetime | None:
-        """Return when the JobSet was last resumed, or when it was created if its controller never saw it suspended."""
+        """Return when the JobSet was last resumed, or when it was created if its controller never saw it suspended.
+
+        Return None if it is suspended now, or its controller has not seen it.
+        """
         suspended = find(job.status.conditions, names.SUSPENDED)
         if suspended is not None:
             return suspended.last_transition_time if suspended.status == "False" else None
