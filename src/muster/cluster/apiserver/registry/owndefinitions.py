@@ -21,7 +21,10 @@ from muster.cluster.apiserver.registry.resources import Resource, View
 
 
 class Definitions(Mapping[str, Document]):
-    """The definitions by their names. Each is decoded when it is read, as all of them take some MB."""
+    """The CustomResourceDefinitions that the server provides itself, by name.
+
+    Each is decoded when it is read, as all of them take some MB.
+    """
 
     def __init__(self, encoded: Mapping[str, bytes]) -> None:
         self._encoded = encoded
