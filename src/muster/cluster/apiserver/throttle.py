@@ -50,7 +50,7 @@ class _Share:
 
 
 class NamespaceThrottle:
-    """The shares of all namespaces with requests under way.
+    """The bound on the requests of one namespace that are worked on at once, while other namespaces send some.
 
     Invariant: a request waits only while `FEW` others of its namespace count. It goes on when one of those ends its
     work or the timer ends, so a webhook that hangs holds up no other request.
@@ -88,7 +88,10 @@ class NamespaceThrottle:
             del self._shares[share.namespace]
 
     def may_begin(self, share: _Share) -> bool:
-        """Return whether the server may work on one more request of the namespace."""
+        """Return whether the server may work on one more request of the namespace.
+
+        It may if fewer than `FEW` are counted, or if no other namespace has sent a request lately.
+        """
         if len(share.counted) < FEW:
             return True
         other_at = self._older_at if share.namespace == self._newest else self._newest_at
