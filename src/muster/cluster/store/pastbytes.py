@@ -42,7 +42,7 @@ class PastBytes:
                 self.exceeded.set()
 
     def free_room(self) -> None:
-        """Set `exceeded` however few bytes are kept, unless it would delete next to nothing: the disk is full."""
+        """Set `exceeded`, because the disk is full, unless a compaction would free next to nothing."""
         if self._marks:
             self.exceeded.set()
 
