@@ -57,10 +57,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why a container cannot be created, or why a pod cannot be set up yet.
+    """The reason why a container cannot be created or a pod cannot be set up now.
 
-    reason, message: as in the kubelet's waiting state of a container.
-    retry_at: when to try again.
+    reason, message: as in the kubelet's waiting state of a container. retry_at: when to try again.
     """
 
     reason: str
