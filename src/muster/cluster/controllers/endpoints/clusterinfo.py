@@ -17,7 +17,10 @@ _KEY = f"{NAMESPACE}/{NAME}"
 
 
 class ClusterInfo(Reconciler):
-    """The controller of `cluster-info`. Runs under a `Manager`; its only key is the ConfigMap's."""
+    """The controller that keeps the ConfigMap `cluster-info`, which holds a kubeconfig without a user.
+
+    Runs under a `Manager`; its only key is the ConfigMap's.
+    """
 
     name = "cluster-info"
 

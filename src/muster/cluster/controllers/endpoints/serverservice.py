@@ -15,7 +15,10 @@ _KEY = f"{_NAMESPACE}/{_NAME}"
 
 
 class ServerService(Reconciler):
-    """The controller of the service. Runs under a `Manager`; its only key is the service's."""
+    """The controller that creates the API server's Service `kubernetes`, and creates it again if it is deleted.
+
+    Runs under a `Manager`; its only key is the Service's.
+    """
 
     name = "kubernetes-service"
 
