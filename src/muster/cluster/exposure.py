@@ -33,8 +33,9 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """Where other machines and users reach the server. Without addresses, only programs of this machine do.
+    """The addresses and names by which other machines and users reach the server.
 
+    Without addresses, only programs of this machine do.
     names: further host names and addresses by which others reach it, such as those of a router.
     """
 
@@ -102,7 +103,7 @@ def _parse_address(text: str) -> Address:
 
 
 def _split_port(text: str) -> tuple[str, str | None]:
-    """Return host and port; an IPv6 address with a port has brackets."""
+    """Return the host, and the port or None. An IPv6 address with a port has brackets. Raises `ExposureError`."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):

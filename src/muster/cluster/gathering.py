@@ -28,7 +28,7 @@ class GatheringLoop:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write until `stop`."""
+        """Write some seconds after each `wake`, and again after a failure, until `stop`."""
         while not self._stopping.is_set():
             await self._wake.wait()
             await self._pause(self._seconds)
