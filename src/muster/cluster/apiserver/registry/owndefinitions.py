@@ -96,7 +96,10 @@ def _pin(document: Document, own: Definitions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """The `applied` of a view that puts the server's own spec into configurations, so that no manager conflicts."""
+    """The `applied` of a view of definitions: it returns the stored form of an apply configuration.
+
+    The server's own spec replaces that of the configuration, so that no manager conflicts.
+    """
 
     view: View
     own: Definitions
