@@ -22,9 +22,9 @@ MAX_UNKNOWN = 1000  # unknown fields that a walk names; a document can have hund
 
 
 class Findings:
-    """The findings of one walk.
+    """The errors and undeclared fields that one check of a document finds.
 
-    sound: the parts, by `id`, that the walk skips.
+    sound: the parts, by `id`, that the check skips.
     """
 
     __slots__ = ("errors", "sound", "unknown")
