@@ -26,7 +26,10 @@ _request: ContextVar["_Request"] = ContextVar("request")  # the counted request 
 
 
 def end_work() -> None:
-    """Stop counting the current request, if it is counted. Call it when the request only waits for the disk."""
+    """Stop counting the current request as work of its namespace, so that another one may go on.
+
+    Call it when the request only waits for the disk. Other requests are not counted.
+    """
     if request := _request.get(None):
         request.end_work()
 
