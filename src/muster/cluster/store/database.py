@@ -295,7 +295,7 @@ def has_no_room_for_reserve(disk: os.statvfs_result) -> bool:
 
 
 def shape(connection: sqlite3.Connection) -> None:
-    """Set the layout of a new database."""
+    """Set the page size of a new database, and let it return free pages to the disk."""
     connection.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()
 

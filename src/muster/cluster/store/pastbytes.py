@@ -30,7 +30,7 @@ class PastBytes:
 
     @property
     def kept_bytes(self) -> int:
-        """The past bytes of the changes that are kept; at most `STEP_BYTES` too many."""
+        """The bytes in the kept changes that only the history needs; at most `STEP_BYTES` too many."""
         return self._total - self._forgotten
 
     def add(self, change: Change) -> None:
