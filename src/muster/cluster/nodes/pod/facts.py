@@ -14,7 +14,7 @@ from muster.api.core.podstatus import ResourceStatus
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The present time on both clocks."""
+    """The present time on the wall clock and on the monotonic clock."""
 
     wall: datetime
     monotonic: float

@@ -459,7 +459,7 @@ class PodRunner:
         self._wake()
 
     def _is_waiting(self, name: str) -> bool:
-        """Return whether the first attempt of a container has not started yet."""
+        """Return whether the first attempt of a container has not started yet, and still may."""
         facts, ends = self._containers[name], self._ending is not None or self._deleting_since is not None
         return not ends and not facts.starting and facts.attempt is None
 
