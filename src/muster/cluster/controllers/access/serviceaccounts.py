@@ -154,5 +154,5 @@ def _is_token_secret(old: Secret | None, new: Secret | None) -> bool:
 
 
 def _account_of(secret: Secret) -> str:
-    """Return the name of the account that a secret of the type is for."""
+    """Return the name of the account that a token secret is for; "" for any other secret."""
     return secret.metadata.annotations.get(ACCOUNT_NAME, "") if secret.type == TOKEN_SECRET else ""

@@ -31,7 +31,7 @@ class ClusterInfo(Reconciler):
         self._maps.on_change(self._on_map_changed)
 
     async def run(self) -> None:
-        """Work until `stop`."""
+        """Keep the ConfigMap as it should be, until `stop`."""
         self._controller.queue.add(_KEY)
         await super().run()
 

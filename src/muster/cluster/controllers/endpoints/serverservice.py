@@ -29,7 +29,7 @@ class ServerService(Reconciler):
         self._services.on_change(self._on_service_changed)
 
     async def run(self) -> None:
-        """Work until `stop`."""
+        """Apply the Service now, and again whenever it is deleted, until `stop`."""
         self._controller.queue.add(_KEY)
         await super().run()
 
