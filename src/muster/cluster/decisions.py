@@ -76,7 +76,7 @@ class DecisionKeeper:
         self._writing = asyncio.Lock()
 
     async def run(self) -> None:
-        """Write until `stop`."""
+        """Write new decisions to disk until `stop`."""
         await self._loop.run()
 
     async def stop(self) -> None:

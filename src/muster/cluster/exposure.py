@@ -48,7 +48,11 @@ class Exposure:
         return (*self.names, *(one.host for one in self.addresses if not one.is_everywhere))
 
     def inside(self, port: int) -> tuple[str, int]:
-        """Return the address to listen on for programs of this machine. port: the port on the loopback address."""
+        """Return the address to listen on for programs of this machine.
+
+        That is loopback at this port, or all addresses of the machine if other machines reach the server there at this
+        port.
+        """
         everywhere = (_EVERYWHERE[0], port)
         return everywhere if everywhere in self.outside(port) else (LOOPBACK, port)
 
