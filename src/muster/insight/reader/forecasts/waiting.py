@@ -3,8 +3,9 @@
 It loads the forecasts and the quota tree, which no answer about a running job needs.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import structs
@@ -26,8 +27,7 @@ from muster.api.kueue.names import ADMISSION_GATED, MISCONFIGURED, QUOTA_RESERVE
 from muster.api.kueue.visibility import PendingWorkload
 from muster.gang.arrays import is_numpy_installed
 from muster.gang.order.ends import end_of
-from muster.insight.forecasts.forecast import Outlook, Snapshot
-from muster.insight.history.build import owner_of
+from muster.insight.forecasts.forecast import Forecasts, Snapshot
 from muster.insight.quota.lack import update_lack
 from muster.insight.quota.state import QuotaState, find_quota_state
 from muster.insight.reader.listing.access import get_or_none
@@ -45,8 +45,12 @@ from muster.runtime.objects import key_of
 # The kinds that every forecast needs.
 ADMITTED_BY = (CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, NAMESPACE, WORKLOAD)
 
-# A forecast from objects that stay the same is made anew after this time, as running jobs come closer to their ends.
-_FORECAST_SECONDS = 10.0
+# Forecasts from objects that stay the same are made anew after this time, as running jobs come closer to their ends.
+_LIFETIME = timedelta(seconds=10)
+# Forecasts of changing objects are made anew after a second for each so many Workloads, so that they take a bounded
+# part of the time. A change of the queues, or of the job itself, is in them at once.
+_WORKLOADS_A_SECOND = 250
+_CHANGING = (WORKLOAD, JOB_LINES, JOB_SET_LINES, NODE_LINES, POD_DEMANDS)
 
 # The reasons for which a workload waits even if quota becomes free.
 _NO_NUMPY = "a forecast in a topology needs numpy: pip install 'muster-batch[server]'"
@@ -104,55 +108,72 @@ def _add_position(facts: JobReadings, workload: Workload, pending: list[PendingW
 
 async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str, memo: Memo) -> JobReadings:
     added = await lists.completion(workload.metadata.namespace)
-    snapshot = await snapshot_of(lists, added, memo)
-    if snapshot is None:
+    completed = added.workload(workload)
+    forecasts = await _read_forecasts(lists, added, completed, facts.now, memo)
+    if forecasts is None:
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, lists.describe_lacking(*ADMITTED_BY)))
+    snapshot = forecasts.snapshot
     if snapshot.topologies and not is_numpy_installed():
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, _NO_NUMPY))
-    moment = int(facts.now.timestamp() / _FORECAST_SECONDS)
-    inputs = facts.verdict.decides, workload, *lists.list_objects()
+    inputs = forecasts, facts.verdict.decides, workload
     readings = memo.recall(
-        "forecast", (moment, queue), inputs, lambda: _forecast(snapshot, added, facts, workload, queue)
+        "forecast", (workload.metadata.uid, queue), inputs, lambda: _forecast(forecasts, facts, completed, queue)
     )
-    memo.retain("forecast", ((moment, queue),))  # each holds all objects of the cluster
     # With several podsets, the sentence counts only up to the one that did not fit, but `needs` counts all.
     needs = readings.get("needs", ()) if len(workload.spec.pod_sets) == 1 else ()
     state = structs.replace(facts.state, reason=update_lack(facts.state.reason, needs))
     return replace(facts, state=state, head=_explain_head(facts, snapshot), **readings)
 
 
-def _forecast(
-    snapshot: Snapshot, added: Completion, facts: JobReadings, workload: Workload, queue: str
-) -> dict[str, Any]:
+async def _read_forecasts(
+    lists: Lists, added: Completion, workload: Workload, now: datetime, memo: Memo
+) -> Forecasts | None:
+    """Return forecasts that know a Workload as it is now, or None if the user may not see all that they need.
+
+    The memo's forecasts serve for a while although other jobs, pods and nodes have changed since.
+    """
+    make = await _prepare_snapshot(lists, added)
+    if make is None:
+        return None
+    definitions = lists.list_objects(besides=_CHANGING)
+    known: Forecasts | None = memo.find("forecasts", "", definitions)
+    age = now - known.now if known is not None else timedelta()
+    if known is not None and known.snapshot.by_key.get(key_of(workload)) == workload:
+        lifetime = timedelta(seconds=len(known.snapshot.by_key) / _WORKLOADS_A_SECOND)
+        if timedelta() <= age < lifetime:
+            return known
+    snapshot = memo.recall("snapshot", "", lists.list_objects(), make)
+    if known is None or known.snapshot is not snapshot or not timedelta() <= age < _LIFETIME:
+        memo.retain("forecast", ())  # they are of the forecasts before
+        known = memo.keep("forecasts", "", definitions, Forecasts(snapshot, workload.metadata.namespace, now))
+    return known
+
+
+def _forecast(forecasts: Forecasts, facts: JobReadings, workload: Workload, queue: str) -> dict[str, Any]:
     """Return the readings about a waiting workload that other workloads decide, by field."""
-    outlook = Outlook(snapshot, queue, workload.metadata.namespace, facts.now)
+    outlook = forecasts.find_outlook(queue)
     if not outlook.known:
         return {"estimate": StartEstimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}")}
-    needs = outlook.find_needs(added.workload(workload), queue)
+    needs = outlook.find_needs(workload, queue)
     readings: dict[str, Any] = {
         "needs": needs,
         "holders": outlook.find_holders(needs, workload),
-        "names": {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads},
-        "owners": {(one.metadata.namespace, one.metadata.name): owner_of(one.metadata) for one in snapshot.workloads},
+        "names": forecasts.names_by_uid,
+        "owners": forecasts.snapshot.owners,
         "strict": outlook.is_strict(queue),
     }
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in _NOT_BY_QUOTA:
         return readings | {"estimate": StartEstimate(None, Certainty.NONE, told.message)}
-    return readings if facts.verdict.decides else readings | {"estimate": outlook.estimate(key_of(workload))}
+    return readings if facts.verdict.decides else readings | {"estimate": forecasts.estimate(queue, key_of(workload))}
 
 
 def _explain_head(facts: JobReadings, snapshot: Snapshot) -> str:
     """Return why the first workload of the queue waits, or "" if no other workload is ahead."""
     if not facts.ahead:
         return ""
-    first = facts.ahead[0].metadata
-    head = (
-        one
-        for one in snapshot.workloads
-        if (one.metadata.namespace, one.metadata.name) == (first.namespace, first.name)
-    )
-    return next((find_quota_state(one).reason for one in head), "")
+    head = snapshot.by_key.get(key_of(facts.ahead[0]))
+    return find_quota_state(head).reason if head is not None else ""
 
 
 async def snapshot_of(lists: Lists, added: Completion, memo: Memo | None = None) -> Snapshot | None:
@@ -160,6 +181,14 @@ async def snapshot_of(lists: Lists, added: Completion, memo: Memo | None = None)
 
     added: of the lists. memo: an earlier snapshot, which is returned while all objects are the same.
     """
+    make = await _prepare_snapshot(lists, added)
+    if make is None or memo is None:
+        return make() if make is not None else None
+    return memo.recall("snapshot", "", lists.list_objects(), make)
+
+
+async def _prepare_snapshot(lists: Lists, added: Completion) -> Callable[[], Snapshot] | None:
+    """Read all objects on which admission depends. Return what makes the snapshot, or None if the user may not."""
     cluster_queues = await lists.of(CLUSTER_QUEUE)
     local_queues = await lists.of(LOCAL_QUEUE)
     flavors = await lists.of(RESOURCE_FLAVOR)
@@ -194,4 +223,4 @@ async def snapshot_of(lists: Lists, added: Completion, memo: Memo | None = None)
             pods=pods,
         )
 
-    return make() if memo is None else memo.recall("snapshot", "", lists.list_objects(), make)
+    return make

@@ -1,5 +1,6 @@
 """Read the lists of a cluster for one question, each once, however many parts of the answer need it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -45,11 +46,17 @@ class Lists:
             self._refused[kind.path(namespace)] = error
             return None
 
-    def list_objects(self) -> tuple[object, ...]:
-        """Return all objects that were read until now. A list that could not be read counts as its path."""
+    def list_objects(self, besides: Collection[Kind[Any]] = ()) -> tuple[object, ...]:
+        """Return all objects that were read until now. A list that could not be read counts as its path.
+
+        besides: the kinds whose objects are left out.
+        """
         objects: list[object] = []
-        for (path, _), items in self._read.items():
-            objects += items if items is not None else (path,)
+        for (path, kind), items in self._read.items():
+            if items is None:
+                objects.append(path)
+            elif kind not in besides:
+                objects += items
         return tuple(objects)
 
     def describe_lacking(self, *kinds: Kind[Any]) -> str:
