@@ -319,7 +319,7 @@ class Loop(Struct, frozen=True):
     weight: int
 
     def turns(self, frame: Frame) -> list[Any]:
-        """Return the values that the slots take, one item for each iteration.
+        """Return the values of the loop's variables, one item for each iteration.
 
         Raises `CelError` for other than a list or map.
         """

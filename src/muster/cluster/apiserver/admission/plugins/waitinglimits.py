@@ -79,7 +79,7 @@ def _queue_label(document: Document) -> str:
 
 
 def _measure(integration: Integration[Any], job: Any) -> InLine:
-    """Return what a waiting job counts.
+    """Return how many jobs and GPUs a waiting job counts for.
 
     A job whose pods cannot be read never starts; it counts as one job without GPUs.
     """
