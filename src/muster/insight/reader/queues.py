@@ -4,7 +4,6 @@ A user may be allowed to see only a part of the objects. The results then omit t
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -136,12 +135,11 @@ async def is_simulated(client: Client) -> bool:
     return False
 
 
-@dataclass(slots=True)
-class Visibility:
+class Visibility(msgspec.Struct):
     """The visibility API of a cluster. The first request finds the version that the cluster serves."""
 
     client: Client
-    _versions: list[str] = field(default_factory=lambda: list(VISIBILITY_VERSIONS))
+    _versions: list[str] = msgspec.field(default_factory=lambda: list(VISIBILITY_VERSIONS))
 
     async def local(
         self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0

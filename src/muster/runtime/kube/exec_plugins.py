@@ -9,11 +9,12 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.kinds import without_nulls
 from muster.runtime.kube.credentials import (

@@ -123,8 +123,7 @@ class _File(msgspec.Struct):
     users: list[_NamedUser] = []
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """Where an entry of a kubeconfig is, for messages and to resolve relative paths."""
 
     source: str

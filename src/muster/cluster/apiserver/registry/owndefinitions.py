@@ -5,7 +5,7 @@ spec and answers with a warning. So the same manifests apply here and on a real 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -91,8 +91,7 @@ def _pin(document: Document, own: Definitions) -> None:
         document["status"] = status | {"storedVersions": stored}
 
 
-@dataclass(frozen=True, slots=True)
-class _Applied:
+class _Applied(msgspec.Struct, frozen=True):
     """The `applied` of a view that puts the server's own spec into configurations, so that no manager conflicts."""
 
     view: View
