@@ -66,16 +66,16 @@ VALUES = """
 import dataclasses, sys
 import muster.cli.commands.observation.ps, muster.cli.commands.submission.run, muster.cluster.serving
 
-def is_plain(type_):
-    special = [field for field in dataclasses.fields(type_) if not (field.compare and field.repr and field.init and field.hash is None)]
-    return type_.__dataclass_params__.frozen and type_.__dataclass_params__.eq and not special
+def could_be_struct(type_):
+    fields, made = dataclasses.fields(type_), type_.__dataclass_params__
+    return made.frozen and made.eq and all(one.compare and one.init and one.hash is None for one in fields)
 
 found = {
     one
     for name, module in list(sys.modules.items())
     if name.startswith("muster.")
     for one in vars(module).values()
-    if isinstance(one, type) and one.__module__ == name and dataclasses.is_dataclass(one) and is_plain(one)
+    if isinstance(one, type) and one.__module__ == name and dataclasses.is_dataclass(one) and could_be_struct(one)
 }
 print(*sorted(one.__qualname__ for one in found))
 """
