@@ -24,7 +24,7 @@ from tests.rights import Users, introduced
 
 from muster.api.config import DEFAULT
 from muster.cli.main import cli
-from muster.insight.reader.queues import NOT_LED
+from muster.insight.reader.engine import NOT_LED
 from muster.install.deployment import api_services
 from muster.install.options import Options
 from muster.install.people import peoples_rights

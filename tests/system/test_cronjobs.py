@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.system.dashboard.test_rights import EVE, allow, grant
 from tests.system.plane import World, alone, looks, virtual
 
 from muster.actions.jobs.cancelling import cancel
@@ -309,6 +310,25 @@ async def test_a_cancel_ends_every_job_of_the_cron_job(world: World) -> None:
         job.metadata.name for job in await jobs(world) if finish(job) is None and find_announced_end(job) is None
     ]
     assert going_on == ["other"]
+
+
+@virtual
+async def test_a_user_who_may_not_cancel_the_jobs_does_not_cancel_half_of_a_cron_job(world: World) -> None:
+    await world.node("n")
+    await create(world, concurrencyPolicy="Allow")
+    await world.elapse(HOUR + 1)
+    await allow(world, "batch")
+    await grant(world, "patch", "cronjobs", "jobs")
+    eve = world.plane.client(EVE)
+    for delete, refusal in ((False, 'patch resource "jobs/status"'), (True, 'delete resource "cronjobs"')):
+        with pytest.raises(ApiError, match=f"cannot {refusal}"):
+            await cancel(eve, "tick", "default", delete=delete)
+    assert not (await get(world)).spec.suspend
+    await grant(world, "patch", "jobs", "jobs/status")
+    assert "starts no more jobs" in await cancel(eve, "tick", "default")
+    await world.settle()
+    assert (await get(world)).spec.suspend
+    assert all(find_announced_end(job) is not None or finish(job) is not None for job in await jobs(world))
 
 
 @virtual

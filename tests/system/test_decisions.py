@@ -19,7 +19,7 @@ from muster.cluster.nodespec import NodeSpec
 from muster.cluster.serving import _keep_records
 from muster.cluster.store import SqliteJournal
 from muster.cluster.store.decisions import FILE, DecisionFileError, DecisionStore
-from muster.insight.reader.decisions import read_decisions, read_life
+from muster.insight.reader.history.decisions import read_decisions, read_life
 from muster.runtime.transport import Request
 
 LIMIT = 60.0

@@ -22,7 +22,7 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.defaultqueue import create_default_queue
 from muster.controllers import deferral
 from muster.controllers.deferral import DeferralController
-from muster.insight.reader.job import investigate
+from muster.insight.reader.jobs.job import investigate
 from muster.jobs.deferral import find_circle
 from muster.jobs.job.conditions import finish
 from muster.jobs.jobset.terms import finish as jobset_finish

@@ -34,10 +34,10 @@ from muster.cli.actions.queues.newqueue import NewQueue, make_documents
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.defaultqueue import QUEUE, create_default_queue
 from muster.insight.forecasts.forecast import Outlook
-from muster.insight.reader.lists import Lists
-from muster.insight.reader.memo import Memo
-from muster.insight.reader.missing import update_missing
-from muster.insight.reader.waiting import snapshot_of
+from muster.insight.reader.forecasts.waiting import snapshot_of
+from muster.insight.reader.listing.lists import Lists
+from muster.insight.reader.listing.memo import Memo
+from muster.insight.reader.quota.missing import update_missing
 from muster.queueing.additions import Completion
 from muster.runtime.clock import run_virtual
 from muster.runtime.control.manager import Manager

@@ -28,8 +28,8 @@ from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.external.trainjob import TRAIN_JOB
 from muster.controllers.integrations.owners import Owners
 from muster.controllers.integrations.reconciler import JobReconciler
-from muster.insight.reader.job import investigate
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.jobs.job import investigate
+from muster.insight.reader.jobs.rows import job_rows
 from muster.insight.why import describe_levels
 from muster.insight.why.answer import render_lines
 from muster.runtime.clock import run_virtual

@@ -15,7 +15,7 @@ from muster.api.ours.interruptions import PREEMPTED_ANNOTATION
 from muster.api.pods import is_active
 from muster.controllers.gangs import read_recorded_size
 from muster.gang.order.reservation import MOST_OVERTAKINGS
-from muster.insight.reader.job import investigate
+from muster.insight.reader.jobs.job import investigate
 from muster.insight.why import describe_levels
 
 

@@ -27,9 +27,9 @@ from muster.cluster.store.history import FILE, HistoryError
 from muster.cluster.store.historyworker import History
 from muster.insight.history.runs import PATH, RunQuery
 from muster.insight.jobs.state import Ending
-from muster.insight.reader.history import read_history
-from muster.insight.reader.job import investigate
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.history.recorded import read_history
+from muster.insight.reader.jobs.job import investigate
+from muster.insight.reader.jobs.rows import job_rows
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Random
 from muster.runtime.transport import Request

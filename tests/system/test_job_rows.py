@@ -8,7 +8,7 @@ from muster.actions.submission.gang import Gang
 from muster.actions.submission.submitting import submit
 from muster.api.kueue import WORKLOAD
 from muster.insight.quota.state import is_owned_by, owner_uids
-from muster.insight.reader.jobs import job_rows, job_rows_of
+from muster.insight.reader.jobs.rows import job_rows, job_rows_of
 
 
 @virtual

@@ -10,7 +10,7 @@ from tests.system.test_queued_jobsets import jobset, role, see
 from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.api.status import ApiError
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.jobs.rows import job_rows
 from muster.multicluster.mirrors.job import JobMirror
 from muster.multicluster.mirrors.jobset import JobSetMirror
 

@@ -13,7 +13,7 @@ from muster.api.kueue import CLUSTER_QUEUE, MULTI_KUEUE_CONFIG, WORKLOAD
 from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_UID
 from muster.api.managed.dispatch import home_of
 from muster.insight.quota.state import find_quota_state
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.jobs.rows import job_rows
 from muster.runtime.transport import Request, Response
 
 

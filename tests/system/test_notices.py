@@ -14,7 +14,7 @@ from muster.api.core import EVENT, POD, Pod
 from muster.api.jobset import JOB_SET
 from muster.api.ours.notify import Event, NoticeSettings
 from muster.api.status import ApiError
-from muster.insight.reader.job import investigate
+from muster.insight.reader.jobs.job import investigate
 from muster.insight.why.answer import render_lines
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

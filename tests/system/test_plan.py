@@ -24,7 +24,7 @@ from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups.kep import POD_GROUP
 from muster.api.values.durations import SECOND
 from muster.cli.actions.queues.newqueue import NewQueue, make_documents
-from muster.insight.reader.plan import plan
+from muster.insight.reader.forecasts.plan import plan
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

@@ -24,8 +24,8 @@ from muster.api.ours.embedded import NODES_FLAVOR
 from muster.cli.actions.holding import hold_or_release
 from muster.cli.actions.queues.newqueue import NewQueue, make_documents
 from muster.cluster.defaultqueue import create_default_queue
-from muster.insight.reader.job import investigate
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.jobs.job import investigate
+from muster.insight.reader.jobs.rows import job_rows
 from muster.insight.why import JobReadings, describe_levels
 from muster.queueing.scheduling.estimate import Certainty
 from muster.runtime.client import Client

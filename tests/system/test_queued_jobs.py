@@ -24,8 +24,8 @@ from muster.api.kueue import (
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.status import ApiError
 from muster.cluster.store import Key, Put
-from muster.insight.reader.job import investigate
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.jobs.job import investigate
+from muster.insight.reader.jobs.rows import job_rows
 from muster.insight.why import describe_levels
 from muster.queueing.jobframework.names import workload_name
 from muster.runtime.tasks import cancel

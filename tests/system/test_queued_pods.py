@@ -43,8 +43,8 @@ from muster.api.pods import is_deleting
 from muster.api.status import ApiError
 from muster.insight.jobs.state import Ending
 from muster.insight.jobs.unqueued import find_unqueued_groups
-from muster.insight.reader.job import investigate
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.jobs.job import investigate
+from muster.insight.reader.jobs.rows import job_rows
 from muster.insight.why import describe_levels
 from muster.runtime.ids import Random
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH

@@ -14,7 +14,7 @@ from muster.api.batch import JOB
 from muster.api.core import SECRET, SERVICE
 from muster.api.meta import Object
 from muster.api.status import ApiError
-from muster.insight.reader.records import record_named
+from muster.insight.reader.jobs.records import record_named
 
 GANGS = [
     Gang("train", ["x"], workers=2, cpus="1"),

@@ -12,7 +12,7 @@ from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.ours.interruptions import ATTEMPT_ANNOTATION, STOPPED_ANNOTATION
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.jobs.rows import job_rows
 from muster.jobs.interruption import INTERRUPTIONS
 
 HELD = "it was held"

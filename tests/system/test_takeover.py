@@ -41,7 +41,7 @@ from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.jobset.upstream import LEASE_NAME as JOBSET_LEASE
-from muster.insight.reader.job import investigate
+from muster.insight.reader.jobs.job import investigate
 from muster.insight.takeover import make_report
 from muster.insight.why import describe_levels
 from muster.install.deployment import make_deployment

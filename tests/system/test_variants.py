@@ -20,8 +20,8 @@ from muster.api.kueue import (
     Workload,
 )
 from muster.api.managed.variants import flavor_of, is_parent, is_variant
-from muster.insight.reader.job import investigate
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.jobs.job import investigate
+from muster.insight.reader.jobs.rows import job_rows
 from muster.insight.why import describe_levels
 from muster.insight.why.sentences import describe_interruptions
 from muster.queueing.variants.family import variant_of

@@ -20,18 +20,18 @@ from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from muster.api.kueue.names import DEFAULT_QUEUE, MANAGED_LABEL
 from muster.api.managed.podgroup import group_name
 from muster.api.managed.teams import refuse_foreigner
-from muster.api.meta import Object
+from muster.api.meta import Object, ObjectMeta
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
 from muster.api.ours.teams import read_users
 from muster.api.ours.users import short_user
 from muster.api.pods import is_finished
 from muster.api.server.authentication import SELF_SUBJECT_REVIEW, SelfSubjectReview, UserInfo
-from muster.api.status import ApiError
+from muster.api.status import ANOTHER_OBJECT, ApiError, conflict
 from muster.api.values.quantity import parse_amount, parse_thousandths
 from muster.insight.nearest import find_nearest
-from muster.insight.reader.listviews import POD_LINES, make_sharer
-from muster.insight.reader.queues import get_or_none, list_or_none
-from muster.insight.reader.records import record_named
+from muster.insight.reader.jobs.records import record_named
+from muster.insight.reader.listing.access import get_or_none, list_or_none
+from muster.insight.reader.listing.views import POD_LINES, make_sharer
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
@@ -43,17 +43,26 @@ _MOST_NODES = 500  # The maximum number of nodes whose capacity is read.
 _ADMINISTRATORS = "system:masters"
 
 
-async def get_job(client: Client, name: str, namespace: str) -> JobRecord:
+async def get_job(client: Client, name: str, namespace: str, uid: str = "") -> JobRecord:
     """Return the job with this name.
 
-    Raises `ApiError`; if there is no such job, its message names the most similar job.
+    uid: of the job that the caller means; "" for any job of this name.
+    Raises `ApiError`: 404 if there is no such job, with the name of the most similar one; 409 if it has another UID.
     """
     try:
-        return await record_named(client, name, namespace)
+        job = await record_named(client, name, namespace)
     except ApiError as error:
         if error.code != 404:
             raise
         raise ApiError(structs.replace(error.status, message=await no_job(client, name, namespace))) from None
+    require_uid(job.kind, job.metadata, uid)
+    return job
+
+
+def require_uid(kind: Kind[Any], meta: ObjectMeta, uid: str) -> None:
+    """Raise `ApiError` (409) unless an object has this UID. uid: "" for any."""
+    if uid not in ("", meta.uid):
+        raise conflict(kind.resource, meta.name, ANOTHER_OBJECT)
 
 
 async def no_job(client: Client, name: str, namespace: str) -> str:

@@ -52,7 +52,7 @@ def pod_requests(spec: PodSpec) -> dict[str, int]:
 
 
 def _as_a_whole(spec: PodSpec, total: dict[str, int]) -> dict[str, int]:
-    """Return the sum of the containers' requests, with the pod-level requests replacing those of their resources."""
+    """Return the pod's requests: the containers' sum, replaced by the pod-level requests, plus the pod's overhead."""
     if spec.resources is not None:
         total |= container_requests(spec.resources)
     for resource, number in parse_amounts(spec.overhead).items():
@@ -153,7 +153,7 @@ def rank_of(pod: Pod) -> str:
 
 
 def job_reference(pod: Pod) -> OwnerReference | None:
-    """Return the reference to the pod's controller if that is a Job."""
+    """Return the reference to the pod's controller if that is a Job; else None."""
     owner = controller_of(pod.metadata)
     return owner if owner is not None and JOB.is_of(owner) else None
 

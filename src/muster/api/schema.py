@@ -153,7 +153,7 @@ def list_components(roots: Iterable[Component]) -> dict[str, Schema]:
 
 
 def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
-    """Return the components of kinds, which have apiVersion, kind and `x-kubernetes-group-version-kind`."""
+    """Return the schemas of kinds, with apiVersion and kind, and of all components to which they refer, by name."""
     kinds = list(kinds)
     schemas = list_components(_make_root_component(kind) for kind in kinds)
     for kind in kinds:

@@ -20,7 +20,7 @@ class StatusCause(Struct):
 
 
 class StatusDetails(Struct):
-    """The object of a status, with the causes."""
+    """The object that a Status is about, and the causes of the error."""
 
     name: str = ""
     group: str = ""
@@ -31,7 +31,7 @@ class StatusDetails(Struct):
 
 
 class Status(Struct):
-    """The body of a response that is not an object."""
+    """The body of an error response, or of a successful response that returns no object."""
 
     metadata: ListMeta = ListMeta()
     status: str = ""
@@ -179,6 +179,8 @@ def already_exists(resource: str, name: str) -> ApiError:
 
 
 OPTIMISTIC_LOCK = "the object has been modified; please apply your changes to the latest version and try again"
+
+ANOTHER_OBJECT = "another object has the name now"
 
 
 def conflict(resource: str, name: str, message: str = OPTIMISTIC_LOCK) -> ApiError:

@@ -31,7 +31,7 @@ def options_in(text: str, source: str, image: str, replicas: int | None, namespa
 
 async def require_no_embedded(client: Any) -> None:
     """Raise `click.ClickException` if the cluster was started by `muster up`, because it has an engine of its own."""
-    from muster.insight.reader.queues import is_embedded
+    from muster.insight.reader.engine import is_embedded
 
     if await is_embedded(client):
         raise click.ClickException(

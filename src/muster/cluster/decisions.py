@@ -76,7 +76,7 @@ class DecisionKeeper:
         self._writing = asyncio.Lock()
 
     async def run(self) -> None:
-        """Write until `stop`."""
+        """Write new decisions to disk until `stop`."""
         await self._loop.run()
 
     async def stop(self) -> None:
@@ -106,7 +106,7 @@ class _Inquiries:
         self._store, self._keeper = store, keeper
 
     async def answer(self, request: Request) -> Response:
-        """Answer a query. Raises `ApiError` (400, 503)."""
+        """Answer a query for the engine's decisions. Raises `ApiError` (400, 503)."""
         question = question_of(request.query)
         unwritten: list[Decision] = []
         try:
@@ -123,7 +123,7 @@ class _Inquiries:
 
 
 def question_of(query: Mapping[str, str]) -> DecisionQuery:
-    """Parse a query. Raises `ApiError` (400)."""
+    """Parse the query of a request for the engine's decisions. Raises `ApiError` (400)."""
     name, limit = query.get("name", ""), parse_integer(query, "limit")
     if len(name) > _LONGEST_NAME:
         raise bad_request(f"name: at most {_LONGEST_NAME} characters")

@@ -49,7 +49,10 @@ _RESOURCES = ("cpu", "memory", "pods")
 
 
 async def create_default_queue(client: Client, nodes: Iterable[Node]) -> None:
-    """Create the default queue of a fresh cluster, unless it was created before. Raises `ApiError`."""
+    """Create the ResourceFlavor, ClusterQueue and LocalQueue of a fresh cluster, and a mark that says so.
+
+    Do nothing if there is a mark: users may have deleted the queues. The quota follows the nodes. Raises `ApiError`.
+    """
     if await client.find(CONFIG_MAP, MARKER, _MARKER_NAMESPACE):
         return
     name, flavor_name = await _choose_names(client)

@@ -114,7 +114,7 @@ class Running(Struct, frozen=True):
 
 @asynccontextmanager
 async def run_ephemeral_cluster() -> AsyncIterator[Running]:
-    """Run a cluster with one process node for as long as the context lasts."""
+    """Run a cluster in memory with one process node, in a temporary home, for as long as the context lasts."""
     home = Path(tempfile.mkdtemp(prefix=_PRIVATE))
     locked = DataDirectory(home)
     try:

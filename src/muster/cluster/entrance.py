@@ -152,7 +152,7 @@ class Entrance:
 
 
 def connect_viewer(plane: ControlPlane, flow: Flow, user: User) -> Client:
-    """Return a client whose requests count as the user's own."""
+    """Return the client with which pages act for a user. Its requests count as the user's own."""
     transport = SeatedTransport(plane.server, user, flow)
     return Client(transport, field_manager="muster-dashboard", neighbor=transport)
 

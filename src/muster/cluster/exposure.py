@@ -32,8 +32,9 @@ class Address(Struct, frozen=True):
 
 
 class Exposure(Struct, frozen=True):
-    """Where other machines and users reach the server. Without addresses, only programs of this machine do.
+    """The addresses and names by which other machines and users reach the server.
 
+    Without addresses, only programs of this machine do.
     names: further host names and addresses by which others reach it, such as those of a router.
     """
 
@@ -46,7 +47,11 @@ class Exposure(Struct, frozen=True):
         return (*self.names, *(one.host for one in self.addresses if not one.is_everywhere))
 
     def inside(self, port: int) -> tuple[str, int]:
-        """Return the address to listen on for programs of this machine. port: the port on the loopback address."""
+        """Return the address to listen on for programs of this machine.
+
+        That is loopback at this port, or all addresses of the machine if other machines reach the server there at this
+        port.
+        """
         everywhere = (_EVERYWHERE[0], port)
         return everywhere if everywhere in self.outside(port) else (LOOPBACK, port)
 
@@ -101,7 +106,7 @@ def _parse_address(text: str) -> Address:
 
 
 def _split_port(text: str) -> tuple[str, str | None]:
-    """Return host and port; an IPv6 address with a port has brackets."""
+    """Return the host, and the port or None. An IPv6 address with a port has brackets. Raises `ExposureError`."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):

@@ -12,9 +12,9 @@ log = logging.getLogger(__name__)
 
 
 class GatheringLoop:
-    """A loop that writes gathered records for something that no other part of the cluster needs.
+    """A loop that waits some seconds for more records, and then writes all of them at once.
 
-    A write that fails is tried again later.
+    A write that fails is logged and tried again later: no other part of the cluster needs the records.
     write: writes all records. failure: the error with which it fails. seconds: how long to wait for more records.
     """
 
@@ -28,7 +28,7 @@ class GatheringLoop:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write until `stop`."""
+        """Write some seconds after each `wake`, and again after a failure, until `stop`."""
         while not self._stopping.is_set():
             await self._wake.wait()
             await self._pause(self._seconds)

@@ -71,7 +71,7 @@ class _Inquiries:
         self._history, self._recorder = history, recorder
 
     async def answer(self, request: Request) -> Response:
-        """Answer a query. Raises `ApiError` (400, 503)."""
+        """Answer a query for runs in the history. Raises `ApiError` (400, 503)."""
         question = question_of(request.query)
         try:
             await self._catch_up()
@@ -94,7 +94,7 @@ class _Inquiries:
 
 
 def question_of(query: Mapping[str, str]) -> HistoryQuery:
-    """Parse a query. Raises `ApiError` (400)."""
+    """Parse the query of a request for the history. Raises `ApiError` (400)."""
     names = _split_words(query, "names")
     if len(names) > _MOST_NAMES or any(len(one) > _LONGEST_NAME or one.count("*") > _MOST_STARS for one in names):
         raise bad_request(f"names: at most {_MOST_NAMES}, each with at most {_MOST_STARS} stars")

@@ -148,11 +148,17 @@ class NodeConnection(LogSource, Protocol):
     """The connection of the server to a node."""
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Run a command in a container. Raises `ApiError` (400) if the container does not run."""
+        """Return the context that runs a command in a container while it is open.
+
+        Raises `ApiError` (400) if the container does not run.
+        """
         ...
 
     def attach(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Join the streams of a container's own process. Raises `ApiError` (400) if the container does not run."""
+        """Return the context that joins the streams of a container's own process while it is open.
+
+        Raises `ApiError` (400) if the container does not run.
+        """
         ...
 
     def dial(self, pod: Pod) -> Dial:

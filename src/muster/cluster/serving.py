@@ -141,7 +141,7 @@ def _give_backups(plane: ControlPlane) -> None:
 
 
 def _keep_audit(plane: ControlPlane, policy: Policy, path: Path) -> None:
-    """Log requests from now on. Raises `NotOursError`, `OSError`."""
+    """Keep the audit log of the server's requests from now on. Raises `NotOursError`, `OSError`."""
     require_file(path)
     around = plane.inputs
     plane.server.audit = Audit(policy, AuditLog(path).write, plane.access.rbac.decide, around.clock, around.ids)

@@ -41,7 +41,10 @@ class DecisionLog:
         return self._last.get((subject.job, subject.uid)) != (what, rule)
 
     def add(self, decision: Decision) -> None:
-        """Add a decision. A state that continues, such as a wait, is added only once."""
+        """Add a decision, log it at debug level, and call the listeners.
+
+        A state that continues, such as a wait, is added only once.
+        """
         key, entry = (decision.job, decision.uid), (decision.what, decision.rule)
         if decision.what in STANDING and self._last.get(key) == entry:
             return

@@ -78,7 +78,7 @@ class DeferralController(Reconciler):
             self._controller.watch(informer, self._list_all_awaited, when=_waits_for_more)  # a circle may be closed now
 
     async def run(self) -> None:
-        """Reconcile until `stop`."""
+        """Reconcile until `stop`, and all jobs again whenever the machine's clock jumps."""
         await run_together(super().run(), follow_jumps(self._clock, self._reconcile_all))
 
     def _reconcile_all(self) -> None:
@@ -114,7 +114,10 @@ class DeferralController(Reconciler):
         return min((delay for delay in delays if delay is not None), default=None)
 
     async def _attend(self, kind: Kind[Any], job: Job | JobSet) -> float | None:
-        """Carry out the plan for a deferred job; return the seconds until the next decision, None for no time."""
+        """Carry out the plan for a deferred job: make it fail, let it start, or record its dependencies that are met.
+
+        Return the seconds until the next decision; None if only a change of an object can bring one.
+        """
         plan = await self._decide(job)
         if plan.verdict is not None:
             await self._end(job, plan.verdict)
@@ -154,7 +157,7 @@ class DeferralController(Reconciler):
                 yield meta.name
 
     async def _release(self, kind: Kind[Any], job: Job | JobSet) -> None:
-        """Let a deferred job start: resume it, unless a queue will."""
+        """Let a deferred job start, and record an event: remove its gate, and resume it unless a queue will."""
         patch = make_release(job.metadata, queues=self._queues(job))
         await self._client.patch_object(kind, job, patch)
         self._recorder.event(

@@ -237,7 +237,7 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         return () if starts_together(meta_of(carrier)) else (Quorum(frozenset(pod.metadata.uid for pod in pods), 0),)
 
     def due(self, carrier: T | None, members: Members) -> DueTurns:
-        """Return the pods to place: all together once all desired pods exist, or one by one without a gang."""
+        """Return the pods to place: all together once all exist, one by one without a gang; none without a carrier."""
         if carrier is None:
             return DueTurns()
         if not starts_together(meta_of(carrier)):
@@ -312,7 +312,7 @@ class Gang(Struct):
 def gang_of(pod: Pod, sources: Sequence[GangSource[Any]]) -> tuple[str, GangSource[Any] | None]:
     """Return the key of a pod's gang, and the first source that claims it.
 
-    The key is `namespace/uid` for a single pod.
+    For a single pod, the key is `namespace/uid`, and the source is None.
     """
     for source in sources:
         if key := source.key(pod):
@@ -355,7 +355,7 @@ def by_age(pods: Iterable[Pod]) -> list[Pod]:
     return sorted(pods, key=lambda pod: (read_creation_time(pod.metadata), pod.metadata.name))
 
 
-def made_by(pod: Pod, moment: datetime) -> bool:
+def existed_at(pod: Pod, moment: datetime) -> bool:
     """Return whether the pod existed at this time. Creation times have whole seconds."""
     return read_creation_time(pod.metadata) <= moment
 

@@ -133,7 +133,7 @@ class NoticeController(Reconciler):
             await self._delete(pod)
 
     async def _record(self, kind: Kind[Any], job: Job | JobSet, event: Event, failure: str) -> None:
-        """Record in the job that a notice was sent. failure: why it was not delivered, or ""."""
+        """Record in the job that a notice was sent. failure: why it was not delivered, recorded as an event, or ""."""
         annotations = {NOTIFIED_ANNOTATION: ",".join(sorted(self._read_recorded(job) | {event}))}
         if failure:
             annotations[NOTIFY_FAILURE_ANNOTATION] = failure

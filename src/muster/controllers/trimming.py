@@ -31,16 +31,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ObjectSharer:
-    """The `transform` of informers beside nodes of this process, which run what a pod says: it keeps whole objects.
+    """The `transform` of informers in a process that also runs nodes, which need whole pods.
 
-    It remembers parts, so that equal objects share them.
+    It removes managedFields only. It remembers parts of objects, so that equal objects share them.
     """
 
     def __init__(self) -> None:
         self._shared: dict[tuple[type, bytes], Any] = {}
 
     def __call__(self, obj: T) -> T:
-        """Return the object as the engine stores it."""
+        """Return the object without managedFields. The parts of a Pod or Workload are shared with equal ones."""
         reduced: Any = remove_managed_fields(obj)
         if isinstance(reduced, Pod | Workload):
             meta = reduced.metadata
@@ -86,7 +86,7 @@ class ObjectTrimmer(ObjectSharer):
     """The `transform` of the engine's informers beside a real API server: it trims objects, too."""
 
     def __call__(self, obj: T) -> T:
-        """Return the object as the engine stores it."""
+        """Return the object as `ObjectSharer` does; a Pod also loses the fields that the engine does not read."""
         trimmed: Any = _trim(obj) if isinstance(obj, Pod) else obj
         return super().__call__(trimmed)  # type: ignore[no-any-return]
 

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from muster.dashboard.visits import Visit
-from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.jobs.rows import job_rows
 from muster.insight.reader.visible import visible_job_rows
 
 

@@ -14,7 +14,7 @@ from muster.charts.plot import COLORS
 from muster.dashboard.visits import make_address
 from muster.insight.gpus import GpuRow
 from muster.insight.nodes import NodeGroup, NodeRow
-from muster.insight.reader.memo import Memo
+from muster.insight.reader.listing.memo import Memo
 
 BY_USE, BY_JOB = "use", "job"
 CELLS = "node cells"  # the topic of a memo

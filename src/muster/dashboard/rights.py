@@ -8,37 +8,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
+from muster.actions.rights import Right, has_right
 from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
-from muster.api.server.authorization import (
-    SELF_SUBJECT_ACCESS_REVIEW,
-    ResourceAttributes,
-    SelfSubjectAccessReview,
-    SelfSubjectAccessReviewSpec,
-)
 from muster.dashboard.refusals import ask_for_right
 from muster.dashboard.visits import PageError, Visit
 
 _SECONDS = 60.0
-_NAMELESS = ("create", "list")  # the verbs of requests that name no object
-
-
-class Right(Struct, frozen=True):
-    """The right to a verb on objects of a kind, or on a subresource of them."""
-
-    verb: str
-    kind: Kind[Any]
-    subresource: str = ""
-
-    @property
-    def resource(self) -> str:
-        """The resource that the right is about, with its subresource and group: `jobs.batch`, `jobs/status.batch`."""
-        part = f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
-        return ".".join(filter(None, (part, self.kind.group)))
 
 
 def list_job_rights(choice: str, kind: Kind[Any] | None) -> tuple[Right, ...]:
@@ -79,20 +57,6 @@ async def require_right(visit: Visit, rights: Sequence[Right], name: str, namesp
 
 async def _review(visit: Visit, rights: Sequence[Right], name: str, namespace: str) -> bool:
     for right in rights:
-        if await _is_allowed(visit, right, name if right.verb not in _NAMELESS else "", namespace):
+        if await has_right(visit.viewer.client, right, name, namespace):
             return True
     return False
-
-
-async def _is_allowed(visit: Visit, right: Right, name: str, namespace: str) -> bool:
-    kind = right.kind
-    attributes = ResourceAttributes(
-        namespace=namespace,
-        verb=right.verb,
-        group=kind.group,
-        resource=kind.plural,
-        subresource=right.subresource,
-        name=name,
-    )
-    asked = SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resource_attributes=attributes))
-    return (await visit.viewer.client.create(SELF_SUBJECT_ACCESS_REVIEW, asked)).status.allowed

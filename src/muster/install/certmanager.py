@@ -18,7 +18,10 @@ _INJECTED: Final = "cert-manager.io/inject-ca-from"
 
 
 def certificate_documents(options: Options) -> list[Json]:
-    """Return the Issuer and the Certificate; cert-manager writes the Secret that the engine serves with."""
+    """Return the Issuer and the Certificate of the engine's HTTPS endpoints.
+
+    The list is empty if the engine has no such endpoint. cert-manager writes the Secret that the engine serves with.
+    """
     managed = options.settings.internal_cert_management
     services = [managed.webhook_service_name] if options.webhooks else []
     services += [VISIBILITY_SERVICE] if options.visibility else []

@@ -41,7 +41,10 @@ current-context: here
 
 
 def dashboard_documents(options: Options) -> Iterator[Json]:
-    """Yield the dashboard's ServiceAccount, kubeconfig and Deployment, and its rights if a proxy names the viewers."""
+    """Yield the dashboard's ServiceAccount, kubeconfig, Service and Deployment.
+
+    If a proxy names the viewers, also yield the rights to act as them.
+    """
     identity = options.settings.muster.dashboard.identity_headers
     yield {
         "apiVersion": "v1",

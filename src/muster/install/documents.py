@@ -44,7 +44,10 @@ def kind_of(document: Json) -> Kind[Json]:
 
 
 def make_documents(options: Options) -> list[Json]:
-    """Return the documents, each after those that it needs. Raises `BadAddressError`."""
+    """Return the documents of an installation with these options, each after those that it needs.
+
+    Raises `BadAddressError`.
+    """
     return [inject(document, options) for document in _yield_documents(options)]
 
 
@@ -71,7 +74,7 @@ def _yield_documents(options: Options) -> Iterator[Json]:
 
 
 def _make_conversion(options: Options) -> WebhookClientConfig | None:
-    """Return the webhook that converts Kueue's kinds."""
+    """Return the webhook that converts Kueue's kinds; None for an installation without webhooks."""
     if not options.webhooks:
         return None
     service = ServiceEndpoint(options.namespace, options.settings.internal_cert_management.webhook_service_name)

@@ -50,7 +50,10 @@ async def list_running_engines(client: Client, namespace: str) -> Sequence[str]:
 
 
 async def _find_namespace(client: Client, engine: str) -> str:
-    """Return the namespace of the Deployment of that name; the default namespace if there is none."""
+    """Return the namespace of the Deployment of that name; the default namespace if there is none.
+
+    Raises `SeveralError` if several namespaces have one.
+    """
     listed = await client.list(DEPLOYMENT.seen_as(Object), fields=f"metadata.name={engine}")
     namespaces = sorted(one.metadata.namespace for one in listed.items)
     if len(namespaces) > 1:

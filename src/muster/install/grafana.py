@@ -10,7 +10,10 @@ _COLUMNS, _WIDTH, _HEIGHT = 2, 12, 8
 
 
 class Panel(NamedTuple):
-    """A chart of the dashboard. queries: PromQL expressions with their legends. unit: a unit of Grafana."""
+    """A chart of Muster's Grafana dashboard.
+
+    queries: PromQL expressions with their legends. unit: a unit of Grafana.
+    """
 
     title: str
     reading: str
@@ -90,7 +93,7 @@ PANELS: Final = (
 
 
 def make_dashboard() -> Json:
-    """Return the dashboard as Grafana's JSON model."""
+    """Return Muster's Grafana dashboard as Grafana's JSON model."""
     source = {
         "name": "datasource",
         "label": "Data source",

@@ -25,7 +25,10 @@ _TOKEN: Final = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S
 
 
 def monitoring_documents(options: Options) -> list[Json]:
-    """Return the documents; none if metrics are off."""
+    """Return the ServiceMonitor, the alerting rules, the Grafana dashboard and Prometheus' rights.
+
+    The list is empty if metrics are off.
+    """
     if options.settings.metrics.bind_address == OFF:
         return []
     endpoint = {

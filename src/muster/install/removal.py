@@ -50,9 +50,9 @@ _PLACE: Final = re.compile(r"@([A-Z_]+)@")
 
 
 def make_removal_script(options: Options) -> str:
-    """Return the script. options.kinds: the kinds whose definitions are removed, with all their objects.
+    """Return the shell script that removes an installation with these options.
 
-    Raises `BadAddressError`.
+    options.kinds: the kinds whose definitions are removed, with all their objects. Raises `BadAddressError`.
     """
     takes_jobsets = "jobset" in options.kinds  # whichever controller manages JobSets
     rest = [kind for kind in KUEUE_KINDS if kind not in (*_FIRST, WORKLOAD)]

@@ -96,7 +96,7 @@ def cluster_rules(options: Options) -> dict[str, list[Json]]:
 
 
 def local_rules(options: Options) -> list[tuple[str, str, list[Json]]]:
-    """Return the names, namespaces and rules of the Roles."""
+    """Return the names, namespaces and rules of the Roles to install."""
     settings, lease = options.settings, options.settings.leader_election.resource_name
     election = [make_rule(("create",), LEASE), make_rule(("get", "update"), LEASE, names=(lease,))]
     secrets = [make_rule(READ, SECRET)]
@@ -120,7 +120,7 @@ def _make_common_rules(settings: Configuration) -> list[Json]:
 
 
 def _make_webhook_rules(settings: Configuration) -> list[Json]:
-    """Return the rules for the objects that webhooks read, and for the bundle that the leader writes."""
+    """Return the RBAC rules for the objects that webhooks read, and for the bundle that the leader writes."""
     own: dict[Kind[Any], Sequence[str]] = {
         MUTATING_WEBHOOK_CONFIGURATION: (MUTATING_CONFIGURATION,),
         VALIDATING_WEBHOOK_CONFIGURATION: (VALIDATING_CONFIGURATION,),
@@ -135,7 +135,10 @@ def _make_webhook_rules(settings: Configuration) -> list[Json]:
 
 
 def _make_visibility_rules(settings: Configuration) -> list[Json]:
-    """Return the rules for authorizing callers, and for the authority that the leader writes into the APIServices."""
+    """Return the RBAC rules with which the visibility server asks whether callers may read.
+
+    They also allow the leader to write the authority into the APIServices.
+    """
     named = [f"{version}.{VISIBILITY_GROUP}" for version in VISIBILITY_VERSIONS]
     verbs = (*READ, "patch") if settings.internal_cert_management.enable else READ
     return [*make_rules(("create",), SUBJECT_ACCESS_REVIEW), make_rule(verbs, API_SERVICE, named)]

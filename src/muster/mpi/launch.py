@@ -80,7 +80,10 @@ class Launch:
         self._ends_it = False  # a worker is gone, and `mpirun` got SIGTERM
 
     async def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Wait for all agents, run the command, and tell the agents to end; return the command's exit code."""
+        """Wait for all agents, run the command, and tell the agents to end; return the command's exit code.
+
+        If a signal tells this process to end before the command runs, return 128 + the signal.
+        """
         for number in _PASSED_ON:
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
         reaching = asyncio.create_task(self._reach_agents(), name="reach agents")

@@ -26,7 +26,7 @@ _LOST = 255  # ssh's exit code if it cannot connect
 
 
 def parse(words: list[str]) -> tuple[str, str]:
-    """Split the arguments of ssh into the host, and the command as one line for the shell."""
+    """Split the arguments of ssh into the host, and the command as one line for the shell. Raises `ValueError`."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _WITH_VALUE else 1
@@ -79,7 +79,10 @@ def connect(directory: Path, address: tuple[str, int]) -> ssl.SSLSocket:
 
 
 def run(connection: ssl.SSLSocket, request: dict[str, Any]) -> int:
-    """Send the agent a request, and write the command's output to stdout and stderr; return the command's exit code."""
+    """Send the agent a request, and write the command's output to stdout and stderr; return the command's exit code.
+
+    Raises `ConnectionError` if the agent goes away before the command ends.
+    """
     connection.sendall(json.dumps(request).encode() + b"\n")
     stream = connection.makefile("rb")
     while header := stream.read(_HEADER):

@@ -96,7 +96,7 @@ async def is_barred(there: Client, group: GroupReference, namespace: str, origin
 
 
 async def _read_group(client: Client, kind: Kind[Any], name: str, namespace: str) -> tuple[Json | None, bool]:
-    """Return the PodGroup of that kind, and whether the server serves the kind."""
+    """Return the PodGroup of that kind, or None, and whether the server serves the kind. Raises `ApiError`."""
     try:
         return await client.get(kind.seen_as(dict), name, namespace), True
     except ApiError as error:

@@ -7,7 +7,7 @@ _ROLE = "standalone"
 
 
 class DispatchMetrics:
-    """Counters that begin at 0 when this object is made."""
+    """MultiKueue's counters of created clones and of workloads that a worker cluster admitted."""
 
     def __init__(self, registry: Registry) -> None:
         self._dispatched = registry.counter(

@@ -97,7 +97,10 @@ class Prospects:
         )
 
     def follow_plan(self, view: DispatchView, plan: DispatchPlan) -> None:
-        """Count the workload as waiting in the clusters that get a clone, and remember the head start that it gave."""
+        """Count the workload as waiting in the clusters that get a clone, and follow the head start that it gives.
+
+        A cluster that does not answer during its head start gets none for a while.
+        """
         key, now = key_of(view.workload), self._clock.now()
         if view.lead is not None and plan.home == view.lead.cluster:
             self._admitted_at[plan.home] = now

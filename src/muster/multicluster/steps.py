@@ -146,7 +146,7 @@ class Steps:
         return memory
 
     async def create(self, worker: Worker, one: Dispatched) -> Result:
-        """Create the workload's clone in the worker, where it waits for quota."""
+        """Create the workload's clone in the worker; return the seconds to the next decision."""
         what = (worker.there.name, WORKLOAD.kind, one.workload.metadata.name)
 
         async def make() -> bool:
@@ -181,7 +181,7 @@ class Steps:
         return None
 
     async def _ask_for_growth(self, worker: Worker, workload: Workload, clone: Workload) -> None:
-        """Try the growth of the clone as a dry run, and record a refusal on the workload.
+        """Try the growth of the clone as a dry run; if refused, record that on the workload and raise the error.
 
         The record tells other controllers not to wait for the additional pods.
         """
@@ -200,14 +200,17 @@ class Steps:
         return None
 
     async def remove(self, worker: Worker, one: Dispatched) -> Result:
-        """Remove all objects of the workload from the worker."""
+        """Remove all objects of the workload from the worker; return None once all are gone, else seconds to wait."""
         memory = self._memory_of(one)
         memory.made = {what: when for what, when in memory.made.items() if what[0] != worker.there.name}
         memory.last.clear()
         return None if await worker.remove(one) else GOING_SECONDS
 
     async def mirror(self, worker: Worker, one: Dispatched) -> Result:
-        """Create the workload's jobs in the worker, copy their status back, and remove the copies of other jobs."""
+        """Create the workload's jobs in the worker, copy their status back, and remove the copies of other jobs.
+
+        Return the seconds to the next decision.
+        """
         copies, mirror = worker.list_copies(one), one.mirror
         if mirror is None:
             return None
@@ -233,7 +236,7 @@ class Steps:
         return await await_all_steps(steps)
 
     async def _start_all(self, worker: Worker, one: Dispatched, jobs: Iterable[Any]) -> Result:
-        """Create the PodGroups that the pods name, then the jobs."""
+        """Create the PodGroups that the pods name, then the jobs; return the seconds to the next decision."""
         assert one.mirror is not None
         where, kind = worker.there.name, one.mirror.kind.kind
         new = [job for job in jobs if not self._was_made(one, (where, kind, meta_of(job).name))]
@@ -263,7 +266,10 @@ class Steps:
         return None
 
     async def _show_end(self, worker: Worker, one: Dispatched, job: Any) -> Result:
-        """Read the copy, whose clone has finished, from its server, and show its status (`is_last`)."""
+        """Show the status of a finished job, read from the worker's server.
+
+        Return the seconds to the next decision; None if it was read already.
+        """
         name = meta_of(job).name
         if one.mirror is None or self.was_read(one, name):
             return None
@@ -318,7 +324,10 @@ class Steps:
         return before is not None and (self._clock.now() - before).total_seconds() < SEEN_SECONDS
 
     async def _remove_stale(self, worker: Worker, one: Dispatched, kind: Kind[Any], copy: Any) -> Result:
-        """Remove the copy of a job that no longer exists; ask the manager's server, because the cache may be stale."""
+        """Remove the copy of a job that no longer exists or has another Workload.
+
+        The manager's server is asked, because the cache may be stale.
+        """
         meta = meta_of(copy)
         here = await self._client.find(kind, meta.name, meta.namespace)
         uid = meta_of(here).uid if here is not None else None
@@ -328,7 +337,7 @@ class Steps:
         return None
 
     async def write_status(self, one: Dispatched, job: Any, patch: dict[str, Any]) -> None:
-        """Patch the status of a local job."""
+        """Merge the patch into the status of a local job and note the new job; do nothing if the patch is empty."""
         if patch and one.mirror is not None:
             kind = one.mirror.kind
             written = await self._client.patch_object(kind, job, {"status": patch}, subresource="status")

@@ -70,17 +70,17 @@ class Worker(Struct, frozen=True):
         return True
 
     async def promote(self, workload: Workload, clone: Workload) -> Workload:
-        """Give the clone the workload's priority."""
+        """Give the clone the workload's priority; return the clone as its server now has it."""
         edits = make_priority_patch(workload.spec, clone.spec)
         return await self.there.client.edit_object(WORKLOAD, clone, edits) if edits else clone
 
     async def resize(self, workload: Workload, clone: Workload, *, dry_run: bool = False) -> None:
-        """Give the clone the workload's size."""
+        """Give the clone the size for which the workload has quota. With dry_run, the server only checks the edit."""
         if edits := make_resize_patch(workload, clone):
             await self.there.client.edit_object(WORKLOAD, clone, edits, dry_run=dry_run)
 
     async def evict(self, clone: Workload) -> None:
-        """Evict the clone with Kueue's condition and message."""
+        """Make the worker's Kueue evict the clone: set its `DeactivationTarget` condition, as Kueue's manager would."""
         reason, message = EVICTED_ON_MANAGER_CLUSTER, "Evicted on manager cluster"
         conditions = put(clone.status.conditions, DEACTIVATION_TARGET, True, reason, message, self.clock.now())
         patch = {"status": {"conditions": conditions}}

@@ -188,7 +188,10 @@ class DispatchController(Reconciler):
         return GATHER_SECONDS  # the workload has changed, and the cache will show that
 
     def _clear_deleted(self, key: str) -> None:
-        """Remove a deleted workload's objects from reachable clusters; garbage collection removes the rest."""
+        """Queue the removal of a deleted workload's objects from reachable clusters.
+
+        Garbage collection removes the rest.
+        """
         deleted = (
             there for name in self._fleet.list_names() if (there := self._fleet.get(name)) and there.lost_since is None
         )
@@ -347,7 +350,7 @@ class DispatchController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
     def _list_errands(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
-        """Return the errands of a plan, by cluster."""
+        """Return the errands of a plan, by cluster; a lost cluster gets none."""
         asked: list[tuple[str, Step]] = [
             *((cluster, self._steps.create) for cluster in plan.create),
             *((cluster, self._steps.align) for cluster in plan.align),

@@ -20,7 +20,7 @@ from muster.webhooks.serving import Reader, make_handlers
 
 
 class Webhooks:
-    """The webhooks of one replica."""
+    """The webhook server of one replica, with its certificates and the caches that its decisions read."""
 
     def __init__(
         self,

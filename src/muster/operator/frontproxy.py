@@ -57,9 +57,9 @@ def read(data: Mapping[str, str]) -> FrontProxy | None:
 
 
 def find_user(proxy: FrontProxy, caller: User | None, headers: Sequence[tuple[str, str]]) -> User:
-    """Return the user of a request. Raises `ApiError` (401).
+    """Return the user that the front proxy names in the headers of a request. Raises `ApiError` (401).
 
-    caller: the user of the connection's verified certificate.
+    caller: the user of the connection's verified certificate, which must be that of the proxy.
     """
     if caller is None or (proxy.names and caller.name not in proxy.names):
         raise unauthorized()

@@ -42,8 +42,9 @@ class StillWorksError(Exception):
 async def hand_back_alone(
     client: Client, inputs: ExternalInputs, settings: Configuration, identity: str, report: Callable[[str], None]
 ) -> int:
-    """Hand back all Workloads while holding the Lease of engines, so that no engine starts; return their number.
+    """Hand all Workloads over to Kueue while holding the Lease of engines, so that no engine starts.
 
+    Return their number. If Kueue could not start with the Secret of the webhooks' certificates, empty it.
     If the Lease is held, wait for its whole duration, because only a renewal shows whether its holder still runs.
     report: called with the reason of a wait. Raises `StillWorksError`, `LeadershipLostError`, and as `hand_back`.
     """
@@ -111,7 +112,11 @@ _WORKLOAD: Final = WORKLOAD.seen_as(_ManagedWorkload)
 
 
 async def hand_back(client: Client) -> int:
-    """Hand back all Workloads and return their number. Raises `ApiError` (Conflict if another client writes them)."""
+    """Hand all Workloads over to Kueue, and return the number of those that had to change.
+
+    Kueue becomes the owner of Muster's fields, and elastic Workloads shrink to the pods that were granted. Raises
+    `ApiError` (Conflict if another client writes them).
+    """
     count = 0
     for workload in (await client.list(_WORKLOAD)).items:
         entries, sizes = hand_back_fields(workload.metadata.managed_fields), granted_sizes(workload)

@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from muster.api.config import Configuration
 from muster.controllers.engine import Part
-from muster.insight.reader.queues import is_embedded
+from muster.insight.reader.engine import is_embedded
 from muster.multicluster.links.reach import Reach
 from muster.operator.admission import Webhooks
 from muster.operator.endpoints import make_metrics_handler, make_probe_handlers, serve_handlers

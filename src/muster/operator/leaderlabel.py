@@ -53,7 +53,7 @@ class LeaderLabel:
             self._changed.set()
 
     async def run(self) -> None:
-        """Add the label where it is missing, and remove it from other pods."""
+        """Add the label to the leader's pod and remove it from other pods, at each change until `stop`."""
         self._changed.set()
         while not self._stopping.is_set():
             await self._changed.wait()

@@ -31,7 +31,7 @@ class Routes:
         self._method = method
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request by the handler of its path: 404 without one, 405 for another method than the server's."""
         caller: Caller = scope["extensions"][EXTENSION]
         # If all clients had one owner, a greedy client would use up the connections of the others.
         caller.slot.owner = caller.user.name if caller.user is not None else caller.slot.address

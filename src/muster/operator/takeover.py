@@ -15,7 +15,7 @@ from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATI
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.controllers.integrations.serving.kinds import SERVING, select_serving
 from muster.controllers.integrations.table import INTEGRATIONS, frameworks_without_effect, list_enabled, list_external
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.listing.access import list_or_none
 from muster.insight.takeover import GroupKind, Survey
 from muster.jobs.job.conditions import finish
 from muster.operator.holders import other_manager

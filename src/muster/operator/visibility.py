@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 def make_authorizer(client: Client) -> Authorizer:
-    """Return an authorizer that asks the API server whether a user may do something."""
+    """Return an authorizer that asks the API server, and raises `ApiError` if the user may not do something."""
 
     async def authorize(access: Access, version: str) -> None:
         review = await client.create(

@@ -52,7 +52,7 @@ class Source(Struct, frozen=True):
 
     @classmethod
     def of(cls, resource: str, source: DeviceClassSource, *, is_counter: bool) -> "Source":
-        """Convert a source of the Configuration."""
+        """Return the source that the Configuration describes. resource: the resource as which it counts."""
         cel = source.device_selector.cel
         expression = cel.expression if cel is not None else ""
         return cls(resource, source.name, source.driver, expression, is_counter)
@@ -88,7 +88,7 @@ class Fleet:
         self._matching_devices: dict[tuple[str, tuple[str, ...]], list[Published]] = {}
 
     def shortage(self, spec: ResourceClaimSpec) -> FieldError | None:
-        """Return an error if a claim requests more devices by its selectors than devices match them."""
+        """Return an error if a claim requests more devices by its selectors than devices match them; else None."""
         used: set[int] = set()
         for index, request in enumerate(spec.devices.requests):
             exactly, path = request.exactly, f"devices.requests[{index}]"

@@ -125,7 +125,7 @@ class QueueSpec(Struct, frozen=True):
     limits: UserLimits = NO_LIMITS
 
     def group_of(self, resource: str) -> ResourceGroup | None:
-        """Return the group that covers the resource."""
+        """Return the group that covers the resource; None if the ClusterQueue has no quota for it."""
         return next((group for group in self.groups if resource in group.resources), None)
 
 

@@ -58,7 +58,10 @@ class Cache(Generic[T]):
         return list(self._indexes[index].get(value, {}).values())
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
-        """Index all present and future objects by the result of `function`. A name cannot stand for two functions."""
+        """Index all present and future objects by the result of `function`.
+
+        Raises `ValueError` if the name stands for another function already.
+        """
         known = self._functions.get(name)
         if known is not None:
             if known != function:
@@ -85,7 +88,7 @@ class Cache(Generic[T]):
         return old
 
     def remove(self, key: str) -> T | None:
-        """Remove an object and return it."""
+        """Remove an object and return it; None if there is none."""
         old = self._objects.pop(key, None)
         if old is not None:
             for name, function in self._functions.items():
@@ -127,7 +130,7 @@ class Reflector(Generic[T]):
         return changes
 
     def apply_event(self, event: WatchEvent[T]) -> list[Change[T]]:
-        """Apply one watch event to the cache, and return the changes."""
+        """Apply one watch event to the cache, and return the changes; an outdated event changes nothing."""
         version = event.resource_version
         if NO_REVISION < parse_revision(version) < parse_revision(self.version):
             return []

@@ -12,7 +12,7 @@ import msgspec
 
 from muster.api.kinds import Kind, Page
 from muster.api.meta import Object
-from muster.api.status import ApiError, Status, StatusDetails, bad_request, conflict
+from muster.api.status import ANOTHER_OBJECT, ApiError, Status, StatusDetails, bad_request, conflict
 from muster.runtime.limits import Limits
 from muster.runtime.objects import meta_of, remove_managed_fields
 from muster.runtime.process.garbage import collector_paused
@@ -214,7 +214,7 @@ class Client:
         return self._decode(kind, (await self._send("POST", path, query, kind.encode(remove_managed_fields(obj)))).body)
 
     async def update(self, kind: Kind[T], obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
-        """Replace a whole object; only for objects whose every field we know (our own kinds, leases)."""
+        """Replace a whole object, and return it as stored; only for kinds whose every field we know."""
         meta = meta_of(obj)
         query = self._manager | _query(dryRun="All" if dry_run else "")
         path = _make_path(kind, meta.name, meta.namespace, subresource)
@@ -274,9 +274,9 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
     ) -> T:
-        """Apply a JSON patch, which can also edit within lists, only if UID and resourceVersion are unchanged.
+        """Apply a JSON patch, which can also edit within lists, if UID and resourceVersion are unchanged.
 
-        Raises `ApiError` (NotFound, Conflict).
+        Return the object as stored. Raises `ApiError` (NotFound, Conflict).
         """
         meta = meta_of(obj)
         guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version}
@@ -321,7 +321,7 @@ class Client:
         await self._send("POST", path, dict(self._manager), msgspec.json.encode(body))
 
     async def raw(self, request: Request) -> Response:
-        """Send any request. Raises `ApiError` if the server refuses it."""
+        """Send any request, and return the response. Raises `ApiError` if the server refuses it."""
         response = await self.transport.request(request)
         if self._limits is not None:
             self._limits.admit(response.body)
@@ -361,7 +361,7 @@ def _conflict_with_another(error: ApiError, kind: Kind[Any], name: str) -> ApiEr
     details = error.status.details
     if error.code != 422 or details is None or not any(cause.field == "metadata.uid" for cause in details.causes):
         return None
-    return conflict(kind.resource, name, "another object has the name now")
+    return conflict(kind.resource, name, ANOTHER_OBJECT)
 
 
 class _Line(msgspec.Struct):
@@ -445,7 +445,10 @@ class _Splitter:
         self.size = 0  # of the unfinished line
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that end in this piece, without line ends and without empty lines."""
+        """Return the lines that end in this piece, without line ends and without empty lines.
+
+        Raises `TransportError` if a line exceeds the limit.
+        """
         first, *others = chunk.split(b"\n")
         self._rest.append(first)
         self.size += len(first)

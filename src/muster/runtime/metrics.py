@@ -186,7 +186,7 @@ class ControllerMetrics:
         )
 
     def attach(self, queue: WorkQueue, workers: int) -> None:
-        """Read the depth of this queue at every scrape."""
+        """Report the depth of this queue, its keys in work, and the number of workers at every scrape."""
         self._limit.set(workers)
         self._depth.set_function(lambda: len(queue))
         self._active.set_function(lambda: len(queue.working))

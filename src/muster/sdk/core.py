@@ -26,8 +26,8 @@ from muster.api.core import NODE
 from muster.api.values.quantity import parse_thousandths
 from muster.insight.jobs.state import Ending, JobState, find_job_state
 from muster.insight.jobs.state import parse_rank as worker_named
-from muster.insight.reader.job import investigate
-from muster.insight.reader.lists import Lists
+from muster.insight.reader.jobs.job import investigate
+from muster.insight.reader.listing.lists import Lists
 from muster.insight.record import JobRecord
 from muster.insight.why.answer import make_document, render_lines
 from muster.runtime.clock import RealClock
@@ -287,11 +287,11 @@ async def why(reference: JobReference) -> Why:
 async def cancel(reference: JobReference) -> str:
     """Cancel a job; return the outcome as a phrase."""
     await record(reference)
-    return await cancel_job(reference.session.client, reference.name, reference.namespace)
+    return await cancel_job(reference.session.client, reference.name, reference.namespace, uid=reference.uid)
 
 
 async def scale(reference: JobReference, workers: int) -> None:
     """Change the number of workers of a job."""
     await record(reference)
     session = structs.replace(reference.session, namespace=reference.namespace)
-    await scale_job(session, reference.name, workers)
+    await scale_job(session, reference.name, workers, uid=reference.uid)

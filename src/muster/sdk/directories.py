@@ -15,8 +15,8 @@ from muster.actions.server.session import Session
 from muster.actions.submission.manifests import WEEK_SECONDS
 from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.insight.reader.clusters import sends_away
-from muster.insight.reader.queues import is_embedded, is_simulated
-from muster.insight.reader.records import all_records
+from muster.insight.reader.engine import is_embedded, is_simulated
+from muster.insight.reader.jobs.records import all_records
 from muster.insight.record import JobRecord
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids

@@ -24,7 +24,7 @@ from muster.actions.submission.sweep import Sweep
 from muster.api.ours.trials import Array
 from muster.api.status import ApiError
 from muster.insight.jobs.state import OPEN
-from muster.insight.reader.queues import is_embedded
+from muster.insight.reader.engine import is_embedded
 from muster.runtime.tasks import finish_thread, wait_through_cancellation
 from muster.runtime.transport import TransportError
 from muster.sdk import worker

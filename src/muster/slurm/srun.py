@@ -48,7 +48,10 @@ class _Sink:
         self._stream, self._label, self._rest = stream, label, b""
 
     def write(self, data: bytes) -> None:
-        """Write data to the stream. With a label, hold an incomplete last line back until the line is complete."""
+        """Write data to the stream; end this process if the stream's reader has gone.
+
+        With a label, hold an incomplete last line back until the line is complete.
+        """
         if self._label:
             *lines, self._rest = (self._rest + data).split(b"\n")
             data = b"".join(self._label + line + b"\n" for line in lines)

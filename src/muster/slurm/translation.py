@@ -260,7 +260,10 @@ def _take_environment(asked: _Asked, environment: Container[str]) -> list[str]:
 
 
 def _find_notice(asked: _Asked, *, has_limit: bool) -> values.Notice | None:
-    """Return the signal before the time limit; None for no signal, or, as in Slurm, without a time limit."""
+    """Return the signal before the time limit; None for no signal, or, as in Slurm, without a time limit.
+
+    Without a limit, the option is listed as ignored. Raises `OptionError` for a signal before the start.
+    """
     notice, limit = asked.parsed("signal", values.parse_signal), asked.parsed("time", values.parse_seconds)
     if notice is None or has_limit:
         return notice

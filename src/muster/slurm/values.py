@@ -57,7 +57,7 @@ def count(text: str) -> int:
 
 
 def parse_nodes(text: str) -> int:
-    """Parse a number of nodes, `4` or `2-4`; return the least number of a range, because the job may run with it."""
+    """Parse a number of nodes, `4` or `2-4`; return the lower bound of a range, because the job may run with it."""
     least, dash, most = text.partition("-")
     if dash and count(most) < count(least):
         raise OptionError(f"{text!r}: the second number is the smaller one")
@@ -85,7 +85,7 @@ def parse_mebibytes(text: str) -> int:
 
 
 def parse_seconds(text: str) -> int | None:
-    """Parse a time limit, such as `90` (minutes), `1:30:00` or `2-12`; return seconds, or None for no limit."""
+    """Parse a time limit, `90` (minutes), `1:30:00` or `2-12` (days-hours); return seconds, None for no limit."""
     if text.upper() in _ENDLESS:
         return None
     match = _CLOCK.fullmatch(text)
@@ -101,7 +101,7 @@ def parse_seconds(text: str) -> int | None:
 
 
 def parse_dependencies(text: str) -> tuple[str, ...]:
-    """Parse dependencies, `afterok:a:b,afterany:c`; return values of `muster run --after`, which name jobs."""
+    """Parse dependencies, `afterok:a:b,afterany:c`; return values of `muster run --after`, such as `a:ok`."""
     if "?" in text:
         raise OptionError(f"{text!r}: a job waits for all of its dependencies; separate them with commas")
     parsed = []
@@ -118,7 +118,7 @@ def parse_dependencies(text: str) -> tuple[str, ...]:
 
 
 def parse_begin(text: str) -> str:
-    """Parse the earliest start of a job, such as `now+2hours`; return a value of `muster run --begin`, "" for now."""
+    """Parse the earliest start, `now+2hours` or `16:00`; return a value for `muster run --begin`, "" for now."""
     match = _FROM_NOW.fullmatch(text)
     if match is not None:
         return f"+{int(match[1]) * _SECONDS[match[2]]}s" if match[1] and int(match[1]) else ""
@@ -130,7 +130,7 @@ def parse_begin(text: str) -> str:
 
 
 def mail_events(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Parse mail types, such as `BEGIN,FAIL`; return events of `muster run --notify-on`, and the types without one."""
+    """Parse mail types, `BEGIN,FAIL`; return events of `muster run --notify-on`, and the types that match no event."""
     names = [name.strip().upper() for name in text.split(",")]
     if unknown := next((name for name in names if name not in (*_MAIL, *_NO_MAIL)), None):
         raise OptionError(f"{unknown!r} is no type of mail: {', '.join(_MAIL)}")
@@ -139,13 +139,13 @@ def mail_events(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def parse_gpus(text: str) -> tuple[int, str]:
-    """Parse a number of GPUs, `4`, `a100:4` or `a100:2,v100:2`; return their sum, and the types with commas."""
+    """Parse a number of GPUs, `4`, `a100:4` or `a100:2,v100:2`; return the sum, and the types separated by commas."""
     pairs = [part.rpartition(":") for part in text.split(",")]
     return sum(count(number) for _, _, number in pairs), ",".join(kind for kind, _, _ in pairs if kind)
 
 
 def generic_resources(text: str) -> tuple[int, str]:
-    """Parse generic resources, `gpu`, `gpu:4` or `gpu:a100:4`; return each node's GPUs, and the types with commas."""
+    """Parse generic resources, `gpu:4` or `gpu:a100:4`; return GPUs per node, and the types separated by commas."""
     number, kinds = 0, []
     for part in text.split(",") if text.lower() not in ("", "none") else ():
         name, *more = part.removeprefix("gres:").removeprefix("gres/").split(":")
@@ -160,7 +160,7 @@ def generic_resources(text: str) -> tuple[int, str]:
 
 
 def parse_signal(text: str) -> Notice:
-    """Parse a signal before the time limit, `USR1`, `10@300` or `B:TERM@120`; without @, it comes 60 s before."""
+    """Parse a signal before the time limit: `USR1` (60 s before), `10@300` or `B:TERM@120`."""
     match = _SIGNAL.fullmatch(text.upper())
     number = _find_signal(match[2]) if match else None
     if match is None or number is None:

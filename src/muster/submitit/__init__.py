@@ -115,7 +115,7 @@ class AutoExecutor:
         return self._submit_one(Work([name_function(fn)], _pack_call(fn, args, kwargs)), can_resume=_is_resumable(fn))
 
     def map_array(self, fn: Callable[..., Any], *iterable: Iterable[Any]) -> "list[Job]":
-        """Submit `fn(*args)` for each tuple of the zipped iterables, as trials of one sweep.
+        """Submit `fn(*args)` for each tuple of the zipped iterables, as trials of one sweep; return a job for each.
 
         If a call has several tasks, it is a job of its own. The parameter `slurm_array_parallelism` limits the trials
         that run at a time.
@@ -124,7 +124,7 @@ class AutoExecutor:
         return self._submit_all([name_function(fn)], calls, can_resume=_is_resumable(fn))
 
     def submit_array(self, fns: Sequence[Callable[[], Any]]) -> "list[Job]":
-        """Submit calls of several functions without arguments, as trials of one sweep."""
+        """Submit calls of several functions without arguments, as trials of one sweep; return a job for each."""
         names = [name_function(fns[0])] if fns else []
         can_resume = any(map(_is_resumable, fns))
         return self._submit_all(names, [_pack_call(fn, (), {}) for fn in fns], can_resume=can_resume)

@@ -79,13 +79,19 @@ def of_configuration(
     bundle: bytes,
     names: Collection[str],  # noqa: ARG001  (all are told alike)
 ) -> Operations:
-    """Return the JSON patch that writes the bundle into one of our webhook configurations. names: our hosts."""
+    """Return the JSON patch that writes the bundle into one of our webhook configurations.
+
+    The patch is empty if there is nothing to change. names: our hosts.
+    """
     hooks = enumerate(configuration.webhooks)
     return [_put(f"/webhooks/{i}/clientConfig", bundle) for i, hook in hooks if hook.client_config.ca_bundle != bundle]
 
 
 def of_definition(definition: Definition, bundle: bytes, names: Collection[str]) -> Operations:
-    """Return the JSON patch that writes the bundle into a definition whose objects we convert. names: our hosts."""
+    """Return the JSON patch that writes the bundle into a definition whose objects we convert.
+
+    The patch is empty if there is nothing to change. names: our hosts.
+    """
     how = definition.spec.conversion
     client = how.webhook.client_config if how is not None and how.webhook is not None else None
     if client is None or client.ca_bundle == bundle or not _is_ours(client, names):
@@ -94,7 +100,10 @@ def of_definition(definition: Definition, bundle: bytes, names: Collection[str])
 
 
 def of_service(service_object: APIService, bundle: bytes, names: Collection[str]) -> Operations:
-    """Return the JSON patch that writes the bundle into an APIService whose group we serve. names: our hosts."""
+    """Return the JSON patch that writes the bundle into an APIService whose group we serve.
+
+    The patch is empty if there is nothing to change. names: our hosts.
+    """
     spec, service = service_object.spec, service_object.spec.service
     if service is None or spec.ca_bundle == bundle or f"{service.name}.{service.namespace}.svc" not in names:
         return []
@@ -128,7 +137,10 @@ VISIBILITY: Final[Sequence[BundleTarget]] = tuple(
 
 
 class Bundles:
-    """The component that writes the bundles while this replica leads. A `Manager` runs it."""
+    """The component that writes the authorities (`caBundle`) into the objects that call Muster.
+
+    It writes while this replica leads. A `Manager` runs it.
+    """
 
     name = "certificate-bundles"
 

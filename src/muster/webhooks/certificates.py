@@ -43,7 +43,7 @@ _SUBJECT: Final = subject_of("muster-webhooks")  # not a host: common names have
 
 
 class Held(Struct, frozen=True):
-    """The certificates and keys in the Secret; unreadable parts count as absent.
+    """The certificates and keys in the webhooks' Secret; unreadable parts count as absent.
 
     authorities: the certificates of the authorities, the newest first.
     signer: the newest authority with its key.
@@ -58,14 +58,14 @@ class Held(Struct, frozen=True):
 
 
 class DueParts(NamedTuple):
-    """The parts of the Secret to renew now: the authority, the serving certificate."""
+    """The parts of the webhooks' Secret to renew now: the authority, the serving certificate."""
 
     authority: bool = False
     server: bool = False
 
 
 def read(data: Mapping[str, bytes]) -> Held:
-    """Parse the content of the Secret's data."""
+    """Parse the data of the webhooks' Secret. Parts that cannot be read count as absent."""
     authorities, unusable = read_certificates(data.get(AUTHORITIES, b""))
     signer = _make_pair(data.get(AUTHORITIES, b""), data.get(AUTHORITY_KEY, b""))
     server = _make_pair(data.get(CERTIFICATE, b""), data.get(KEY, b""))
@@ -103,7 +103,7 @@ def is_readable_by_kueue(data: Mapping[str, bytes]) -> bool:
 
 
 def find_due(held: Held, names: Iterable[str], now: datetime) -> DueParts:
-    """Return what to renew now. names: the hosts that the certificate must be valid for."""
+    """Return the certificates to renew now. names: the hosts that the serving certificate must be valid for."""
     authority = (
         held.signer is None
         or not _has_begun(held.signer.certificate, now)
@@ -119,7 +119,7 @@ def find_due(held: Held, names: Iterable[str], now: datetime) -> DueParts:
 
 
 def renew_what_is_due(held: Held, names: Iterable[str], now: datetime) -> Held:
-    """Return the content with everything due renewed; the same object if nothing is due."""
+    """Return the certificates and keys with everything due renewed; the same object if nothing is due."""
     names = tuple(names)
     what = find_due(held, names, now)
     authorities = tuple(one for one in held.authorities if now < one.not_valid_after_utc)

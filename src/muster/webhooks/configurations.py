@@ -57,8 +57,9 @@ def webhook_configurations(
     endpoint: Endpoint | None = None,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
 ) -> list[Json]:
-    """Return the two configurations to install, without the authorities' bundles, which the engine's leader writes.
+    """Return the mutating and the validating webhook configuration to install.
 
+    They lack the authorities' bundles, which the engine's leader writes.
     service_account: the engine's account in its namespace; "" if unknown.
     endpoint: where the server reaches the webhooks; by default behind the Service that the Configuration names.
     """

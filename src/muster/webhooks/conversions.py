@@ -37,7 +37,10 @@ class _UnconvertibleError(Exception):
 
 
 def convert(body: bytes) -> bytes:
-    """Return the answer to a review. Raises `MalformedError`."""
+    """Return the answer to a ConversionReview: the converted objects, or why one cannot be converted.
+
+    Raises `MalformedError` for a body that is no ConversionReview.
+    """
     request = _read(body)
     try:
         converted = [_convert_object(document, request.desired_api_version) for document in request.objects]

@@ -70,7 +70,11 @@ class ReviewDecisions:
         self._pods_queue = "pod" in configuration.integrations.frameworks
 
     def mutate(self, request: Request, find: Find) -> bytes:
-        """Return the encoded answer to a mutating review: a patch that sets the object's defaults, or a refusal."""
+        """Return the encoded answer to a mutating review: a patch that completes the object, or a refusal.
+
+        The patch sets the object's defaults and what it needs to queue. An object that cannot be decoded is allowed
+        unchanged.
+        """
         if request.object is None:
             return reviews.make_allowing_answer(request)
         given = without_nulls(request.object)  # the server prunes not all nulls before it calls webhooks

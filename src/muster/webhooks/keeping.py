@@ -72,7 +72,7 @@ class Certificates:
             self._contexts.remove(context)
 
     async def run(self) -> None:
-        """Load the certificate in the Secret, and renew what is due."""
+        """Load the certificate in the Secret, and renew what is due, until `stop`."""
         while not self._stopping:
             self._changed.clear()
             wait = LONGEST_SECONDS

@@ -73,7 +73,7 @@ class Known:
         self._objects: dict[_Key, Any] = {}
 
     def __call__(self, kind: Kind[T], namespace: str, name: str) -> T | None:
-        """Return the object; None if it was read and does not exist."""
+        """Return the object; None if it was read and does not exist. Raises `UnknownError` if it was not read."""
         key = (kind, namespace, name)
         if key not in self._objects:
             raise UnknownError(key)

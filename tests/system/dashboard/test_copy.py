@@ -11,9 +11,9 @@ from muster.api.core import POD
 from muster.dashboard.viewing.copy import IDLE_SECONDS
 from muster.dashboard.viewing.lists import ListKey
 from muster.insight.forecasts.forecast import Snapshot
-from muster.insight.reader.lists import Lists
-from muster.insight.reader.listviews import JOB_LINES, POD_LINES, make_sharer
-from muster.insight.reader.waiting import snapshot_of
+from muster.insight.reader.forecasts.waiting import snapshot_of
+from muster.insight.reader.listing.lists import Lists
+from muster.insight.reader.listing.views import JOB_LINES, POD_LINES, make_sharer
 from muster.runtime.transport import Request, Response, Transport
 
 

@@ -22,9 +22,9 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.defaultqueue import create_default_queue
 from muster.dashboard.visits import PageError
-from muster.insight.reader.job import investigate
-from muster.insight.reader.lists import Lists
-from muster.insight.reader.room import survey_room
+from muster.insight.reader.forecasts.room import survey_room
+from muster.insight.reader.jobs.job import investigate
+from muster.insight.reader.listing.lists import Lists
 from muster.insight.why import JobReadings
 from muster.runtime.transport import Request, Response, Transport
 

@@ -1,7 +1,7 @@
 """The lists beside that of jobs: CronJobs, and groups of pods that queue as no job."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -11,14 +11,19 @@ from tests.system.dashboard.test_rights import EVE, HERE, allow, grant
 from tests.system.dashboard.viewing import Viewing, viewing
 from tests.system.plane import World, virtual
 
+from muster.actions.submission.gang import Gang
 from muster.actions.submission.submitting import submit
+from muster.actions.submission.sweep import Sweep
 from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import POD
 from muster.api.kueue import WORKLOAD
+from muster.api.ours.trials import Array
 from muster.api.podgroups.coscheduling import POD_GROUP
 from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
+from muster.dashboard.refusals import explain_error
 from muster.dashboard.visits import PageError
+from muster.jobs.job.conditions import finish
 from muster.runtime.transport import Request, Response, Transport
 
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
@@ -211,11 +216,14 @@ async def check_refusal(world: World, viewer: Viewing, right: str) -> None:
     assert f"You may not cancel its jobs: that takes the right to {right} in namespace default" in text
     assert f'href="/ui{page}/cancel"' not in await viewer.page(page)
     assert f'href="/ui{page}/hold"' in await viewer.page(page)
-    for change in (viewer.page, viewer.act):
-        with pytest.raises(PageError) as caught:
-            await change(f"{page}/cancel")
-        assert caught.value.status == 403
-        assert caught.value.text.endswith(f"for the right to {right} in namespace default.")
+    with pytest.raises(PageError) as caught:
+        await viewer.page(f"{page}/cancel")
+    assert caught.value.status == 403
+    assert caught.value.text.endswith(f"for the right to {right} in namespace default.")
+    with pytest.raises(ApiError) as refused:
+        await viewer.act(f"{page}/cancel")
+    assert refused.value.code == 403
+    assert explain_error(refused.value).endswith(f"for the right to {right} in namespace default.")
     assert not (await world.client.get(CRON_JOB, "nightly", "default")).spec.suspend
 
 
@@ -233,6 +241,8 @@ async def test_a_viewer_who_may_not_list_the_jobs_of_a_cron_job_may_still_hold_i
         assert f"Runs now {running}" in text
         assert "You may not cancel its jobs: that takes the right to list jobs.batch in namespace default" in text
         with pytest.raises(PageError, match="You may not do this"):
+            await viewer.page(f"{page}/cancel")
+        with pytest.raises(ApiError, match="cannot list resource"):
             await viewer.act(f"{page}/cancel")
         assert f"1 job goes on: {running}." in await viewer.text(f"{page}/hold")
         await viewer.act(f"{page}/hold")
@@ -283,6 +293,70 @@ async def test_a_change_is_not_made_to_another_object_of_the_same_name(world: Wo
             assert caught.value.status == 409
         assert (await viewer.text("/jobs/default/train")).startswith("Jobs / default train Starting")
         assert not (await world.client.get(CRON_JOB, "nightly", "default")).spec.suspend
+
+
+class Replacing:
+    """A transport that lets an object be replaced once a client has read it, and before its first write arrives."""
+
+    def __init__(self, transport: Transport, replace: Callable[[], Awaitable[None]]) -> None:
+        self._transport = transport
+        self._replace = replace
+        self._is_replaced = False
+
+    async def request(self, request: Request) -> Response:
+        """Return what the server answers."""
+        is_write = request.method in ("PATCH", "DELETE", "PUT")
+        if is_write and not self._is_replaced:
+            self._is_replaced = True
+            await self._replace()
+        return await self._transport.request(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a stream of the server."""
+        return self._transport.stream(request)
+
+    async def close(self) -> None:
+        """Do nothing: the server goes on."""
+
+
+@virtual
+async def test_an_object_that_is_replaced_after_the_check_is_left_alone(world: World) -> None:
+    await check_replaced_objects(world, lambda transport: transport)
+
+
+@virtual
+async def test_an_object_that_is_replaced_after_the_check_is_not_deleted(world: World) -> None:
+    await check_replaced_objects(world, Elsewhere)
+
+
+async def check_replaced_objects(world: World, transport: Callable[[Transport], Transport]) -> None:
+    """Check that no deed changes an object that replaced the one that the deed has read."""
+    sweep = Gang("train", ["sh", "-c", "x"], sweep=Sweep(Array.parse("0-3")))
+    await begin(world, sweep)
+    await make_cron_job(world, "nightly", schedule="0 3 * * *")
+
+    async def replace() -> None:
+        await world.client.delete(JOB, "train", "default")
+        await world.client.delete(CRON_JOB, "nightly", "default")
+        await world.settle(60)
+        await submit(world.client, sweep, pytest.fail)
+        await make_cron_job(world, "nightly", schedule="0 3 * * *")
+        await world.settle(5)
+
+    for path, form in (
+        ("/jobs/default/train/cancel", {}),
+        ("/jobs/default/train/hold", {}),
+        ("/jobs/default/train/scale", {"workers": "2"}),
+        ("/cronjobs/default/nightly/hold", {}),
+        ("/cronjobs/default/nightly/cancel", {}),
+    ):
+        async with viewing(world, transport=lambda one: Replacing(transport(one), replace)) as viewer:
+            with pytest.raises(PageError, match="This is another one now") as caught:
+                await viewer.act(path, form)
+        assert caught.value.text.endswith("another one has its name now. Nothing was changed."), path
+        job = await world.client.get(JOB, "train", "default")
+        assert (finish(job), job.spec.suspend, job.spec.parallelism) == (None, False, 4), path
+        assert not (await world.client.get(CRON_JOB, "nightly", "default")).spec.suspend, path
 
 
 @virtual

@@ -16,7 +16,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import ADMIN, AUTHENTICATED, User
 from muster.dashboard.viewing.copy import Copy
 from muster.dashboard.viewing.lists import Lists
-from muster.insight.reader.listviews import JOB_LINES
+from muster.insight.reader.listing.views import JOB_LINES
 from muster.runtime.client import Client
 from muster.runtime.transport import Request, Response, Transport, TransportError
 

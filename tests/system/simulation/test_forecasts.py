@@ -45,7 +45,7 @@ def test_the_shares_of_limits_that_jobs_need_are_learnt(tmp_path):
     assert [job.forecast for job in late] == pytest.approx([job.wait for job in late])
 
 
-def test_the_page_says_how_many_jobs_have_a_forecast(tmp_path):
+def test_page_and_summary_say_how_many_jobs_have_a_forecast(tmp_path):
     body = WORK.lstrip("\n") % ("100s", "100s")
     body = body.replace("{poisson: {every: 10s}}", "{uniform: {every: 1s}}").replace("count: 200", "count: 300")
     report = play(tmp_path, scenario(body, FLAVOR + queue("q", 6, strategy="StrictFIFO")))
@@ -53,6 +53,7 @@ def test_the_page_says_how_many_jobs_have_a_forecast(tmp_path):
     forecasts = sum(job.forecast is not None for job in waited)
     assert 0 < forecasts < len(waited), "not all are paid for"
     assert f"Of {len(waited)} jobs that waited, {forecasts} have a forecast." in render_report(report)
+    assert (report.summary.total.waited, report.summary.total.forecasts) == (len(waited), forecasts)
 
 
 def test_forecasts_change_no_decision(tmp_path):

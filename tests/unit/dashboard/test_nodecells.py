@@ -5,7 +5,7 @@ import pytest
 from muster.dashboard.nodecells import BY_JOB, BY_USE, Coloring, choose_colors, draw_gpus, draw_group
 from muster.insight.gpus import GpuRow
 from muster.insight.nodes import NodeAmount, NodeGroup, NodeRow
-from muster.insight.reader.memo import Memo
+from muster.insight.reader.listing.memo import Memo
 
 
 def row(name: str, used: int | None = 0, *jobs: str, health: str = "Ready") -> NodeRow:

@@ -8,8 +8,9 @@ from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD
 from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_LABEL, MULTI_KUEUE_ORIGIN_UID
 from muster.api.status import ApiError, Status
 from muster.insight.quota.state import index_by_owner
-from muster.insight.reader.queues import get_or_none, labels_of, list_or_none
-from muster.insight.reader.records import read_record
+from muster.insight.reader.jobs.records import read_record
+from muster.insight.reader.listing.access import get_or_none, list_or_none
+from muster.insight.reader.quota.workloads import labels_of
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.eventloop import ensure_loop

@@ -27,9 +27,10 @@ from muster.insight.jobs.attempts import choose_attempts
 from muster.insight.jobs.failures import describe_absent
 from muster.insight.jobs.state import Ending, JobState, find_ending, find_job_state
 from muster.insight.jobs.tally import WorkerCounts, count_workers
-from muster.insight.reader.history import recall_job
-from muster.insight.reader.pods import read_own_pods
-from muster.insight.reader.queues import is_embedded, labels_of
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.history.recorded import recall_job
+from muster.insight.reader.jobs.pods import read_own_pods
+from muster.insight.reader.quota.workloads import labels_of
 from muster.insight.record import JobRecord, container_statuses, record_of
 from muster.jobs.interruption import ENDED_WITH_CLUSTER
 from muster.runtime.client import Client, error_of
@@ -297,8 +298,8 @@ class Follower:
         if not state.stuck:
             return state
         if self._room is None or self._room[0] != state.reason:
-            from muster.insight.reader.lists import Lists
-            from muster.insight.reader.room import survey_room
+            from muster.insight.reader.forecasts.room import survey_room
+            from muster.insight.reader.listing.lists import Lists
 
             try:
                 self._room = state.reason, await survey_room(Lists(self.client), self.namespace)
@@ -310,7 +311,7 @@ class Follower:
 
     async def _add_refusal(self, uid: str, state: JobState) -> JobState:
         """Return the state with the reason why the queue does not accept the job, if there is one."""
-        from muster.insight.reader.jobs import explain_missing_workloads
+        from muster.insight.reader.jobs.rows import explain_missing_workloads
 
         try:
             return state.with_refusal((await explain_missing_workloads(self.client, self.namespace)).get(uid, ""))

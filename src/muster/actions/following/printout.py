@@ -15,8 +15,8 @@ from muster.api.core import ContainerStatus, Pod
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
 from muster.insight.jobs.attempts import WorkerAttempt, choose_attempts, list_attempts
-from muster.insight.reader.pods import read_own_pods
-from muster.insight.reader.queues import is_embedded
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.jobs.pods import read_own_pods
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.containerlogs import KeptPod

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 
 from muster.api.kueue import WORKLOAD, Workload
 from muster.insight.quota.state import QuotaState, find_quota_state, index_by_owner
-from muster.insight.reader.queues import Visibility, labels_of, list_or_none
+from muster.insight.reader.listing.access import list_or_none
+from muster.insight.reader.quota.workloads import labels_of
+from muster.insight.reader.visibility import Visibility
 from muster.runtime.client import Client
 from muster.runtime.informer import Informer
 from muster.runtime.realclock import Clock

@@ -16,7 +16,7 @@ from muster.actions.submission.workers import has_timer
 from muster.api.batch import CRON_JOB, Job
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.status import ApiError
-from muster.insight.reader.queues import get_or_none
+from muster.insight.reader.listing.access import get_or_none
 from muster.insight.record import JobRecord
 from muster.insight.text import format_span
 
@@ -36,9 +36,10 @@ class Alteration:
     force: bool = False
 
 
-async def alter(session: Session, name: str, alteration: Alteration, now: datetime) -> list[str]:
+async def alter(session: Session, name: str, alteration: Alteration, now: datetime, *, uid: str = "") -> list[str]:
     """Change the settings of a job; return a sentence about each changed one.
 
+    uid: of the job that the caller means; "" for any of this name.
     Raises `ApiError`, `TransportError`, `UserError`.
     """
     if alteration.queue:
@@ -56,7 +57,7 @@ async def alter(session: Session, name: str, alteration: Alteration, now: dateti
         return describe(job, alteration)
 
     try:
-        return await rewrite_object(session.client, name, session.namespace, write)
+        return await rewrite_object(session.client, name, session.namespace, write, uid)
     except ApiError as error:
         if error.code == 404 and await get_or_none(session.client, CRON_JOB, name, session.namespace) is not None:
             raise UserError(

@@ -7,77 +7,86 @@ import msgspec
 from muster.actions.choices import get_job
 from muster.actions.errors import UserError
 from muster.actions.jobs.conflicts import rewrite_object
-from muster.actions.jobs.podgroups import HAS_ENDED, cancel_pods, find_pods
+from muster.actions.jobs.podgroups import HAS_ENDED, Cancellation, cancel_pods, find_pods
+from muster.actions.rights import Right, has_right
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.jobset import JOB_SET, JobSet
+from muster.api.kueue import WORKLOAD
 from muster.api.meta import controller_of
 from muster.api.ours.trials import CANCELLED_ANNOTATION, Array, cancelled_of
-from muster.api.status import ApiError
+from muster.api.status import ANOTHER_OBJECT, ApiError, conflict, forbidden
 from muster.api.values.indexes import Indexes
 from muster.insight.jobs.failures import shorten_indexes
 from muster.insight.jobs.trials import rank_of_trial
-from muster.insight.reader.queues import get_or_none, is_embedded
+from muster.insight.quota.state import find_owner_uid
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.listing.access import get_or_none
 from muster.insight.record import JobRecord
 from muster.jobs.ending import make_job_failure, make_jobset_failure
 from muster.jobs.job.conditions import CANCELLED, Verdict, find_announced_end, finish
 from muster.runtime.client import Client
 from muster.runtime.realclock import RealClock
-from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
-_CANCELLED_ALREADY = "has been cancelled already"
-_STARTS_NO_MORE = "cancelled: it starts no more jobs until it is released"
-_HINTS = {
-    _CANCELLED_ALREADY: " (--delete removes what is known of it)",
-    HAS_ENDED: " (--delete removes what is known of it)",
-    _STARTS_NO_MORE: " (--delete removes it and its jobs)",
-}
-"""The hints that the command line adds, by the outcome that leaves more to do."""
+_CANCELLED_ALREADY = Cancellation("has been cancelled already", HAS_ENDED.rest)
+_STARTS_NO_MORE = Cancellation("cancelled: it starts no more jobs until it is released", "it and its jobs")
 
 
-async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False, is_cron_job: bool = False) -> str:
+async def cancel(
+    client: Client, name: str, namespace: str, *, delete: bool = False, is_cron_job: bool = False, uid: str = ""
+) -> str:
     """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome, with a hint at `--delete`.
 
     delete: whether to delete the job, or the CronJob with its jobs, too.
-    is_cron_job: whether the name is that of a CronJob, even if a job has it. Raises `ApiError`, `TransportError`.
+    is_cron_job: whether the name is that of a CronJob, even if a job has it.
+    uid: of the job that the caller means; "" for any job or CronJob of this name.
+    Raises `ApiError`, `TransportError`.
     """
+    done = await _cancel_named(client, name, namespace, delete=delete, is_cron_job=is_cron_job, uid=uid)
+    return f"{done.outcome} (--delete removes {done.rest})" if done.rest else done.outcome
+
+
+async def _cancel_named(
+    client: Client, name: str, namespace: str, *, delete: bool, is_cron_job: bool, uid: str
+) -> Cancellation:
     if is_cron_job:
-        outcome = await cancel_cron_job(client, await client.get(CRON_JOB, name, namespace), delete=delete)
-        return outcome + _HINTS.get(outcome, "")
+        return await cancel_cron_job(client, await client.get(CRON_JOB, name, namespace), delete=delete)
     try:
-        outcome = await cancel_job(client, name, namespace, delete=delete)
+        return await cancel_job(client, name, namespace, delete=delete, uid=uid)
     except ApiError as error:
-        if error.code != 404 or (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is None:
+        if error.code != 404 or uid or (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is None:
             raise
-        outcome = await cancel_cron_job(client, cron_job, delete=delete)
-    return outcome + _HINTS.get(outcome, "")
+    return await cancel_cron_job(client, cron_job, delete=delete)
 
 
-async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
-    """End a job gracefully, or delete a pod group; return the outcome as a phrase. A CronJob of this name stays.
+async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool = False, uid: str = "") -> Cancellation:
+    """End a job gracefully, or delete a pod group. A CronJob of this name stays.
 
-    delete: whether to delete the job, too. Raises `ApiError`, `TransportError`.
+    delete: whether to delete the job, too. uid: of the job that the caller means; "" for any of this name.
+    Raises `ApiError` (409 for another job of this name), `TransportError`.
     """
     try:
-        return await _end_job(client, name, namespace, delete=delete)
+        return await _end_job(client, name, namespace, delete=delete, uid=uid)
     except ApiError as error:
         if error.code != 404 or (workload := await find_pods(client, namespace, name)) is None:
             raise
+    if uid not in ("", find_owner_uid(workload)):
+        raise conflict(WORKLOAD.resource, name, ANOTHER_OBJECT)
     return await cancel_pods(client, workload, also_finished=delete)
 
 
-async def _end_job(client: Client, name: str, namespace: str, *, delete: bool) -> str:
-    """End a job gracefully; return the outcome as a phrase.
+async def _end_job(client: Client, name: str, namespace: str, *, delete: bool, uid: str) -> Cancellation:
+    """End a job gracefully.
 
     In an embedded cluster the job gets the condition of a failed job. Its controller then ends the pods, and the node
     keeps their logs. In any other cluster logs are deleted with the pods anyway, so the job is deleted.
     """
     if delete or not await is_embedded(client):
-        job = await get_job(client, name, namespace)
+        job = await get_job(client, name, namespace, uid)
         await client.delete(job.kind, name, namespace, propagation="Foreground", uid=job.metadata.uid)
-        return "deleted" if delete else "cancelled"
+        return Cancellation("deleted" if delete else "cancelled")
 
-    async def end(job: JobRecord) -> str:
+    async def end(job: JobRecord) -> Cancellation:
         if job.is_cancelled:
             return _CANCELLED_ALREADY
         if job.end is not None:
@@ -89,15 +98,16 @@ async def _end_job(client: Client, name: str, namespace: str, *, delete: bool) -
                 raise
             advice = f"{error}, or remove the job with what it printed: muster cancel --delete {name}"
             raise ApiError(msgspec.structs.replace(error.status, message=advice)) from None
-        return "cancelled"
+        return Cancellation("cancelled")
 
-    return await rewrite_object(client, name, namespace, end)
+    return await rewrite_object(client, name, namespace, end, uid)
 
 
-async def cancel_trials(client: Client, name: str, namespace: str, indexes: str) -> str:
+async def cancel_trials(client: Client, name: str, namespace: str, indexes: str, *, uid: str = "") -> str:
     """Cancel single trials of a sweep, which continues with the others; return the outcome as a phrase.
 
     indexes: the trials, as in `3,5-7`. The Job's controller ends their pods, and does not count them as failures.
+    uid: of the sweep that the caller means; "" for any of this name.
     Raises `ApiError`, `TransportError`, `UserError`.
     """
     is_ours = await is_embedded(client)
@@ -118,7 +128,7 @@ async def cancel_trials(client: Client, name: str, namespace: str, indexes: str)
         message = f"goes on without {_describe_trials(job, open_ranks)}"
         return f"{message}; {_describe_trials(job, rest)} ended already" if rest else message
 
-    return await rewrite_object(client, name, namespace, mark)
+    return await rewrite_object(client, name, namespace, mark, uid)
 
 
 def _parse_trials(job: JobRecord, indexes: str) -> list[int]:
@@ -133,20 +143,52 @@ def _describe_trials(job: JobRecord, ranks: Indexes) -> str:
     return f"{'trial' if len(ranks) == 1 else 'trials'} {shorten_indexes(str(job.indexes_of(ranks)))}"
 
 
-async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = False) -> str:
-    """Suspend a CronJob and cancel its running jobs, or delete all of them; return the outcome as a phrase.
+async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = False) -> Cancellation:
+    """Suspend a CronJob and cancel its running jobs, or delete all of them.
 
-    Raises `ApiError`.
+    Raises `ApiError`; 403 for a user without the right to cancel its jobs, before anything is changed.
     """
     name, namespace = cron_job.metadata.name, cron_job.metadata.namespace
     if delete:
         await client.delete(CRON_JOB, name, namespace, propagation="Foreground", uid=cron_job.metadata.uid)
-        return "deleted, with its jobs"
+        return Cancellation("deleted, with its jobs")
+    await _require_right_to_jobs(client, cron_job)
     await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": True}}, lock=False)
     for job in list_unfinished_jobs((await client.list(JOB, namespace)).items, cron_job):
-        with ignoring("NotFound"):
-            await _end_job(client, job.metadata.name, namespace, delete=False)
+        await _end_if_present(client, job)
     return _STARTS_NO_MORE
+
+
+async def _require_right_to_jobs(client: Client, cron_job: CronJob) -> None:
+    """Raise `ApiError` (403) for a user who may not cancel the unfinished jobs of a CronJob."""
+    name, namespace = cron_job.metadata.name, cron_job.metadata.namespace
+    jobs = list_unfinished_jobs((await client.list(JOB, namespace)).items, cron_job)
+    if not jobs:
+        return
+    right = find_right_to_cancel(is_embedded=await is_embedded(client))
+    if not await has_right(client, right, jobs[0].metadata.name, namespace):  # it stands for the right to all
+        raise forbidden(
+            f"the jobs of CronJob {name} cannot be cancelled, and it was left as it is: you cannot {right.verb} "
+            f'resource "{right.part}" in API group "{right.kind.group}" in the namespace "{namespace}"'
+        )
+
+
+def find_right_to_cancel(*, is_embedded: bool) -> Right:
+    """Return the right that cancelling a Job takes. is_embedded: whether the cluster is an embedded one."""
+    return Right("patch", JOB, "status") if is_embedded else Right("delete", JOB)
+
+
+async def _end_if_present(client: Client, job: Job) -> None:
+    """End a Job, unless it is gone; another Job that has got its name is left alone. Raises `ApiError`."""
+    meta = job.metadata
+    try:
+        await _end_job(client, meta.name, meta.namespace, delete=False, uid=meta.uid)
+    except ApiError as error:
+        if error.code not in (404, 409):
+            raise
+        present = await client.find(JOB, meta.name, meta.namespace)
+        if present is not None and present.metadata.uid == meta.uid:
+            raise
 
 
 def list_unfinished_jobs(jobs: Iterable[Job], cron_job: CronJob) -> list[Job]:

@@ -16,13 +16,19 @@ ATTEMPTS = 10
 _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.01, 0.5
 
 
-async def rewrite_object(client: Client, name: str, namespace: str, write: Callable[[JobRecord], Awaitable[T]]) -> T:
+async def rewrite_object(
+    client: Client, name: str, namespace: str, write: Callable[[JobRecord], Awaitable[T]], uid: str = ""
+) -> T:
     """Read a job and pass it to `write`, which changes it on the server; do both again after each conflict.
 
-    Raises `ApiError`, and what reading and `write` raise.
+    Every attempt is about the job of the first one: another job that has got its name is left alone.
+
+    uid: of the job that the caller means; "" for the present one of this name.
+    Raises `ApiError` (409 for another job), and what reading and `write` raise.
     """
     for attempt in range(1, ATTEMPTS + 1):
-        job = await get_job(client, name, namespace)
+        job = await get_job(client, name, namespace, uid)
+        uid = job.metadata.uid
         try:
             return await write(job)
         except ApiError as error:

@@ -7,9 +7,9 @@ from muster.actions.following.elsewhere import OutOfReachError, copy_of, make_re
 from muster.api.core import Pod
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
-from muster.insight.reader.job import investigate
-from muster.insight.reader.listviews import POD_LINES
-from muster.insight.reader.memo import Memo
+from muster.insight.reader.jobs.job import investigate
+from muster.insight.reader.listing.memo import Memo
+from muster.insight.reader.listing.views import POD_LINES
 from muster.insight.why import JobLevel, JobReadings, describe_levels, join_levels
 from muster.runtime.client import Client
 from muster.runtime.transport import TransportError

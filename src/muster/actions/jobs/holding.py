@@ -5,16 +5,16 @@ from msgspec import Struct
 from muster.actions.choices import check_queue, no_job
 from muster.actions.errors import UserError
 from muster.actions.server.session import Session
-from muster.api.batch import CRON_JOB, CronJob
+from muster.api.batch import CRON_JOB, JOB, CronJob
 from muster.api.conditions import is_true
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, STOP_NONE, WORKLOAD, Workload
 from muster.api.kueue.names import QUEUE_NAME_LABEL, QUOTA_RESERVED
-from muster.api.status import ApiError
+from muster.api.status import ANOTHER_OBJECT, ApiError, conflict
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.quota.queues import describe_resume
 from muster.insight.quota.state import find_quota_state
-from muster.insight.reader.job import find
-from muster.insight.reader.queues import get_or_none
+from muster.insight.reader.jobs.job import find, find_job_uid
+from muster.insight.reader.listing.access import get_or_none
 from muster.insight.record import JobRecord
 from muster.jobs.deferral import make_release
 from muster.runtime.client import Client
@@ -69,25 +69,30 @@ async def _find_other_stopped(session: Session, name: str, *, cluster: bool) -> 
     return f"; {kind.kind} {name} is stopped: {describe_resume(name, cluster=not cluster)}"
 
 
-async def _find_job_and_workload(session: Session, name: str) -> tuple[JobRecord | None, Workload | None]:
+async def _find_job_and_workload(session: Session, name: str, uid: str) -> tuple[JobRecord | None, Workload | None]:
     """Return the job with this name and its Workload, each None if it does not exist.
 
-    Raises `ApiError` if the job queues and the user may not read its Workload, because the queue would undo a change of
-    the job alone.
+    Raises `ApiError` (409) for a job of another UID, and if the job queues and the user may not read its Workload,
+    because the queue would undo a change of the job alone.
     """
     readings = await find(session.client, session.namespace, name)
+    if uid and (found := find_job_uid(readings.job, readings.workload)) and found != uid:
+        raise conflict(JOB.resource, name, ANOTHER_OBJECT)
     queues = readings.job is not None and QUEUE_NAME_LABEL in readings.job.metadata.labels
     if queues and readings.unseen is not None and readings.unseen.code == 403:
         raise readings.unseen
     return readings.job, readings.workload
 
 
-async def set_active(session: Session, name: str, *, active: bool) -> str:
-    """Hold or release a job, through its Workload if it has one, or a CronJob; return the outcome as a sentence."""
-    job, workload = await _find_job_and_workload(session, name)
+async def set_active(session: Session, name: str, *, active: bool, uid: str = "") -> str:
+    """Hold or release a job, through its Workload if it has one, or a CronJob; return the outcome as a sentence.
+
+    uid: of the job that the caller means; "" for any job or CronJob of this name. Raises `ApiError` (409 for another
+    job), `UserError`.
+    """
+    job, workload = await _find_job_and_workload(session, name, uid)
     if job is None and workload is None:
-        cron_job = await get_or_none(session.client, CRON_JOB, name, session.namespace)
-        if cron_job is None:
+        if uid or (cron_job := await get_or_none(session.client, CRON_JOB, name, session.namespace)) is None:
             raise UserError(await no_job(session.client, name, session.namespace))
         return await set_starting(session.client, cron_job, starting=active)
     if (job is not None and job.end is not None) or (workload is not None and find_quota_state(workload).finished):
@@ -102,13 +107,13 @@ async def set_active(session: Session, name: str, *, active: bool) -> str:
         return f"{name} is {'not held' if active else 'held already'}" + (f": it {deferral}" if deferral else "")
     if workload is not None:
         patch = {"spec": {"active": active}}
-        await session.client.patch(WORKLOAD, workload.metadata.name, patch, session.namespace)
+        await session.client.patch_object(WORKLOAD, workload, patch, lock=False)
         if active:
             return f"{name} released: it queues again"
         ends = ", and its workers end now" if is_true(workload.status.conditions, QUOTA_RESERVED) else ""
         return f"{name} held: it does not run until it is released{ends}"
     assert job is not None, "one of the two was found"
-    await session.client.patch(job.kind, name, {"spec": {"suspend": not active}}, session.namespace)
+    await session.client.patch_object(job.kind, job.source, {"spec": {"suspend": not active}}, lock=False)
     return f"{name} {'resumed' if active else 'suspended: it does not run until it is released'}"
 
 

@@ -6,21 +6,34 @@ The names of the groups are those that `muster ps` shows.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from muster.api.conditions import is_true
 from muster.api.core import POD, Pod
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import FINISHED
 from muster.insight.jobs.state import Ending, JobState, find_workload_state
 from muster.insight.quota.state import display_name, find_quota_state
-from muster.insight.reader.jobs import plain_pods, pods_of
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.jobs.rows import plain_pods, pods_of
+from muster.insight.reader.listing.access import list_or_none
 from muster.runtime.client import Client
 from muster.runtime.realclock import Clock
 
 if TYPE_CHECKING:
     from muster.runtime.ids import Random
 
-HAS_ENDED = "has ended already"
+
+class Cancellation(Struct, frozen=True):
+    """What cancelling a job, a pod group or a CronJob did.
+
+    outcome: as a phrase. rest: what `--delete` removes beyond it; "" for nothing.
+    """
+
+    outcome: str
+    rest: str = ""
+
+
+HAS_ENDED = Cancellation("has ended already", "what is known of it")
 """The outcome where a job or a pod group has ended before it is cancelled."""
 
 _DELETED = Ending(1, "it was deleted")
@@ -38,8 +51,8 @@ def _is_of_pods(workload: Workload) -> bool:
     return bool(owners) and all(map(POD.is_of, owners))
 
 
-async def cancel_pods(client: Client, workload: Workload, *, also_finished: bool) -> str:
-    """Delete the Workload of pods, and with it the pods; return the outcome as a phrase. Raises `ApiError`.
+async def cancel_pods(client: Client, workload: Workload, *, also_finished: bool) -> Cancellation:
+    """Delete the Workload of pods, and with it the pods. Raises `ApiError`.
 
     The pods are deleted with their Workload (Kueue KEP-976), including pods that a finalizer keeps until they are
     replaced. A Workload that has finished stays, unless `also_finished`.
@@ -48,7 +61,7 @@ async def cancel_pods(client: Client, workload: Workload, *, also_finished: bool
         return HAS_ENDED
     meta = workload.metadata
     await client.delete(WORKLOAD, meta.name, meta.namespace, uid=meta.uid)
-    return "deleted, with its pods"
+    return Cancellation("deleted, with its pods")
 
 
 async def follow_pods(

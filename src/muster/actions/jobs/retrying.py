@@ -13,7 +13,8 @@ from muster.api.batch import JOB
 from muster.api.kueue import WORKLOAD
 from muster.api.ours.trials import RETRY_ANNOTATION, Array
 from muster.api.status import ApiError
-from muster.insight.reader.queues import labels_of, list_or_none
+from muster.insight.reader.listing.access import list_or_none
+from muster.insight.reader.quota.workloads import labels_of
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.ids import Ids
@@ -36,14 +37,17 @@ class Repetition:
     manifest: dict[str, Any]
 
 
-async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = "") -> Retry | None:
+async def retry(
+    client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = "", *, uid: str = ""
+) -> Retry | None:
     """Submit a sweep that retries the unfinished trials; return None if all trials have succeeded.
 
     new: the name of the new sweep; "" for a generated one. account: who submits it, as for `sign_manifest`.
+    uid: of the sweep that the caller means; "" for any of this name.
 
     Raises `ApiError`, `TransportError`, and `UserError` if the job is not a sweep, has not ended, or the name is taken.
     """
-    made = await prepare_retry(client, name, namespace, new, ids, account)
+    made = await prepare_retry(client, name, namespace, new, ids, account, uid=uid)
     if made is None:
         return None
     try:
@@ -56,13 +60,13 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids, a
 
 
 async def prepare_retry(
-    client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = ""
+    client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = "", *, uid: str = ""
 ) -> Repetition | None:
     """Return the sweep that `retry` would submit, without submitting it; None if all trials have succeeded.
 
     The arguments and errors are those of `retry`.
     """
-    job = await get_job(client, name, namespace)
+    job = await get_job(client, name, namespace, uid)
     if job.array is None:
         raise UserError(f"{name} is no sweep, and only trials of a sweep can be retried (muster run --array, --grid)")
     if job.end is None:

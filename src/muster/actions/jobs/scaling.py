@@ -135,11 +135,13 @@ async def scale(
     workers: int,
     *,
     role: str = "",
+    uid: str = "",
     force: bool = False,
     find_objection: FindObjection = objection_to,
 ) -> Part:
     """Change the number of workers of a job, or of one of its roles; return the part as it was before.
 
+    uid: of the job that the caller means; "" for any of this name.
     find_objection: returns why the caller refuses a size of the part that is about to be written.
     force: change the size even if there is an objection. Raises `ApiError`, `ObjectionError`, `UserError`.
     """
@@ -153,7 +155,7 @@ async def scale(
         await _write(session, job, part, workers)
         return part
 
-    return await rewrite_object(session.client, name, session.namespace, resize)
+    return await rewrite_object(session.client, name, session.namespace, resize, uid)
 
 
 def explain_later_sizes(part: Part, workers: int) -> str:

@@ -7,7 +7,7 @@ from muster.api.jobset import JOB_SET, JobSet
 from muster.api.jobset.names import CONTROLLER_NAME
 from muster.api.pods import is_finished
 from muster.controllers.jobset.upstream import LEASE_NAME
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.listing.access import list_or_none
 from muster.install.options import Options
 from muster.operator.holders import find_renewer
 from muster.operator.precedence import beside_others

@@ -9,7 +9,7 @@ from muster.actions.parsing.limits import time_limit
 from muster.api.batch import CRON_JOB
 from muster.api.ours.deferral import Deferral, Dependency, Outcome
 from muster.api.status import ApiError
-from muster.insight.reader.queues import get_or_none
+from muster.insight.reader.listing.access import get_or_none
 from muster.insight.record import JobEnd
 from muster.runtime.client import Client
 

@@ -15,7 +15,7 @@ from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLO
 from muster.api.ours.teams import FOLLOWS_NODES
 from muster.api.status import ApiError
 from muster.insight.quota.state import display_name, find_quota_state
-from muster.insight.reader.queues import get_or_none, list_or_none
+from muster.insight.reader.listing.access import get_or_none, list_or_none
 from muster.runtime.client import Client
 from muster.runtime.realclock import Clock
 

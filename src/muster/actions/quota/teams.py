@@ -21,7 +21,8 @@ from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMES
 from muster.api.server.rbac import CLUSTER_ROLE, ROLE_BINDING
 from muster.api.values.quantity import parse_amount
 from muster.insight.nearest import find_nearest
-from muster.insight.reader.queues import is_embedded, list_or_none
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.listing.access import list_or_none
 from muster.insight.text import format_quantity
 from muster.queueing.quota.nodes import follow_nodes, is_following_nodes
 from muster.runtime.client import Client

@@ -8,8 +8,8 @@ from muster.api.status import ApiError
 from muster.insight.forecasts.never import find_ask, judge_ask
 from muster.insight.forecasts.sweepshare import describe_queue_use
 from muster.insight.jobs.state import OPEN, NeverVerdict
-from muster.insight.reader.lists import Lists
-from muster.insight.reader.room import survey_room
+from muster.insight.reader.forecasts.room import survey_room
+from muster.insight.reader.listing.lists import Lists
 from muster.insight.record import JobRecord
 from muster.runtime.transport import TransportError
 

@@ -10,7 +10,7 @@ from muster.api.core import SECRET, SERVICE
 from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.api.status import ApiError
-from muster.insight.reader.records import record_named
+from muster.insight.reader.jobs.records import record_named
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.realclock import Clock

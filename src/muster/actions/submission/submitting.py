@@ -29,7 +29,8 @@ from muster.api.meta import Object
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError
 from muster.insight.jobs.state import NeverVerdict
-from muster.insight.reader.queues import is_embedded, list_or_none
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.listing.access import list_or_none
 from muster.insight.record import JobRecord, record_of
 from muster.runtime.client import Client
 from muster.runtime.ids import Ids

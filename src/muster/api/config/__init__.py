@@ -96,7 +96,10 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
 
 
 def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Configuration:
-    """Add the settings of `EMBEDDED` that a file does not set. Without frameworks, all kinds of jobs are enabled."""
+    """Return the settings, with those of `EMBEDDED` where the file sets none.
+
+    Without frameworks, all kinds of jobs are enabled.
+    """
     named, integrations = document.get("integrations"), configuration.integrations
     if not (isinstance(named, dict) and named.get("frameworks")):
         integrations = msgspec.structs.replace(integrations, frameworks=EMBEDDED.integrations.frameworks)

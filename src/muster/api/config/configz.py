@@ -22,7 +22,7 @@ _ORIGIN = "multiKueue.origin"
 
 
 def make_configz(configuration: Configuration) -> dict[str, Any]:
-    """Return the document, without the settings that have their default values."""
+    """Return the configz document: namespace, origin, scheduling and group start, without values that are defaults."""
     ours = configuration.muster
     scheduling = msgspec.to_builtins(ours.scheduling)
     scheduling |= {name: durations.format(scheduling[name]) for name in _DURATIONS if name in scheduling}
@@ -38,7 +38,7 @@ def make_configz(configuration: Configuration) -> dict[str, Any]:
 
 
 def settings_of(document: Mapping[str, Any]) -> Muster:
-    """Return the settings in a configz document.
+    """Return the scheduling and the group start in a configz document; all other settings have their defaults.
 
     Raises `ValidationError` or `DurationError` if it is no such document.
     """

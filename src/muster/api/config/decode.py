@@ -34,7 +34,7 @@ class _Unusable(Exception):  # noqa: N818  (a signal: the problem is noted alrea
 
 
 def read(document: Mapping[str, Any], type_: type[T], version: str) -> tuple[T, list[Problem]]:
-    """Return the document as a struct, with all problems in it."""
+    """Return the document as a struct, and all problems in it. A field with a problem keeps its default."""
     reader = _Reader(version)
     form = inspect.type_info(type_)
     assert isinstance(form, inspect.StructType)

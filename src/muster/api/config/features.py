@@ -107,7 +107,10 @@ class FeatureGates(Struct, frozen=True):
     settings: Mapping[str, bool] = field(default_factory=dict)
 
     def is_enabled(self, gate: str) -> bool:
-        """Return whether a feature is on. The gate must exist."""
+        """Return whether a gate is on: by its own setting, else by that of its stage, else by default.
+
+        The gate must exist.
+        """
         default = _DEFAULTS[gate]
         if gate in self.settings:
             return self.settings[gate]

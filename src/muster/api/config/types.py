@@ -580,7 +580,7 @@ class Dashboard(Struct):
 
 
 class Muster(Struct):
-    """The settings of Muster's own.
+    """The settings that only Muster has.
 
     elastic_indexed_jobs: the rule for a change of an Indexed Job's completions: the text of kubernetes KEP-3715 (they
         equal parallelism before and after, and the Job is not finished), or the check of today's kube-apiserver (they
@@ -610,7 +610,7 @@ class Muster(Struct):
 
     @property
     def elastic(self) -> Elastic:
-        """The rule by the name that the validation of Jobs uses."""
+        """The rule `elasticIndexedJobs` as the validation of Jobs names it: `kep` or `upstream`."""
         return "kep" if self.elastic_indexed_jobs == "KEP" else "upstream"
 
 
@@ -666,7 +666,7 @@ class Configuration(CommonSettings):
 
     @property
     def custom_labels(self) -> tuple[CustomLabel, ...]:
-        """The additional labels of metrics, if the feature is on."""
+        """The additional labels of metrics; () unless the gate `CustomMetricLabels` is on."""
         return self.metrics.custom_labels if self.features.is_enabled("CustomMetricLabels") else ()
 
     @property

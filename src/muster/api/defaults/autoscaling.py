@@ -38,6 +38,6 @@ def default_autoscaler(autoscaler: Json) -> None:
 
 
 def cpu_metric(percent: int) -> Json:
-    """Return the default metric: the use of CPU as a part of the request."""
+    """Return the default metric: a target for the use of CPU, in percent of the request."""
     target = {"type": "Utilization", "averageUtilization": percent}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}

@@ -60,7 +60,7 @@ def default_pod_spec(spec: Json) -> None:
 
 
 def image_tag(image: str) -> str:
-    """Return the tag in the name of an image, or `latest` if the name has neither a tag nor a digest."""
+    """Return the tag in the name of an image; `latest` without tag and digest, "" with a digest only."""
     name, at, _digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return tag or ("" if at or not image else "latest")

@@ -12,7 +12,10 @@ def fill(parent: dict[str, Any], field: str, value: str | int) -> None:
 
 
 def default_resource_list(resources: dict[str, Any] | None) -> None:
-    """Convert requests, limits and capacities to canonical form, rounded up to thousandths."""
+    """Convert requests, limits or capacities in place to canonical form, rounded up to thousandths.
+
+    Invalid quantities stay: the validation reports them.
+    """
     for name, quantity in (resources or {}).items():
         try:
             text = rounded_up_to_milli(quantity)
@@ -30,7 +33,7 @@ def default_requirements(requirements: dict[str, Any]) -> None:
 
 
 def default_quantity(parent: dict[str, Any], field: str) -> None:
-    """Convert one quantity to canonical form."""
+    """Convert the quantity in a field to canonical form, if the field is present and valid."""
     if field in parent:
         try:
             parent[field] = format_canonical(parent[field])

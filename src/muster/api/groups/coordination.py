@@ -27,7 +27,7 @@ class Lease(Struct):
 
 
 def micro_time(now: datetime) -> datetime:
-    """Format a time for a Lease. Servers written in Go refuse a time without a fraction."""
+    """Return the time with at least 1 microsecond, because servers in Go refuse a Lease's time without a fraction."""
     return now.replace(microsecond=max(now.microsecond, 1))
 
 

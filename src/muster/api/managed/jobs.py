@@ -56,6 +56,8 @@ def list_arrival_changes(
 ) -> NewJobChanges:
     """Return what admission changes in a new job of any kind: its queue, priority and suspension.
 
+    Nothing changes if the job is not managed, or if one of its owners queues in its place.
+
     dispatchable: whether the job may run in another cluster.
 
     Raises:
@@ -92,7 +94,10 @@ def _is_run_by_another(meta: ObjectMeta) -> bool:
 
 
 def part_of(meta: ObjectMeta) -> OwnerReference | None:
-    """Return the JobSet of a job. A JobSet queues as a whole, and a queue in its templates has no meaning."""
+    """Return the reference to the JobSet that a job is part of; None without one.
+
+    A JobSet queues as a whole, and a queue in its templates has no meaning.
+    """
     owner = controller_of(meta)
     return owner if owner is not None and JOB_SET.is_of(owner) else None
 
@@ -233,7 +238,7 @@ def _asks_for_size(meta: ObjectMeta) -> bool:
 
 
 def parse_integer(text: str) -> int | None:
-    """Parse an integer as Go does, up to a bounded length."""
+    """Parse an integer as Go does, up to a bounded length; return None for any other text."""
     digits = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 

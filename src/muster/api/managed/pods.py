@@ -91,7 +91,7 @@ def is_unretriable(meta: ObjectMeta) -> bool:
 
 
 def role_of(pod: Pod) -> str:
-    """Return the role with which the pod was created.
+    """Return the hash that tells the roles of a group's pods apart (`role_hash`), as of the pod's creation.
 
     Raises:
         QuantityError: a request of the pod is invalid.
@@ -175,7 +175,7 @@ def complete(document: dict[str, Any], pod: Pod, namespace: str, around: Surroun
 
 
 def hold(document: dict[str, Any], *, places: bool) -> None:
-    """Gate a new pod until it is admitted.
+    """Gate a new pod until it is admitted; also add Kueue's label and finalizer, and the annotation of its role.
 
     places: whether to add the gate of topology-aware scheduling too. A gate cannot be added later, and Kueue's manager
         starts only pods that have it.

@@ -14,7 +14,7 @@ class Surroundings(Protocol):
     """A reader of the current state of other objects, which the server or the webhooks implement."""
 
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
-        """Return a LocalQueue."""
+        """Return a LocalQueue; None if it does not exist."""
         ...
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
@@ -22,7 +22,7 @@ class Surroundings(Protocol):
         ...
 
     def owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
-        """Return the owner with the UID of the reference, if its kind queues."""
+        """Return the metadata of the owner with the UID of the reference; None if it is missing or cannot queue."""
         ...
 
     def has_priority_class(self, name: str) -> bool:

@@ -60,7 +60,7 @@ def topology_request(
 
 
 def validate_annotations(path: str, annotations: Mapping[str, str], count: int | None = None) -> Errors:
-    """Yield the errors in the annotations of pods.
+    """Yield the errors in the topology annotations of pods.
 
     path: the path of the annotations.
     count: the number of pods.
@@ -153,7 +153,7 @@ def _several_slices(path: str, annotations: Mapping[str, str]) -> Errors:
 
 
 def _read_layers(annotations: Mapping[str, str]) -> tuple[PodsetSliceRequiredTopologyConstraint, ...] | None:
-    """Return the layers, or None if they are invalid."""
+    """Return the constraints of slices of several sizes; () without the annotation, None if it is invalid."""
     text = annotations.get(POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS)
     if text is None:
         return ()

@@ -31,7 +31,7 @@ def role_of(workload: Workload) -> Literal["", "parent", "variant"]:
 
 
 def parent_of(meta: ObjectMeta) -> OwnerReference | None:
-    """Return the reference of a variant to its parent."""
+    """Return the reference of a variant to its parent; None if the Workload is no variant."""
     for owner in meta.owner_references:  # a generator would take twice as long in this hot function
         if WORKLOAD.is_of(owner):
             return owner

@@ -31,7 +31,7 @@ def unprocessable(message: str) -> ApiError:
 
 
 def require_object(value: Any) -> dict[str, Any]:
-    """Return the patched document if it is still a JSON object."""
+    """Return the patched document if it is still a JSON object; otherwise raise `ApiError` (422)."""
     if not isinstance(value, dict):
         raise unprocessable(f"the patched document is {kind_of(value)}, not an object")
     return value

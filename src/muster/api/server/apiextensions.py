@@ -146,5 +146,5 @@ CUSTOM_RESOURCE_DEFINITION = Kind(
 
 
 def storage_version(definition: CustomResourceDefinition) -> CustomResourceDefinitionVersion | None:
-    """Return the version in which new objects are stored."""
+    """Return the version in which new objects are stored; None if no version is."""
     return next((version for version in definition.spec.versions if version.storage), None)

@@ -27,7 +27,7 @@ class TokenReviewSpec(Struct):
 
 
 class TokenReviewStatus(Struct):
-    """The answer."""
+    """The answer to a TokenReview: whether the token is valid, and its user."""
 
     authenticated: bool = False
     user: UserInfo = UserInfo()
@@ -76,7 +76,7 @@ class TokenRequest(Struct):
 
 
 class SelfSubjectReviewStatus(Struct):
-    """The answer."""
+    """The answer to a SelfSubjectReview: the user of the client."""
 
     user_info: UserInfo = UserInfo()
 

@@ -70,7 +70,7 @@ class SubjectAccessReviewSpec(Struct):
 
 
 class SubjectAccessReviewStatus(Struct, omit_defaults=False):
-    """The answer."""
+    """The answer to a review of an access: whether it is allowed, and why."""
 
     allowed: Required[bool] = False
     denied: bool = False

@@ -33,7 +33,7 @@ def ip_address(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
 
 
 def public_address(path: str, value: str) -> Errors:
-    """Check an IP address that other machines can reach, such as a service's external address."""
+    """Check that an IP address can be reached from other machines; a text that is no address passes."""
     address = parse(value)
     if address is None:
         return
@@ -46,7 +46,7 @@ def public_address(path: str, value: str) -> Errors:
 
 
 def validate_network(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
-    """Check a network in CIDR form."""
+    """Check a network in CIDR form. A network in `known` is always valid."""
     if value in known:
         return
     try:

@@ -93,7 +93,7 @@ def validate_immutable(path: str, new: Any, old: Any) -> Errors:
 
 
 def format_value(value: Any) -> Any:
-    """Format a value for a message: as JSON with sorted members."""
+    """Return a value as messages show it: a scalar unchanged, an object as JSON values with sorted members."""
     if value is NO_VALUE or isinstance(value, str | int | float | None):
         return value
     if isinstance(value, Mapping):

@@ -112,7 +112,7 @@ def label_selector(path: str, selector: LabelSelector | None) -> Errors:
 
 
 def has_label(path: str, meta: ObjectMeta, key: str, value: str) -> Errors:
-    """Check that one label is present.
+    """Check that a label is present and has the value.
 
     path: the path of the metadata.
     """

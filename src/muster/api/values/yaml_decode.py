@@ -126,7 +126,7 @@ class _Reader:
         self.duplicates: list[Repeated] = []
 
     def value(self, event: Event, path: str, depth: int) -> Any:
-        """Return the value that begins with an event, or `_END`."""
+        """Return the value that begins with an event; `_END` for the end of a list or mapping."""
         before, length = self._count, self._length
         self._add(1)
         match event:

@@ -10,8 +10,8 @@ from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.cli.terminal.output import say
-from muster.insight.reader.jobs import job_rows
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.jobs.rows import job_rows
+from muster.insight.reader.listing.access import list_or_none
 from muster.runtime.realclock import RealClock
 
 

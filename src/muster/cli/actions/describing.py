@@ -6,7 +6,7 @@ from typing import Any
 
 from muster.cli.terminal.output import say
 from muster.insight.jobs.podgroups import make_details
-from muster.insight.reader.podgroups import events_of, pod_groups
+from muster.insight.reader.jobs.podgroups import events_of, pod_groups
 from muster.insight.text import format_table
 from muster.runtime.client import Client
 

@@ -10,8 +10,8 @@ from muster.actions.server.session import Target
 from muster.cli.session import connect
 from muster.cli.terminal.output import dump, terminal_width
 from muster.insight.jobs.trials import make_trial_rows
-from muster.insight.reader.history import recall_job
-from muster.insight.reader.pods import read_own_pods
+from muster.insight.reader.history.recorded import recall_job
+from muster.insight.reader.jobs.pods import read_own_pods
 from muster.insight.text import format_span, format_table
 from muster.runtime.realclock import RealClock
 

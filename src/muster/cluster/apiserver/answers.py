@@ -31,7 +31,7 @@ class Stream(Struct, frozen=True):
     is_endless: bool = False
 
     async def close(self) -> None:
-        """Free what the unsent rest of the stream would need."""
+        """Free what the stream holds, such as its watch, if it is not read to its end."""
         if isinstance(self.chunks, _Closing):
             await self.chunks.aclose()
 

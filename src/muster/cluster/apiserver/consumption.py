@@ -84,7 +84,7 @@ def compute_rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
 
 
 def sum_usage(usages: Iterable[ResourceList]) -> ResourceList:
-    """Return the sum of the usage of containers."""
+    """Return the sum of the CPU and memory that containers use; other resources are left out."""
     amounts = list(usages)
     return {
         name: f"{sum(int(str(one[name]).removesuffix(unit)) for one in amounts)}{unit}"
@@ -135,7 +135,7 @@ class Meter:
 def metrics_actions(
     store: Store, nodes: Mapping[str, NodeConnection], clock: Clock
 ) -> dict[str, Callable[[Call], Awaitable[Response]]]:
-    """Return the actions that answer with metrics, by resource."""
+    """Return the actions that answer with the usage of nodes and of pods (`metrics.k8s.io`), by resource."""
     meter = Meter(nodes, clock)
 
     async def of_nodes(call: Call) -> Response:

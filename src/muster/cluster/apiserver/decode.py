@@ -53,7 +53,10 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
 
 
 def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> tuple[Any, tuple[str, ...]]:
-    """Decode any value in a body; return the value, and messages about members that occur twice. See `decode`."""
+    """Decode any value in a body; return the value, and messages about members that occur twice.
+
+    The arguments and errors are those of `decode`.
+    """
     require_small(body)
     form = _find_format(media_type(content_type))
     if not form:

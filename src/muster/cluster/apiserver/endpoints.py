@@ -115,7 +115,10 @@ class Endpoints:
         ]
 
     def _health(self, kind: str, name: str, query: Mapping[str, str]) -> Response:
-        """Answer `ok` if all checks pass. If one fails, or the query has `verbose`, list all checks."""
+        """Answer a health check: `ok` if all checks pass, or a list of them if one fails or the query has `verbose`.
+
+        name: asks for this check alone.
+        """
         checks = self.live_checks if kind == "livez" else self.live_checks | self.ready_checks
         if name:
             if name not in checks:

@@ -56,7 +56,10 @@ class Exchange:
         return answer if self.record is None else self.record.log_answer(answer, self.request, self.annotations)
 
     def make_error_answer(self, error: Exception) -> Answer:
-        """Return the answer that reports an error."""
+        """Return the answer that reports an error, after counting and logging it.
+
+        An error other than `ApiError` becomes a 500, and its traceback goes to the server's log.
+        """
         if isinstance(error, RecursionError):
             error = bad_request("the request nests too deep")
         elif not isinstance(error, ApiError):

@@ -94,7 +94,7 @@ class FairQueue:
         asyncio.get_running_loop().call_soon(self._next)
 
     def _pop_next(self) -> asyncio.Future[None] | None:
-        """Remove and return the next request that is still waiting; flows take turns."""
+        """Remove and return the next request that is still waiting, or None; flows take turns."""
         while self._passed:
             waiter = self._passed.popleft()
             if not waiter.done():

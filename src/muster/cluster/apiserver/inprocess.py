@@ -35,7 +35,10 @@ class InProcessTransport:
         self._user = user
 
     async def request(self, request: Request) -> Response:
-        """Return the answer, whatever its status. Raises `TransportError` if it takes too long."""
+        """Return the server's answer to a request, whatever its status.
+
+        Raises `TransportError` if it takes too long.
+        """
         # As with a socket, other tasks run before the answer, even if the answer needs no waiting.
         await asyncio.sleep(0)
         answer = await self._handle(request)

@@ -145,7 +145,10 @@ class ApiServer:
         return await self.answer(exchange)
 
     def begin(self, request: Request, user: User) -> Exchange:
-        """Find out what a request asks for, and authorize its user. The body may still be missing."""
+        """Find out what a request asks for, and authorize its user.
+
+        The body may still be missing. Raises nothing: a refusal is the exchange's `refused`.
+        """
         exchange = Exchange(request, user.name, self.traffic, self.clock.monotonic())
         try:
             target = exchange.target = parse_path(request.path)
@@ -327,7 +330,7 @@ def _check_form(call: Call) -> None:
 
 
 def _name_in(call: Call) -> str:
-    """Return the name of the pod in a Binding that was posted to `bindings`."""
+    """Return the name of the pod in a Binding that was posted to `bindings`. Raises `ApiError` (400)."""
     document = decode(call.request.body, call.request.content_type, BINDING.kind, strict=False).document
     meta = document.get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else None

@@ -73,5 +73,5 @@ class StoredKind(msgspec.Struct, frozen=True, rename="camel"):
 
 @cache
 def read_stored_kinds() -> Mapping[str, StoredKind]:
-    """Return the entries by resource, in the order of the file."""
+    """Return the kinds that `storedkinds.json` describes, by resource, in the order of the file."""
     return msgspec.json.decode(_DATA.read_bytes(), type=dict[str, StoredKind])

@@ -26,7 +26,10 @@ _request: ContextVar["_Request"] = ContextVar("request")  # the counted request 
 
 
 def end_work() -> None:
-    """Stop counting the current request, if it is counted. Call it when the request only waits for the disk."""
+    """Stop counting the current request as work of its namespace, so that another one may go on.
+
+    Call it when the request only waits for the disk. Other requests are not counted.
+    """
     if request := _request.get(None):
         request.end_work()
 
@@ -50,7 +53,7 @@ class _Share:
 
 
 class NamespaceThrottle:
-    """The shares of all namespaces with requests under way.
+    """The bound on the requests of one namespace that are worked on at once, while other namespaces send some.
 
     Invariant: a request waits only while `FEW` others of its namespace count. It goes on when one of those ends its
     work or the timer ends, so a webhook that hangs holds up no other request.
@@ -88,7 +91,10 @@ class NamespaceThrottle:
             del self._shares[share.namespace]
 
     def may_begin(self, share: _Share) -> bool:
-        """Return whether the server may work on one more request of the namespace."""
+        """Return whether the server may work on one more request of the namespace.
+
+        It may if fewer than `FEW` are counted, or if no other namespace has sent a request lately.
+        """
         if len(share.counted) < FEW:
             return True
         other_at = self._older_at if share.namespace == self._newest else self._newest_at

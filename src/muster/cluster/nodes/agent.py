@@ -179,7 +179,7 @@ class ProcessNode:
         network.join(name, {each.uid: each.address for each in self._earlier_records if each.address and not each.gone})
 
     async def run(self) -> None:
-        """Run pods until `stop`."""
+        """Register the node, take over pods that still run here, and run the node's pods until `stop`."""
         processes.adopt_orphans()
         kit = self._kit = await self._prepare_kit()
         self.equipped.set()
@@ -406,7 +406,10 @@ class ProcessNode:
         return isolated
 
     async def _try_isolation(self, scratch: Path) -> Isolation:
-        """Return the best isolation that works. scratch: a directory for the attempts."""
+        """Return the best isolation that works. scratch: a directory for the attempts.
+
+        Raises `IsolationError` if pods run as their users and no isolation is complete.
+        """
         if self._find_account is None:
             return await isolation.probe(scratch, self._tried)
         isolated = await isolation.probe(scratch, isolation.candidates_of_accounts(), isolation.NOBODY)
@@ -512,7 +515,7 @@ class ProcessNode:
         return present
 
     def _admit_pod(self, kit: Kit, pod: Pod) -> PodRunner:
-        """Admit a pod, or reject one that does not fit."""
+        """Admit a pod, or reject one that does not fit; return its runner in both cases."""
         others = [other.pod for other in self._runners.values() if other.holds]
         rejection = admission.check(pod, others, kit.allocatable)
         if rejection is None and kit.accounts is not None:

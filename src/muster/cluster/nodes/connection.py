@@ -51,7 +51,11 @@ class Connection:
         return self._logs.read_kept(pod, options)
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Run a command in a container. Raises `ApiError` (400) if the container does not run."""
+        """Return the context that runs a command in a container while it is open.
+
+        Raises `ApiError` (400) if the container does not run. Entering the context raises `ApiError` (500) if the
+        command cannot be started.
+        """
         runner, shim = self._find_running(pod, options.container)
 
         @asynccontextmanager
@@ -67,7 +71,10 @@ class Connection:
         return opening
 
     def attach(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Join the streams of a container's own process. Raises `ApiError` (400) if the container does not run."""
+        """Return the context that joins the streams of a container's own process while it is open.
+
+        Raises `ApiError` (400) if the container does not run.
+        """
         _, shim = self._find_running(pod, options.container)
         container = next(each for each in all_containers(pod.spec) if each.name == options.container)
         if container.stdin or container.tty:

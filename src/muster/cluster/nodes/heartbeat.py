@@ -203,7 +203,7 @@ class Heartbeat:
             await self._renew_lease()
 
     async def _read_node(self) -> None:
-        """Read the Node from the server. Raises `ApiError` (404) if it is deleted."""
+        """Read the Node from the server, and keep its status. Raises `ApiError` (404) if it is deleted or replaced."""
         present = await self._client.get(NODE, self._name)
         if present.metadata.uid != self._uid:
             raise not_found("nodes", self._name)

@@ -21,7 +21,7 @@ class LimitKeeper:
         self._clock = clock
 
     async def run(self) -> None:
-        """Sample at an interval until cancelled."""
+        """Sample the containers' memory at an interval until cancelled, and end those over their limit."""
         for number in itertools.count():
             try:
                 await self._sample(exact=number % EXACT_EVERY == 0)

@@ -140,7 +140,7 @@ class Shim:
 
 
 def read_record(directory: Path) -> ShimRecord | None:
-    """Return the record of an attempt; None if no shim ever ran the attempt."""
+    """Return the record of an attempt; None if no shim ever ran it, an empty record if the file is damaged."""
     try:
         return msgspec.json.decode(plainfiles.read(directory / STATE), type=ShimRecord)
     except FileNotFoundError:

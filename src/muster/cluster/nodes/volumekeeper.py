@@ -19,7 +19,7 @@ class VolumeKeeper:
         self._clock = clock
 
     async def run(self) -> None:
-        """Measure the volumes at an interval until cancelled."""
+        """Measure the volumes of the pods at an interval until cancelled, and evict pods over a limit."""
         while True:
             await self._clock.sleep(_LOOK_SECONDS)
             for runner in list(self._runners.values()):

@@ -105,7 +105,7 @@ class Database:
         return value
 
     def append(self, records: Sequence[JournalRecord]) -> bool:
-        """Make all of the records permanent, or none. Return whether a checkpoint is due."""
+        """Make all of the records permanent, or none. Return whether a checkpoint is due. Raises `WriteRefused`."""
         if self._broken is not None:
             raise self._broken
         digests = of_records(records)
@@ -179,7 +179,10 @@ class Database:
             _log.warning("no room was reserved for a full disk: %s", error)
 
     def compact(self, revision: int) -> bool:
-        """Delete states that were replaced at or before `revision`, a limited number; return whether some are left."""
+        """Delete states that were replaced at or before `revision`, a limited number; return whether some are left.
+
+        Raises `WriteRefused`.
+        """
         start, removed = self._read_meta("compacted"), self._read_meta("removed")
         stop = min(start + COMPACT_REVISIONS, revision)
         if stop <= start:
@@ -209,7 +212,7 @@ class Database:
         return int(self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0])
 
     def vacuum(self) -> bool:
-        """Return a limited number of free pages to the disk; return whether more are left.
+        """Return a limited number of free pages to the disk; return whether more are left. Raises `WriteRefused`.
 
         A quarter of the file, and at least the reserve, is kept for the writes until the next compaction.
         """
@@ -292,7 +295,7 @@ def has_no_room_for_reserve(disk: os.statvfs_result) -> bool:
 
 
 def shape(connection: sqlite3.Connection) -> None:
-    """Set the layout of a new database."""
+    """Set the page size of a new database, and let it return free pages to the disk."""
     connection.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()
 

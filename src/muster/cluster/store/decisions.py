@@ -61,7 +61,7 @@ class FoundDecisions(NamedTuple):
 
 
 class DecisionFile:
-    """The file of decisions, for one thread. All methods raise `DecisionFileError`."""
+    """The file that records decisions about jobs, for one thread. All methods raise `DecisionFileError`."""
 
     def __init__(self, path: Path, now: datetime) -> None:
         """Open the file, or create it. An unusable file is renamed, and `aside` says so."""
@@ -79,7 +79,7 @@ class DecisionFile:
         self._size: int = size + rows * _ROW_BYTES
 
     def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
-        """Add decisions, in order; then delete the oldest ones beyond this many bytes."""
+        """Add decisions, in order; then delete the oldest ones beyond this many bytes. Raises `DecisionFileError`."""
         encode = msgspec.json.Encoder().encode
         rows = [(one.namespace, one.name, crc32(body), body) for one in decisions for body in (encode(one),)]
         size = self._size + sum(len(body) + _ROW_BYTES for *_, body in rows)
@@ -106,7 +106,7 @@ class DecisionFile:
         return freed
 
     def ask(self, question: DecisionQuery) -> FoundDecisions:
-        """Return the decisions that match a query. Damaged rows are left out."""
+        """Return the decisions that match a query. Damaged rows are left out. Raises `DecisionFileError`."""
         parts: list[str] = []
         values: list[object] = []
         for column in ("namespace", "name"):
@@ -132,7 +132,10 @@ class DecisionFile:
 
 
 class DecisionStore:
-    """The file of decisions in a thread of its own, from `open` to `close`. All methods raise `DecisionFileError`."""
+    """The record of decisions about jobs: a file, used in a thread of its own from `open` to `close`.
+
+    All methods raise `DecisionFileError`.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

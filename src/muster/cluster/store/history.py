@@ -41,7 +41,7 @@ class HistoryError(Exception):
 
 
 class Row(NamedTuple):
-    """One run."""
+    """One finished run of a job, as a row of the history. `body`: the run as JSON."""
 
     uid: str
     namespace: str
@@ -94,7 +94,7 @@ class HistoryFile:
             raise HistoryError(str(error)) from error
 
     def put(self, rows: Sequence[Row], *, oldest: int, most: int) -> None:
-        """Write these rows, replacing older rows of the same runs.
+        """Write these rows, replacing older rows of the same runs. Raises `HistoryError`.
 
         Delete runs that ended before `oldest`, and the oldest ones beyond `most`.
         """
@@ -119,7 +119,7 @@ class HistoryFile:
         return self._count
 
     def find_known(self, uids: Iterable[str]) -> set[str]:
-        """Return which of these runs are in the history."""
+        """Return which of these runs are in the history. Raises `HistoryError`."""
         try:
             return self._find_known(uids)
         except sqlite3.Error as error:
@@ -135,7 +135,7 @@ class HistoryFile:
         return known_uids
 
     def ask(self, question: HistoryQuery) -> FoundRuns:
-        """Return the runs that match a query. Damaged rows are left out."""
+        """Return the runs that match a query. Damaged rows are left out. Raises `HistoryError`."""
         where, values = _where_clause(question)
         limit = min(max(question.limit, 0), MOST_AT_ONCE)
         query = f"SELECT ended, uid, digest, body FROM runs{where} ORDER BY ended DESC, uid DESC LIMIT ?"  # noqa: S608
@@ -147,7 +147,7 @@ class HistoryFile:
         return FoundRuns(bodies, rows[limit - 1][:2] if limit and len(rows) > limit else None)
 
     def content(self) -> bytes:
-        """Return a copy of the whole history file."""
+        """Return a copy of the whole history file. Raises `HistoryError`."""
         try:
             return self._connection.serialize()
         except (sqlite3.Error, MemoryError) as error:

@@ -10,8 +10,8 @@ LEAST_BYTES = 4 * 1024  # a shorter body stays whole: there is little to gain, a
 MOST_BYTES = 64 * 1024  # a longer body stays whole, so that a read of one object never joins hundreds of pieces
 PIECE_BYTES = 256  # shorter pieces recur more often, and cost more each
 RECENT = 1_024  # pieces that are remembered at least: those of the newest bodies, for those that come next
-# Pieces are counted anew from here: what differs in length before, such as a name, does not shift what follows. Where
-# a body is cut decides only what it costs, so text of a user that looks like a member does no harm.
+# A new piece begins at each of these members, so that a longer text before it, such as a name, does not shift what
+# follows. A cut at a wrong place only costs memory, so text of a user that looks like a member does no harm.
 _MEMBERS = (b'"managedFields":', b'"labels":', b'"annotations":', b'"spec":', b'"status":')
 
 
@@ -45,7 +45,7 @@ class Packing:
 
 
 def _cut(body: bytes) -> list[bytes]:
-    """Return the pieces of a body, in order."""
+    """Cut a body at those of its members that similar objects share, and into pieces of limited size."""
     ends, at = list[int](), 0
     for member in _MEMBERS:
         if (found := body.find(member, at)) > 0:

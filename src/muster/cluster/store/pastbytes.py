@@ -30,7 +30,7 @@ class PastBytes:
 
     @property
     def kept_bytes(self) -> int:
-        """The past bytes of the changes that are kept; at most `STEP_BYTES` too many."""
+        """The bytes in the kept changes that only the history needs; at most `STEP_BYTES` too many."""
         return self._total - self._forgotten
 
     def add(self, change: Change) -> None:
@@ -42,7 +42,7 @@ class PastBytes:
                 self.exceeded.set()
 
     def free_room(self) -> None:
-        """Set `exceeded` however few bytes are kept, unless it would delete next to nothing: the disk is full."""
+        """Set `exceeded`, because the disk is full, unless a compaction would free next to nothing."""
         if self._marks:
             self.exceeded.set()
 

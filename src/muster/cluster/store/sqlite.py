@@ -46,7 +46,10 @@ class SqliteJournal:
         return contents.history
 
     async def _read_contents(self) -> Contents:
-        """Return the contents of the files, created or upgraded first. Damaged files are not opened for writing."""
+        """Return the contents of the files, created or upgraded first. Damaged files are not opened for writing.
+
+        Raises `DataDirectoryError`.
+        """
         try:
             contents = await self._thread.do(lambda: admit(self._path, self._is_used))
             if contents is None:

@@ -150,11 +150,14 @@ class Store:
     # -- reading
 
     def get(self, key: Key) -> Entry | None:
-        """Return the object as committed."""
+        """Return the object as committed; None if there is none."""
         return self._committed.get(key)
 
     def latest(self, key: Key) -> Entry | None:
-        """Return the object as of the newest write, committed or not; new writes are decided on this state."""
+        """Return the object as of the newest write, committed or not; None if there is none.
+
+        New writes are decided on this state.
+        """
         change = self._pending.get(key)
         if change is None:
             return self._committed.get(key)

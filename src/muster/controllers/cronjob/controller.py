@@ -57,7 +57,7 @@ class CronJobController(Reconciler):
         self._controller.watch(self._jobs, _key_of_cron_job, when=_came_ended_or_went)
 
     async def run(self) -> None:
-        """Reconcile until `stop`."""
+        """Reconcile until `stop`, and all CronJobs again whenever the machine's clock jumps."""
         await run_together(super().run(), follow_jumps(self._clock, self._reconcile_all))
 
     def _reconcile_all(self) -> None:
@@ -108,7 +108,7 @@ class CronJobController(Reconciler):
         return frozenset(missing)
 
     async def _perform(self, cron_job: CronJob, plan: CronJobPlan) -> None:
-        """Write the plan. Raises the first error, after all other writes have been tried."""
+        """Write the plan, and record its events. Raises the first error, after all other writes have been tried."""
         errors = await self._remove(cron_job, plan.remove)
         status, start = plan.status, plan.start
         if start is not None:
@@ -127,7 +127,7 @@ class CronJobController(Reconciler):
             raise errors[0]
 
     async def _remove(self, cron_job: CronJob, jobs: Sequence[Job]) -> list[Refusal]:
-        """Delete Jobs; return the refusals."""
+        """Delete Jobs, and remember the deleted ones that the cache still holds; return the server's refusals."""
         refusals = []
         for job in jobs:
             refusal = await self._writer.remove(cron_job, job)

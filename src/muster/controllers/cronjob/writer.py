@@ -27,7 +27,7 @@ class Writer:
         self._recorder.event(make_reference(CRON_JOB, cron_job), note.type, note.reason, note.message)
 
     async def remove(self, cron_job: CronJob, job: Job) -> Refusal | None:
-        """Delete exactly this Job (by UID); return the refusal if the Job stays."""
+        """Delete exactly this Job (by UID) and record an event; return the refusal, or None if the Job is gone."""
         try:
             await self._client.delete_object(JOB, job)
         except (ApiError, TransportError) as error:
@@ -39,10 +39,10 @@ class Writer:
         return None
 
     async def create(self, cron_job: CronJob, start: Start) -> Job | None:
-        """Create the Job of a start, unless an earlier attempt has created it; return it.
+        """Create the Job of a start and record an event; return the Job.
 
-        Return None if another object has its name: the start is then skipped, as upstream. Raises `ApiError`,
-        `TransportError`.
+        Return the Job of an earlier attempt if there is one, or None if another object has its name: the start is then
+        skipped, as upstream. Raises `ApiError`, `TransportError`.
         """
         try:
             job = await self._client.create(JOB, start.job)
@@ -63,7 +63,10 @@ class Writer:
         return job
 
     async def store(self, cron_job: CronJob, status: CronJobStatus) -> CronJob:
-        """Store the changed fields of the status. Raises `ApiError` (Conflict) if the CronJob has changed meanwhile."""
+        """Store the changed fields of the status; return the CronJob as the server now has it.
+
+        Raises `ApiError` (Conflict) if the CronJob has changed meanwhile.
+        """
         patch = {"status": merge_patch(status, cron_job.status)}
         return await self._client.patch_object(CRON_JOB, cron_job, patch, subresource="status")
 

@@ -77,7 +77,10 @@ class Sizes:
         self._jobs.on_change(job_changed)
 
     def _job_of(self, key: str) -> Job | None:
-        """Return the Job of a gang from the cache. If the cached Job is stale, the server refuses the write."""
+        """Return the Job of a gang from the cache; None if it is gone.
+
+        If the cached Job is stale, the server refuses the write.
+        """
         job = self._jobs.get(split_key(key)[0])
         return job if job is not None and _GANGS.key_of(job) == key else None
 
@@ -159,9 +162,10 @@ class Sizes:
         )
 
     async def _write(self, job: Job, change: Resize) -> bool:
-        """Resize the Job, if it has the version that the decision read.
+        """Resize the Job, if it has the version that the decision read, and record an event.
 
-        Return whether it has its new size, or no longer needs it.
+        Return whether it has its new size, or no longer needs it. If the server refuses the size, return False and
+        leave the Job alone until its spec changes.
         """
         meta = job.metadata
         try:
@@ -219,7 +223,11 @@ def least_size(bounds: Bounds, ended: Indexes) -> int:
 
 
 def make_resize_patch(job: Job, size: int) -> dict[str, Any]:
-    """Return the merge patch that gives the Job another size."""
+    """Return the merge patch that gives the Job another size and announces the size to its workers.
+
+    Growth of a queued Job is announced later, once it has quota. A shrink may also record the members that the Job
+    gives up, so that they count as growth if they come back.
+    """
     meta = job.metadata
     # The world is written with the size, not later by the Job's controller at the same time. But a queued Job that
     # grows still needs quota: `jobs.world` waits for that.
@@ -236,7 +244,10 @@ def make_resize_patch(job: Job, size: int) -> dict[str, Any]:
 
 
 def _read(job: Job) -> tuple[Bounds | None, str]:
-    """Return the bounds of a Job that may be resized now, and the error in its annotation."""
+    """Return the bounds of a Job and the error in its annotation.
+
+    Both are empty, (None, ""), for a Job that is not elastic or not running.
+    """
     if ELASTIC_ANNOTATION not in job.metadata.annotations or not _goes_on(job):
         return None, ""
     try:

@@ -160,7 +160,10 @@ class ElasticQuota(Reconciler):
         return position.workload if note.reason in SHORT_REASONS or instead else None
 
     def _find_sizes(self, waiting: Claim) -> Mapping[str, int]:
-        """Return smaller sizes of elastic workloads with which the pending one fits."""
+        """Return smaller sizes of elastic workloads, by key, with which the pending one fits.
+
+        The result is empty if there are none.
+        """
         obj = self._workloads.get(waiting.key)
         job = self._job_of(obj) if obj is not None else None
         least = self._find_least(job) if job is not None else None

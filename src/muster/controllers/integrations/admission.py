@@ -89,7 +89,11 @@ def name_of_workload(kind: Kind[Any], meta: ObjectMeta) -> str:
 def list_default_patches(
     integration: Integration[T], job: T, namespace: str, around: Surroundings, settings: Settings
 ) -> list[dict[str, Any]]:
-    """Return the defaults of a new job, as JSON merge patches in their order. Raises `NestingTooDeepError`."""
+    """Return the defaults of a new job, as JSON merge patches in their order. Raises `NestingTooDeepError`.
+
+    The patches set the labels of the queue and the priority class, suspend the job, and add the defaults of its kind.
+    There are none for a job that the engine may not start.
+    """
     if not integration.is_managed(job):
         return []
     handed_over = integration.hand_over(job)

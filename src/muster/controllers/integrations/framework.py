@@ -76,7 +76,7 @@ class Observable(Protocol[T_contra]):
         ...
 
     def started_at(self, job: T_contra) -> datetime | None:
-        """Return when the job was last started."""
+        """Return when the job was last started; None if that is not known."""
         ...
 
     def priority_class(self, job: T_contra) -> str:

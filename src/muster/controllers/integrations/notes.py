@@ -7,7 +7,7 @@ from muster.runtime.objects import key_of
 
 
 def of_update(old: Workload, new: Workload) -> str:
-    """Return which part of a Workload was updated from its job."""
+    """Return the event's message about a Workload's update from its job: size, priority class or gates; else ""."""
     if old.spec.pod_sets != new.spec.pod_sets:
         holds = is_true(old.status.conditions, QUOTA_RESERVED)
         what = "Resized Workload" if holds else "Updated not matching Workload for suspended job"
@@ -19,7 +19,7 @@ def of_update(old: Workload, new: Workload) -> str:
 
 
 def of_checks(workload: Workload) -> str:
-    """Return the messages of admission checks that a job with quota waits for."""
+    """Return the messages of the pending checks that a Workload with quota waits for, joined by "; "; "" if none."""
     conditions = workload.status.conditions
     if not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, ADMITTED):
         return ""

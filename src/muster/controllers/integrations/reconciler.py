@@ -190,7 +190,7 @@ class JobReconciler(Reconciler, Generic[T]):
         return self._integration.is_managed(job) and (self._selects is None or self._selects.matches(labels))
 
     async def _follow_ancestor(self, job: T, ancestor: OwnerReference) -> None:
-        """Suspend the job while the job that owns it may not run.
+        """Suspend the job, with an event, while the job that owns it may not run.
 
         While the owner may run, the job's own controller decides when the job runs.
         """
@@ -201,7 +201,7 @@ class JobReconciler(Reconciler, Generic[T]):
             self._writer.tell(job, "Normal", "Suspended", "Kueue managed child job suspended")
 
     async def _leave(self, job: T, mine: Sequence[Workload]) -> None:
-        """Delete the Workloads of a job that does not queue any more."""
+        """Delete the Workloads of a job that does not queue any more, once it is suspended and has no pods."""
         if self._integration.is_suspended(job) and not self._integration.is_active(job):
             for workload in mine:
                 await self._writer.delete(job, workload)

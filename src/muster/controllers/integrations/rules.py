@@ -11,7 +11,7 @@ from muster.runtime.control.manager import Manager
 
 
 def follow_rules(manager: Manager, configuration: Configuration) -> PairingRules:
-    """Return the rules, which are updated as the queues and flavors change."""
+    """Return the pairing rules of the Configuration. They follow later changes of queues and flavors."""
     kept = configuration.object_retention_policies.workloads.after_deactivated_by_kueue
     watched = follow_readiness(manager, configuration)
     return PairingRules(watched, None if kept is None else timedelta(microseconds=kept // 1000))

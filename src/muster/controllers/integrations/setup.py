@@ -28,7 +28,10 @@ def make_reconcilers(
     configuration: Configuration,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
 ) -> list[Runnable]:
-    """Return a controller for each kind that the Configuration names, and those for elastic Jobs and plain pods."""
+    """Return a controller for each kind that the Configuration names, and those for elastic Jobs and plain pods.
+
+    Log a warning about each framework that has no effect.
+    """
     for name, why in frameworks_without_effect(configuration).items():
         log.warning("integrations.frameworks names %s: %s, what is of this kind runs without quota", name, why)
     ours = list_enabled(integrations, configuration)

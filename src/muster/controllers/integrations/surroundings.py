@@ -54,7 +54,7 @@ class FoundSurroundings(Struct, frozen=True):
     find: Find
 
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
-        """Return a LocalQueue."""
+        """Return a LocalQueue; None if it does not exist."""
         return self.find(LOCAL_QUEUE, namespace, name)
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:

@@ -83,7 +83,7 @@ def frameworks_without_effect(configuration: Configuration) -> dict[str, str]:
 
 
 def kinds_without_effect(configuration: Configuration) -> list[Kind[Any]]:
-    """Return the kinds of Kueue's frameworks whose objects never wait, although they may name a queue; without pods."""
+    """Return the kinds of Kueue's frameworks, except pods, whose objects never wait although they may name a queue."""
     elsewhere, followed = (
         list_external(configuration),
         {one.kind.resource for one in list_enabled(INTEGRATIONS, configuration)},

@@ -66,7 +66,7 @@ class Workloads:
         self._waits = waits
 
     async def carry_out(self, job: Any, facts: ObservedJob, plan: PairingPlan, workload: Workload) -> Workload:
-        """Write the plan's changes of a Workload: its spec, its status, its finalizer. Return the stored Workload."""
+        """Write the plan's changes of a Workload (spec, status, finalizer), with events; return the stored Workload."""
         if plan.update is not None or plan.annotations:
             old, workload = workload, await self._update(workload, plan.update, plan.annotations)
             if note := of_update(old, workload):
@@ -146,7 +146,7 @@ class Workloads:
         return await self._client.patch_object(WORKLOAD, workload, {"status": patch}, subresource="status")
 
     async def fail_to_start(self, workload: Workload, error: InjectionError, now: datetime) -> None:
-        """End a Workload whose injected values contradict the job."""
+        """Set a Workload to Finished, because the values to inject contradict the job's own."""
         conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
         await self.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
 
@@ -167,7 +167,10 @@ class Workloads:
         return await self._client.patch_object(WORKLOAD, workload, {"metadata": {"ownerReferences": owners}})
 
     async def delete(self, job: Any, workload: Workload) -> None:
-        """Delete a Workload that does not fit the job, after removing the finalizer; ignore a deleted one."""
+        """Delete a Workload that does not fit the job, after removing the finalizer, and record an event.
+
+        A Workload that is being deleted already only loses its finalizer.
+        """
         await self.remove_finalizer(workload)
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
@@ -175,7 +178,10 @@ class Workloads:
         self.tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
 
     async def retire(self, job: Any, workload: Workload) -> None:
-        """Delete a Workload whose pods have not ended yet. Its finalizer keeps the quota until they have."""
+        """Delete a Workload whose pods have not ended yet, and record an event.
+
+        Its finalizer keeps the quota until they have.
+        """
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
                 await self._client.delete_object(WORKLOAD, workload)

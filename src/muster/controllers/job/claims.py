@@ -30,7 +30,10 @@ def by_controller(pod: Pod) -> tuple[str, ...]:
 
 
 def key_if_uncontrolled(pod: Pod) -> tuple[str, ...]:
-    """Return the key of a pod without a controller in the index UNCONTROLLED; nothing for other pods."""
+    """Return the keys of a pod in the index UNCONTROLLED: by namespace, and by the label with its Job's UID.
+
+    A pod with a controller has none.
+    """
     if controller_of(pod.metadata) is not None:
         return ()
     return _get_namespace(pod), _make_label(pod.metadata.namespace, pod.metadata.labels.get(CONTROLLER_UID_LABEL, ""))

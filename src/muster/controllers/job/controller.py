@@ -99,13 +99,13 @@ class JobController(Reconciler):
         self._namespaces.on_change(self._namespace_changed)
 
     async def run(self) -> None:
-        """Reconcile until `stop`."""
+        """Reconcile Jobs, and release orphaned pods, until `stop`."""
         async with asyncio.TaskGroup() as group:
             group.create_task(super().run())
             group.create_task(self._orphans.controller.run())
 
     async def stop(self) -> None:
-        """Stop, after the running writes."""
+        """Stop the reconciles of Jobs and of orphaned pods, after the running writes."""
         await super().stop()
         await self._orphans.controller.stop()
 

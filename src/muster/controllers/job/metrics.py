@@ -63,7 +63,10 @@ class JobMetrics:
         ).labels()
 
     def count_sync(self, job: Job, plan: JobPlan | None, *, failed: bool, seconds: float) -> None:
-        """Count one reconcile of a Job, with its plan."""
+        """Count one reconcile of a Job and its seconds, by whether the plan creates or deletes pods.
+
+        plan: None if the reconcile made none.
+        """
         action = "reconciling" if plan is None else "tracking"
         if plan is not None and (plan.create or plan.delete):
             action = "pods_created" if plan.create else "pods_deleted"

@@ -115,12 +115,12 @@ class JobSetController(Reconciler):
         self._services.on_change(self._service_changed)
 
     async def run(self) -> None:
-        """Reconcile until `stop`."""
+        """Start the server that releases groups, and reconcile until `stop`."""
         await self._release.listen()
         await super().run()
 
     async def stop(self) -> None:
-        """Stop, after the running writes."""
+        """Stop reconciling, after the running writes, and close the server that releases groups."""
         await super().stop()
         self._release.close()
 
@@ -309,7 +309,7 @@ class JobSetController(Reconciler):
         return free
 
     async def _store(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
-        """Store the status if it changes, and record its events."""
+        """Store the status if it changes; record the change in metrics, in the log of decisions, and by events."""
         if plan.status == jobset.status:
             return
         await self._writer.store(jobset, plan.status, memory.expected)
@@ -320,7 +320,10 @@ class JobSetController(Reconciler):
             self._writer.tell(jobset, note)
 
     async def _expire_ended_elsewhere(self, jobset: JobSet) -> Result:
-        """Delete a JobSet that ran in another cluster and has ended, if its TTL requests that."""
+        """Delete a JobSet that ran in another cluster and has ended, if its TTL requests that.
+
+        Return the seconds until its TTL ends; None if there is nothing to wait for.
+        """
         at = find_expiry(jobset) if managed_by(jobset) == MULTI_KUEUE_CONTROLLER else None
         if at is None:
             return None
@@ -328,7 +331,7 @@ class JobSetController(Reconciler):
         return remaining if remaining > 0 else await self._expire(jobset)
 
     async def _expire(self, jobset: JobSet) -> Result:
-        """Delete the JobSet if it has expired, by the server's state.
+        """Delete the JobSet if it has expired by the server's state; otherwise return in how many seconds to try again.
 
         The cache may be stale: its TTL may be longer now, or it may be another JobSet.
         """

@@ -70,7 +70,10 @@ class Release:
         self._unknown: dict[_Connection, asyncio.TimerHandle] = {}  # connections that have not sent their line yet
 
     async def listen(self) -> None:
-        """Start to serve, if there is an address."""
+        """Start the server that releases groups, if it has an address.
+
+        If that fails, log it: groups are released by their ConfigMaps, too.
+        """
         if not self._settings.bind_address:
             return
         host, _, port = self._settings.bind_address.rpartition(":")
@@ -239,7 +242,7 @@ class _Connection(asyncio.Protocol):
         self._release.remove_connection(self)
 
     def send_release(self, uid: str, epoch: int) -> None:
-        """Tell the barrier that it may open.
+        """Tell the barrier that it may open, and close the connection.
 
         The line fits into the kernel's buffer, whether the barrier reads it or not.
         """

@@ -195,7 +195,10 @@ class Starting:
         return await find()
 
     async def _fail(self, failure: Failure, expected: Expectations) -> None:
-        """Make a Job fail as the Job controller would: end the pods first, and then write the condition."""
+        """Write the condition that announces a Job's failure.
+
+        The Job controller then ends the pods, and the Job fails.
+        """
         patch = {"status": {"conditions": [msgspec.to_builtins(failure.condition)]}}
         with ignoring("NotFound"):
             job = await self._client.patch_object(

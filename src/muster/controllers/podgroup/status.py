@@ -86,7 +86,10 @@ class PodGroupStatusController(Reconciler):
         return None
 
     def _find(self, key: str) -> tuple[Kind[Any], Any] | None:
-        """Return the group with that key: if several have its name, the one whose kind is listed first."""
+        """Return the group with that key, and its kind; None if there is none.
+
+        If several have its name, the one whose kind is listed first counts.
+        """
         name, _ = split_key(key)
         for kind, informer in self._informers:
             group = informer.get(name)

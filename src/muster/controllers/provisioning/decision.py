@@ -159,7 +159,10 @@ def _find_current(
     config: ProvisioningRequestConfigSpec | None,
     owned: Sequence[ProvisioningRequest],
 ) -> ProvisioningRequest | None:
-    """Return the newest request for a check that matches the configuration."""
+    """Return the newest request for a check that matches the configuration.
+
+    Return None if there is none, or if no podset needs one.
+    """
     if config is None or not _list_needs(workload, config):
         return None
     attempts = {
@@ -175,7 +178,10 @@ def _attempt(request: ProvisioningRequest, workload: Workload, check: str) -> in
 
 
 def _follows(request: ProvisioningRequest, workload: Workload, config: ProvisioningRequestConfigSpec) -> bool:
-    """Return whether a request has the class and parameters of the configuration, or those of annotations."""
+    """Return whether a request has the class and the parameters of the configuration.
+
+    Parameters that annotations of the workload override may differ.
+    """
     spec, passed = request.spec, _passed_parameters(workload)
     parameters = {key: value for key, value in config.parameters.items() if key not in passed}
     return (

@@ -175,7 +175,7 @@ class ProvisioningController(Reconciler):
             return await self._client.create(POD_TEMPLATE, template)
 
     async def _report(self, workload: Workload, attempt: RequestAttempt, what: str, error: ApiError) -> Result:
-        """Record, once, why a request could not be created, and retry later.
+        """Record, once, why a request could not be created; return the seconds until a retry.
 
         Raises the error if a retry may soon succeed.
         """

@@ -142,7 +142,7 @@ class AdmissionController(Reconciler):
         cache.workloads.on_change(self._forget_conflicts)
 
     async def run(self) -> None:
-        """Run admission cycles until `stop`."""
+        """Run admission cycles, and write why workloads wait, until `stop`."""
         async with asyncio.TaskGroup() as group:
             group.create_task(super().run())
             group.create_task(self._pending.run())
@@ -289,7 +289,7 @@ class AdmissionController(Reconciler):
         return result
 
     def _preempt(self, decision: cycle.CyclePreemption) -> None:
-        """Evict the victims that are not evicted yet."""
+        """Start to evict the victims that are not evicted yet. The quota tree counts them as evicted at once."""
         incoming = self._cache.workloads.get(decision.workload.whole)
         job_uid = incoming.metadata.labels.get(JOB_UID_LABEL, "") if incoming is not None else ""
         for victim in decision.victims:
@@ -357,7 +357,7 @@ class AdmissionController(Reconciler):
         return None if due is None else max(due - now, PENDING_SECONDS / 4)
 
     async def _explain(self, key: str) -> Result:
-        """Write why a workload waits, if it does and its status does not show that yet; return when to check again."""
+        """Write why a workload waits, with an event, if its status does not show that; return when to check again."""
         if key == _SWEEP:
             return self._explain_due()
         obj = self._cache.latest(key)

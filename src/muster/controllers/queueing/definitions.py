@@ -159,7 +159,7 @@ class Definitions:
             self._notifier.flush(root)
 
     def _review(self, name: str) -> None:
-        """Decide again whether the ClusterQueue is active."""
+        """Decide again whether the ClusterQueue is active; pass that on to the queues, and notify the listeners."""
         node, queue = self._tree.queues.get(name), self.cluster_queues.get(name)
         if node is None:
             return

@@ -83,7 +83,7 @@ class FairUsageController(Reconciler):
         self._listeners.append(listener)
 
     def make_status(self, local: LocalQueue) -> LocalQueueFairSharingStatus | None:
-        """Return the past usage to write to the LocalQueue's status."""
+        """Return the past usage to write to the LocalQueue's status: before the first sample, what it shows already."""
         old, sharing_status = local.status.fair_sharing, self._shown.get(key_of(local))
         if sharing_status is None:
             return old
@@ -91,7 +91,7 @@ class FairUsageController(Reconciler):
         return msgspec.structs.replace(sharing, admission_fair_sharing_status=sharing_status)
 
     async def run(self) -> None:
-        """Account until `stop`."""
+        """Keep the accounts of all LocalQueues up to date until `stop`."""
         for local in self._queues.all():
             self._update(key_of(local))
         await super().run()
@@ -166,7 +166,10 @@ class FairUsageController(Reconciler):
         return past
 
     def _settle(self, key: str, account: RecentUsage, current: dict[str, float], now: datetime) -> bool:
-        """Move penalties into the consumed usage once the reservations are written; return whether there were any."""
+        """Move the penalties of written reservations into the consumed usage; return whether there were any.
+
+        Penalties of workloads that got no quota after all are refunded.
+        """
         settled = False
         for workload in account.penalties:
             whole = whole_key(workload)

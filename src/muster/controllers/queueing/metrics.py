@@ -104,7 +104,7 @@ class _MirroredMetric(Generic[S]):
         self._series: dict[tuple[_SeriesKey, tuple[str, ...]], tuple[S, ...]] = {}
 
     def of(self, key: _SeriesKey, *more: str) -> tuple[S, ...]:
-        """Return both series for these labels."""
+        """Return the series for these labels: the ClusterQueue's and, if it has metrics, the LocalQueue's."""
         series = self._series.get((key, more))
         if series is None:
             values = (*more, key.priority_class, *ROLE) if self._by_priority else (*more, *ROLE)
@@ -226,7 +226,7 @@ class QueueingMetrics:
         registry.add_computed(lambda: map(custom.extend, self._scrape()))
 
     def on_cycle(self, outcome: CycleOutcome, seconds: float) -> None:
-        """Count an admission cycle and its duration."""
+        """Count an admission cycle that tried a workload: its result, duration, preemptions and recomputations."""
         if not outcome.nominations:
             return
         result = "success" if outcome.admitted else "inadmissible"
@@ -268,7 +268,10 @@ class QueueingMetrics:
         self._count_losses(old, new, key)
 
     def _count(self, workload: Workload | None, sign: int) -> None:
-        """Update the numbers of finished and unadmitted workloads, which may be too many to count at each scrape."""
+        """Add a workload to the numbers of finished or unadmitted ones; with sign -1, remove it.
+
+        There may be too many to count at each scrape.
+        """
         if workload is None:
             return
         local = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
@@ -278,7 +281,7 @@ class QueueingMetrics:
             _add(self._unadmitted, (local, *why), sign)
 
     def _count_gains(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
-        """Count a reservation and an admission."""
+        """Count the reservation and the admission that an update brought, and how long the workload waited for them."""
         if (reserved := _find_turned(old, new, QUOTA_RESERVED)) is not None:
             _inc(self._reserved, key)
             _observe(self._reservation_wait, key, _find_queued(new), reserved)
@@ -293,7 +296,7 @@ class QueueingMetrics:
                 self._below.labels(above.name, key.priority_class, *ROLE, *custom).inc()
 
     def _count_run(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
-        """Count pods that became ready and a job that ended."""
+        """Count the readiness of pods and the end of a job that an update brought, and how long each took."""
         ready = _find_turned(old, new, PODS_READY)
         if ready is not None and ready.reason != RECOVERED:
             _observe(self._ready_wait, key, _find_queued(new), ready)
@@ -303,7 +306,7 @@ class QueueingMetrics:
             _observe(self._execution, key, _find_start(new, ADMITTED), finished)
 
     def _count_losses(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
-        """Count an eviction and its end."""
+        """Count the evictions that an update brought, and how long the workload took to release its quota."""
         evicted = find_true(new.status.conditions, EVICTED)
         if evicted is None:
             return
@@ -439,18 +442,18 @@ def _observe(times: _Times, key: _SeriesKey, start: datetime | None, end: Condit
 
 
 def _find_turned(old: Workload, new: Workload, type: str) -> Condition | None:
-    """Return the condition if it became True."""
+    """Return the condition if it became True; None if it did not."""
     return None if is_true(old.status.conditions, type) else find_true(new.status.conditions, type)
 
 
 def _find_start(workload: Workload, type: str) -> datetime | None:
-    """Return when the condition became True, if it is."""
+    """Return when the condition became True; None if it is not True."""
     condition = find_true(workload.status.conditions, type)
     return condition.last_transition_time if condition is not None else None
 
 
 def _find_queued(workload: Workload) -> datetime | None:
-    """Return when the workload was queued or requeued."""
+    """Return when the workload was requeued, or else created."""
     return _find_start(workload, REQUEUED) or workload.metadata.creation_timestamp
 
 

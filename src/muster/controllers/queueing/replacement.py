@@ -72,7 +72,7 @@ _BY_PLACE = "topology-place"
 
 
 class NodeReplacement(Reconciler):
-    """The reconciler that replaces lost nodes."""
+    """The reconciler that replaces lost nodes in the topology assignments of workloads."""
 
     name = "topology-node-replacement"
 
@@ -264,7 +264,7 @@ def with_places(status: WorkloadStatus, new_places: Sequence[Places]) -> Workloa
 
 
 def _assigned_hosts(workload: Workload) -> Iterable[str]:
-    """Return the nodes assigned to an admitted workload's pods."""
+    """Return the nodes of a workload's topology assignment; none if its domains are not single nodes."""
     admission = workload.status.admission
     assignments = [one.topology_assignment for one in admission.pod_set_assignments] if admission is not None else []
     return {

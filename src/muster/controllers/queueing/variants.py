@@ -36,7 +36,7 @@ _BY_PARENT: Final = "variants-parent"
 
 
 class VariantController(Reconciler):
-    """The reconciler of variants."""
+    """The reconciler of variants: Workloads that each try one flavor in place of their parent."""
 
     name = "concurrent-admission"
 
@@ -94,7 +94,10 @@ class VariantController(Reconciler):
         return list(self._workloads.by(_BY_PARENT, parent.metadata.uid))
 
     async def _disband(self, parent: Workload) -> None:
-        """Make a parent an ordinary Workload again, because its ClusterQueue has no variants or is deleted."""
+        """Delete the variants of a parent and make it an ordinary Workload again, unless it has quota.
+
+        Its ClusterQueue has no variants any more, or is deleted.
+        """
         if has_quota(parent):
             return
         for variant in self._list_children(parent):

@@ -35,7 +35,7 @@ async def set_status(client: Client, kind: Kind[T], obj: T, old: msgspec.Struct,
 
 
 async def keep_held(client: Client, kind: Kind[T], obj: T, *, in_use: bool) -> bool:
-    """Keep the finalizer on the object while it is in use or not deleted; return whether a write was needed."""
+    """Add the in-use finalizer, or remove it once the object is deleted and unused; return whether it wrote."""
     meta = meta_of(obj)
     needs_hold = meta.deletion_timestamp is None or (in_use and _is_held(obj))
     if _is_held(obj) == needs_hold:

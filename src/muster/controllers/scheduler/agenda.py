@@ -47,7 +47,7 @@ class SchedulerAgenda:
         self._queue.add_after(key, GATHER_SECONDS * (len(gang.unbound) + len(gang.bound)), gang.priority)
 
     def gang(self, key: str) -> None:
-        """Queue a gang by its priority."""
+        """Queue a gang by its priority; a waiting gang that lost running pods comes before all others."""
         waiter, gang = self._pending.get(key), self._roster.gangs.get(key)
         if gang is not None:
             broken = waiter is not None and waiter.criteria.broken

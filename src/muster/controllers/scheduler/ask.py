@@ -14,8 +14,8 @@ from muster.controllers.gangs import (
     Gang,
     GangSource,
     Turn,
+    existed_at,
     is_preempted,
-    made_by,
     read_creation_time,
 )
 from muster.controllers.intents import Intent, find_unfinished_start, read_intent
@@ -113,7 +113,7 @@ class GangTurn(Struct, frozen=True, eq=False):
         gated = [pod for pod in others if pod.spec.scheduling_gates]
         left = [pod for pod in (*self.gang.unbound.values(), *gated) if pod.metadata.uid not in going]
         members = self.gang.source.members(self.carrier.object, (*pods, *left)) if left else []
-        return any(made_by(pod, since) for pod in members if pod.metadata.uid not in going)
+        return any(existed_at(pod, since) for pod in members if pod.metadata.uid not in going)
 
     def held(self, pods: Sequence[Pod]) -> int:
         """Return how many members of the gang run once these pods run, too."""

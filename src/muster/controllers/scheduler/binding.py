@@ -17,7 +17,7 @@ from muster.api.meta import controller_of
 from muster.api.ours.elastic import BINDING_ANNOTATION
 from muster.api.podgroups.names import TAKEN_BACK_ANNOTATION
 from muster.api.status import ApiError
-from muster.controllers.gangs import made_by, note_held_members
+from muster.controllers.gangs import existed_at, note_held_members
 from muster.controllers.intents import Intent, note_intent
 from muster.controllers.scheduler.carrier import Carrier
 from muster.controllers.scheduler.deviceclaims import DeviceClaims
@@ -120,15 +120,15 @@ class Binder:
         return refusals
 
     async def settle(self, pods: Mapping[str, Pod]) -> None:
-        """Read from the server those of the pods whose bindings may have succeeded without a response.
+        """Find out whether bindings succeeded whose response was lost, and count those pods as bound.
 
-        pods: by UID. Deallocate the claims of the pods that are not bound.
+        Deallocate the claims of the pods that are not bound. pods: by UID.
         """
         for pod in [pods[uid] for uid in self._unknown & pods.keys()]:
             uid = pod.metadata.uid
             current = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
             if current is not None and current.metadata.uid == uid and current.spec.node_name:
-                self._roster.is_bound(current, current.spec.node_name)
+                self._roster.count_as_bound(current, current.spec.node_name)
             self._unknown.discard(uid)
         await self._claims.give_back(pods)
 
@@ -153,7 +153,7 @@ class Binder:
         meta: dict[str, Any] = {
             "name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid
         }  # fmt: skip
-        if intent is not None and made_by(pod, intent.since):
+        if intent is not None and existed_at(pod, intent.since):
             intent_annotations = meta["annotations"] = note_intent(pod.metadata, intent)
             pod = replace(
                 pod, metadata=replace(pod.metadata, annotations=pod.metadata.annotations | intent_annotations)
@@ -164,7 +164,7 @@ class Binder:
         try:
             with ignoring("NotFound", "Conflict"):
                 await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "binding", body)
-                self._roster.is_bound(pod, node)
+                self._roster.count_as_bound(pod, node)
         except ApiError as error:
             if error.code in _FOR_GOOD:
                 self._unknown.discard(pod.metadata.uid)

@@ -180,7 +180,7 @@ class CapacityRequests(Reconciler):
             self._controller.queue.add_after(ask.key, ASK_SECONDS)
 
     def forget(self, key: str) -> None:
-        """Record that a gang has started or is deleted, so that its request is deleted."""
+        """Queue the deletion of the request of a gang that has started or is deleted."""
         if key in self._needs or self._requests.by(_BY_GANG, key):
             self._needs[key] = None
             self._controller.queue.add(key)
@@ -225,7 +225,7 @@ class CapacityRequests(Reconciler):
         return None
 
     def _report_failure(self, key: str, need: Need, why: str) -> Result:
-        """Report once that the request cannot be created, and retry much later."""
+        """Report once, by an event, that the request cannot be created; return the seconds until a retry."""
         if key not in self._told:
             self._told.add(key)
             sentence = f"The scheduler could not request capacity: {why}"

@@ -57,7 +57,7 @@ class Carriers:
         self._jobs = jobs
 
     def of(self, key: str, gang: Gang) -> Carrier | None:
-        """Return the carrier of a gang."""
+        """Return the carrier of a gang; None if the gang has none, or it is gone."""
         return self._find(gang.source, key) if gang.source is not None else None
 
     def due(self, key: str, roster: Roster) -> tuple[Carrier | None, DueTurns]:

@@ -23,7 +23,7 @@ class DoneJobs:
         self._jobs = manager.informer(JOB, indexes={_BY_GANG: self._find_keys})
 
     def of(self, key: str) -> Collection[Job]:
-        """Return the `Members.jobs` of a gang."""
+        """Return the Jobs that count done pods of a gang."""
         return self._jobs.by(_BY_GANG, key)
 
     def on_change(self, changed: Callable[[str], None]) -> None:

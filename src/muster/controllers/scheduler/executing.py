@@ -100,7 +100,7 @@ class Executor(Struct, frozen=True):
         await self._keep_back(ask, sentence, rest="the rest no longer fits")
 
     async def replan(self, ask: GangTurn, refusals: Refusals) -> None:
-        """Exclude the nodes to which the server refused to bind pods, and queue the gang again.
+        """Exclude the nodes to which the server refused to bind pods, record an event, and queue the gang again.
 
         After too many refusals, delete the gang's bound pods instead, so that the gang starts over.
         """

@@ -56,7 +56,7 @@ class GangOrder:
         return len(self._tenants) > 1
 
     def add(self, key: str, criteria: OrderCriteria) -> None:
-        """Add a gang."""
+        """Add a gang, with the criteria of its place in the order."""
         lines = self._lines.setdefault(_find_level(criteria), {})
         insort(lines.setdefault(criteria.tenant, []), (criteria.created, key))
         self._tenants[criteria.tenant] += 1
@@ -76,7 +76,7 @@ class GangOrder:
             del self._tenants[tenant]
 
     def list_keys(self, get_share: GetShare) -> list[str]:
-        """Return all gangs in their order."""
+        """Return the keys of all gangs: broken ones first, then by priority, by the tenant's share, and by age."""
         keys: list[str] = []
         for _, lines in sorted(self._lines.items(), key=itemgetter(0)):
             shares = sorted(((get_share(tenant), line) for tenant, line in lines.items()), key=itemgetter(0))

@@ -137,7 +137,7 @@ class PendingGangs:
         return self._waiting.get(key)
 
     def get_refusal(self, alike: Hashable) -> Refusal | None:
-        """Return the last refusal of an equivalence class since room became free."""
+        """Return the last refusal of an equivalence class since room became free; None if there was none."""
         return self._refusals.get(alike)
 
     def drop_refusals(self) -> None:
@@ -191,7 +191,7 @@ class PendingGangs:
         return True
 
     def get_published_reason(self, key: str) -> str:
-        """Return the last published reason why a gang waits."""
+        """Return the last published reason why a gang waits; "" if none was published."""
         return self._told.get(key, "")
 
     def record_published_reason(self, key: str, sentence: str) -> None:
@@ -200,7 +200,7 @@ class PendingGangs:
             self._told[key] = sentence
 
     def get_failed_search(self, alike: Hashable, criteria: OrderCriteria) -> str | None:
-        """Return why the last search for victims failed for this class, if its priority was at least this gang's."""
+        """Return why the last search for victims failed for this class; None without one of at least this priority."""
         result = self._tried.get(alike)
         return result[1] if result is not None and result[0] >= criteria.priority else None
 

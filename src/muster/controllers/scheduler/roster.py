@@ -248,7 +248,7 @@ class Roster:
         self._assumed.discard(uid)
         return self._release(uid)
 
-    def is_bound(self, pod: Pod, node: str) -> None:
+    def count_as_bound(self, pod: Pod, node: str) -> None:
         """Count a pod as bound from now on, before its event arrives."""
         key, uid = gang_of(pod, self._sources)[0], pod.metadata.uid
         self._assumed.discard(uid)

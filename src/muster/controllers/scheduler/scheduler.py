@@ -131,7 +131,7 @@ class Scheduler(Reconciler):
         self._follow(manager)
 
     def _follow(self, manager: Manager) -> None:
-        """Register handlers for the events of the cluster."""
+        """Register handlers for the events of the cluster; those about nodes and volumes wait for the first pod."""
         around, roster = self._on_surroundings, self._state.roster
         manager.informer(POD_DISRUPTION_BUDGET, optional=True).on_change(self._on_budget)
         self._unfollowed: list[tuple[Informer[Any], Callable[[Any, Any], None]]] = [
@@ -295,7 +295,10 @@ class Scheduler(Reconciler):
         return None
 
     def _report_lacking(self, key: str, sentence: str, carrier: Carrier | None) -> Result:
-        """Publish that a gang lacks pods, or its carrier, once the same lack has lasted a while."""
+        """Publish that a gang lacks pods, or its carrier, once the same lack has lasted a while.
+
+        Return the seconds until then.
+        """
         decision = decide_report(self._state, key, sentence, self._clock.monotonic())
         if not isinstance(decision, Pod):
             return decision
@@ -416,7 +419,7 @@ class Scheduler(Reconciler):
             self._state.agenda.gang(key)
 
     def _unassume(self, key: str, bindings: Sequence[tuple[Pod, str]]) -> None:
-        """Free the room of pods after a failure, unless their binding may have succeeded."""
+        """Free the room of pods after a failure, unless their binding may have succeeded; retry the waiting gangs."""
         gang = self._state.roster.gangs.get(key)
         for pod, _ in bindings:
             uid = pod.metadata.uid

@@ -29,7 +29,7 @@ def add_waiter(state: SchedulerState, ask: GangTurn) -> None:
 
 
 def reserve_room(state: SchedulerState, ask: GangTurn, now: float) -> str:
-    """Reserve room for a gang if it comes first among the waiting gangs; return the sentence to publish about that."""
+    """Reserve room for a gang if it comes first among the waiting gangs; return the sentence to publish, or ""."""
     pending = state.pending
     waiter, placing = Waiter(ask.alike, ask.criteria), partial(ask.placing, state.roster.capacity)
     before = pending.head

@@ -168,7 +168,10 @@ class SchedulerState:
         self.stop_waiting(key)
 
     def stop_waiting(self, key: str) -> None:
-        """Remove a gang from those that wait for room, because it starts or lacks something else; spare its victims."""
+        """Remove a gang from those that wait for room, as it starts or lacks something else; spare its victims.
+
+        The other waiting gangs are tried again.
+        """
         if self.pending.forget(key):
             self.agenda.sweep()
             self.agenda.queue_size_decisions()

@@ -115,7 +115,7 @@ class VolcanoJobController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - now).total_seconds())
 
     async def _perform(self, job: Job, plan: VolcanoJobPlan, memory: _Memory) -> None:
-        """Write the plan. Raises the first error, after all other writes have been tried."""
+        """Write the plan, with events. Raises the first error, after all other writes have been tried."""
         if plan.expired:
             await self._writer.delete_job(job)
             return

@@ -74,7 +74,7 @@ class Writer:
             await self._client.delete_object(POD_GROUP, group)
 
     async def mark_as_replaced(self, pods: Sequence[Pod], retry: int, expected: Expectations) -> list[Refusal]:
-        """Annotate the pods that a retry of the Job replaces with the number of that retry.
+        """Annotate the pods that a retry of the Job replaces with the retry's number; return the server's refusals.
 
         The server refuses (Conflict) the write for a pod that has changed since the decision.
         """
@@ -92,7 +92,7 @@ class Writer:
         expected.wrote_owner(await self._client.edit_object(VOLCANO_JOB, job, [whole], subresource="status"))
 
     async def delete_pods(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
-        """Delete the pods; return the server's refusals."""
+        """Delete the pods; return the server's refusals, and record an event about the first."""
 
         async def delete(pod: Pod) -> None:
             with ignoring("NotFound"):
@@ -107,7 +107,11 @@ class Writer:
         return errors
 
     async def create_pods(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
-        """Create the pods in batches that double in size, so that few requests are made if the server refuses all."""
+        """Create the pods; return the server's refusals.
+
+        The pods are created in batches that double in size, so that few requests are made if the server refuses all.
+        After a batch with a refusal, the other pods are left to the next decision.
+        """
 
         async def create(pod: Pod) -> None:
             expected.wrote(await self._make((POD, pod)))

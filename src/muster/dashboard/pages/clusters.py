@@ -7,7 +7,7 @@ from muster.api.kueue import CLUSTER_QUEUE
 from muster.dashboard.visits import Page, Visit
 from muster.insight.clusters import advise_on_cluster
 from muster.insight.reader.clusters import clusters_of, find_destinations
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.listing.access import list_or_none
 
 _COLORS = {"Connected": "good", "Lost": "bad", "Unknown": "waiting"}
 

@@ -7,24 +7,27 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.actions.jobs.cancelling import cancel_cron_job, list_unfinished_jobs
+from muster.actions.jobs.cancelling import cancel_cron_job, find_right_to_cancel, list_unfinished_jobs
 from muster.actions.jobs.holding import set_starting
+from muster.actions.rights import Right
 from muster.api.batch import CRON_JOB, JOB, CronJob
 from muster.api.status import ApiError
 from muster.api.values.yaml_encode import dump_yaml
 from muster.dashboard.jobs.choices import JobChoice, list_cron_choices, list_cron_commands
 from muster.dashboard.jobs.outcomes import describe_cron_cancel, describe_cron_hold, describe_cron_release
 from muster.dashboard.listing import cut, read_list_query
-from muster.dashboard.pages.identity import read_names, require_same
+from muster.dashboard.pages.deeds import Question, Subject, make_deed
+from muster.dashboard.pages.identity import read_names
 from muster.dashboard.pages.jobs import parse_labels, read_or_explain
-from muster.dashboard.rights import Right, find_refusal, require_right
-from muster.dashboard.visits import Deed, Page, PageError, Visit, make_address
+from muster.dashboard.rights import find_refusal, require_right
+from muster.dashboard.visits import Deed, Page, PageError, Visit
 from muster.insight.jobs.cronjobs import describe_cron_job
 from muster.insight.jobs.disclosure import hide_secrets
-from muster.insight.reader.events import read_events_about
-from muster.insight.reader.job import find
-from muster.insight.reader.listviews import JOB_LINES
-from muster.insight.reader.queues import get_or_none, is_embedded, list_or_none
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.jobs.events import read_events_about
+from muster.insight.reader.jobs.job import find
+from muster.insight.reader.listing.access import get_or_none, list_or_none
+from muster.insight.reader.listing.views import JOB_LINES
 from muster.insight.reader.visible import list_visible
 from muster.runtime.client import Client
 
@@ -142,8 +145,7 @@ async def _find_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -
         return Right("list", JOB), cron_job.metadata.name
     if not jobs.names:
         return None
-    is_ours = await is_embedded(visit.viewer.client)
-    return Right("patch", JOB, "status") if is_ours else Right("delete", JOB), jobs.names[0]
+    return find_right_to_cancel(is_embedded=await is_embedded(visit.viewer.client)), jobs.names[0]
 
 
 async def _divide_by_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> tuple[list[JobChoice], str]:
@@ -179,7 +181,7 @@ def _make_deed(
     choice: its name in `list_cron_choices`. title: with `{}` for the name. ask: gets the names of the unfinished jobs.
     """
 
-    async def view(visit: Visit) -> Mapping[str, Any]:
+    async def ask_about(visit: Visit) -> Question:
         cron_job = await _read_cron_job(visit)
         meta = cron_job.metadata
         jobs = await _list_unfinished(visit.viewer.client, cron_job)
@@ -189,20 +191,12 @@ def _make_deed(
         await require_right(visit, _RIGHTS, meta.name, meta.namespace)
         if choice == _CANCEL:
             await _require_jobs_right(visit, cron_job, jobs)
-        will = await ask(visit, cron_job, jobs.names)
-        about = {"title": title.format(meta.name), "will": will, "fields": [], "button": button}
-        return about | {"danger": danger, "back": _find_page(visit), "uid": meta.uid}
+        return Question(meta.uid, await ask(visit, cron_job, jobs.names))
 
-    async def change(visit: Visit, form: Mapping[str, str]) -> str:
-        cron_job = await _read_cron_job(visit)
-        require_same(form, cron_job.metadata.uid, cron_job.metadata.name)
+    async def act_on(visit: Visit, cron_job: CronJob, _form: Mapping[str, str]) -> str:
         return await act(visit, cron_job)
 
-    return Deed(f"/cronjobs/{{namespace}}/{{name}}/{choice}", view, change, _find_page, "jobs")
-
-
-def _find_page(visit: Visit, _: Mapping[str, str] | None = None) -> str:
-    return make_address("cronjobs", *read_names(visit, "CronJob"))
+    return make_deed(_CRON_JOBS, choice, title, button, ask_about, act_on, danger=danger)
 
 
 async def _read_cron_job(visit: Visit) -> CronJob:
@@ -212,6 +206,9 @@ async def _read_cron_job(visit: Visit) -> CronJob:
     if cron_job is None:
         raise _no_cron_job(namespace, name)
     return cron_job
+
+
+_CRON_JOBS = Subject("cronjobs", "CronJob", _read_cron_job, lambda cron_job: cron_job.metadata.uid)
 
 
 async def _require_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> None:
@@ -240,9 +237,7 @@ async def _set_starting(visit: Visit, cron_job: CronJob, *, starting: bool) -> s
 
 
 async def _cancel(visit: Visit, cron_job: CronJob) -> str:
-    client = visit.viewer.client
-    await _require_jobs_right(visit, cron_job, await _list_unfinished(client, cron_job))  # not to stop half way
-    return f"{cron_job.metadata.name} {await cancel_cron_job(client, cron_job)}"
+    return f"{cron_job.metadata.name} {(await cancel_cron_job(visit.viewer.client, cron_job)).outcome}"
 
 
 ROUTES = (

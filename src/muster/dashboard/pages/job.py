@@ -37,12 +37,13 @@ from muster.insight.jobs.podgroups import make_details
 from muster.insight.jobs.state import find_wait_begin
 from muster.insight.jobs.trials import Trials
 from muster.insight.jobs.workers import make_worker, order_workers
-from muster.insight.reader.decisions import NO_DECISIONS, read_life
-from muster.insight.reader.events import read_events
-from muster.insight.reader.history import read_recorded_runs
-from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES
-from muster.insight.reader.podgroups import events_of, pod_groups
-from muster.insight.reader.queues import get_or_none, is_embedded, list_or_none
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.history.decisions import NO_DECISIONS, read_life
+from muster.insight.reader.history.recorded import read_recorded_runs
+from muster.insight.reader.jobs.events import read_events
+from muster.insight.reader.jobs.podgroups import events_of, pod_groups
+from muster.insight.reader.listing.access import get_or_none, list_or_none
+from muster.insight.reader.listing.views import JOB_LINES, JOB_SET_LINES
 from muster.insight.text import COLUMN_GAP, format_duration, make_sentence
 from muster.insight.usage import CurrentUsage, Name, format_gpus, knows_gpus, make_worker_rows, usage_by_pod
 from muster.insight.why import JobLevel, JobReadings

@@ -20,13 +20,15 @@ from muster.dashboard.jobs.outcomes import (
     describe_hold,
     describe_release,
 )
-from muster.dashboard.pages.identity import read_names, require_same
+from muster.dashboard.pages.deeds import Question, Subject, make_deed, make_sentence_about
+from muster.dashboard.pages.identity import read_names
 from muster.dashboard.pages.jobplan import plan_document
 from muster.dashboard.pages.jobscaling import ask_scale, change_size
 from muster.dashboard.rights import list_job_rights, require_right
 from muster.dashboard.visits import Deed, PageError, Visit, make_address
-from muster.insight.reader.job import JobAndWorkload, find, investigate
-from muster.insight.reader.queues import is_embedded, list_or_none
+from muster.insight.reader.engine import is_embedded
+from muster.insight.reader.jobs.job import JobAndWorkload, find, find_job_uid, investigate
+from muster.insight.reader.listing.access import list_or_none
 from muster.insight.why import JobReadings
 from muster.runtime.ids import Ids
 
@@ -35,9 +37,8 @@ _CONFLICT = 409
 Will = tuple[list[str], list[dict[str, Any]]]
 """What will happen, sentence by sentence, and the fields in which the viewer says more."""
 
-
-def _find_job_page(visit: Visit, _: Mapping[str, str] | None = None) -> str:
-    return make_address("jobs", *read_names(visit))
+Act = Callable[[Visit, Session, str, str, Mapping[str, str]], Awaitable[str]]
+"""Changes the job of a name and a UID as a form says, and returns what was done."""
 
 
 def _make_deed(
@@ -45,52 +46,45 @@ def _make_deed(
     title: str,
     button: str,
     ask: Callable[[Visit, JobReadings], Awaitable[Will]],
-    act: Callable[[Visit, Session, str, Mapping[str, str]], Awaitable[str]],
+    act: Act,
     *,
     danger: bool = False,
-    after: Callable[[Visit, Mapping[str, str]], str] = _find_job_page,
+    after: Callable[[Visit, Mapping[str, str]], str] | None = None,
 ) -> Deed:
     """Return a deed about a job.
 
     choice: its name in `list_choices`. title: with `{}` for the name of the job. after: where the viewer goes then.
     """
 
-    async def view(visit: Visit) -> Mapping[str, Any]:
-        readings = await _read_job(visit)
+    async def ask_about(visit: Visit) -> Question:
+        readings = await _investigate_job(visit)
         if choice not in [one.name for one in list_choices(readings, visit.now)]:
             why = f"The state of {readings.name} is {readings.state.word}."
             raise PageError("This cannot be done to the job now", why, _CONFLICT)
         kind = readings.job.kind if readings.job is not None else None
         await require_right(visit, list_job_rights(choice, kind), readings.name, readings.namespace)
-        will, fields = await ask(visit, readings)
-        about = {"title": title.format(readings.name), "will": will, "fields": fields, "button": button}
-        return about | {"danger": danger, "back": _find_job_page(visit), "uid": _find_uid(readings)}
+        return Question(find_job_uid(readings.job, readings.workload), *await ask(visit, readings))
 
-    async def change(visit: Visit, form: Mapping[str, str]) -> str:
+    async def act_on(visit: Visit, found: JobAndWorkload, form: Mapping[str, str]) -> str:
         namespace, name = read_names(visit)
-        uid = _find_uid(await find(visit.viewer.client, namespace, name))
-        if not uid:  # the functions of the commands would go on with a CronJob of this name
-            raise _no_job(namespace, name, " Nothing was changed.")
-        require_same(form, uid, name)
-        try:
-            return await act(visit, Session(visit.viewer.client, namespace), name, form)
-        except UserError as error:
-            raise PageError("This cannot be done", _capitalize(str(error), name), _CONFLICT) from None
+        session = Session(visit.viewer.client, namespace)
+        return await act(visit, session, name, find_job_uid(found.job, found.workload), form)
 
-    return Deed(f"/jobs/{{namespace}}/{{name}}/{choice}", view, change, after, "jobs")
+    return make_deed(_JOBS, choice, title, button, ask_about, act_on, danger=danger, after=after)
 
 
-def _find_uid(read: JobReadings | JobAndWorkload) -> str:
-    """Return the UID of a job, or of the owner of its Workload, which may be made anew; "" if there is neither."""
-    if read.job is not None:
-        return read.job.metadata.uid
-    if read.workload is None:
-        return ""
-    meta = read.workload.metadata
-    return meta.owner_references[0].uid if len(meta.owner_references) == 1 else meta.uid
+async def _find_job(visit: Visit) -> JobAndWorkload:
+    namespace, name = read_names(visit)
+    found = await find(visit.viewer.client, namespace, name)
+    if found.job is None and found.workload is None:
+        raise _no_job(namespace, name, " Nothing was changed.")
+    return found
 
 
-async def _read_job(visit: Visit) -> JobReadings:
+_JOBS = Subject("jobs", "job", _find_job, lambda found: find_job_uid(found.job, found.workload))
+
+
+async def _investigate_job(visit: Visit) -> JobReadings:
     namespace, name = read_names(visit)
     readings = await investigate(visit.copy, namespace, name, visit.now)
     if readings is None:
@@ -102,11 +96,6 @@ def _no_job(namespace: str, name: str, outcome: str = "") -> PageError:
     return PageError("There is no such job", f"There is no job {name} in namespace {namespace} any more.{outcome}")
 
 
-def _capitalize(text: str, name: str) -> str:
-    """Return a message of a command as a sentence. name: of the job, which stays as it is at the beginning, too."""
-    return text if text.startswith(name) else text[:1].upper() + text[1:]
-
-
 # Cancel, hold, release.
 
 
@@ -114,8 +103,8 @@ async def _ask_cancel(visit: Visit, readings: JobReadings) -> Will:
     return describe_cancel(readings, is_embedded=await is_embedded(visit.viewer.client)), []
 
 
-async def _cancel(_visit: Visit, session: Session, name: str, _form: Mapping[str, str]) -> str:
-    return f"{name} {await cancel_job(session.client, name, session.namespace)}"
+async def _cancel(_visit: Visit, session: Session, name: str, uid: str, _form: Mapping[str, str]) -> str:
+    return f"{name} {(await cancel_job(session.client, name, session.namespace, uid=uid)).outcome}"
 
 
 async def _ask_hold(_visit: Visit, readings: JobReadings) -> Will:
@@ -130,8 +119,10 @@ async def _ask_release(visit: Visit, readings: JobReadings) -> Will:
     return describe_release(await plan_document(visit, job.kind, document), visit.now), []
 
 
-async def _set_active(_visit: Visit, session: Session, name: str, _form: Mapping[str, str], *, active: bool) -> str:
-    return await set_active(session, name, active=active)
+async def _set_active(
+    _visit: Visit, session: Session, name: str, uid: str, _form: Mapping[str, str], *, active: bool
+) -> str:
+    return await set_active(session, name, active=active, uid=uid)
 
 
 async def _ask_cancel_trials(visit: Visit, readings: JobReadings) -> Will:
@@ -139,8 +130,9 @@ async def _ask_cancel_trials(visit: Visit, readings: JobReadings) -> Will:
     return describe_cancel_trials(readings), [field | {"choices": (), "note": "one or several, as 3,5-7"}]
 
 
-async def _cancel_trials(_visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
-    return f"{name} {await cancel_trials(session.client, name, session.namespace, form.get('indexes', '').strip())}"
+async def _cancel_trials(_visit: Visit, session: Session, name: str, uid: str, form: Mapping[str, str]) -> str:
+    indexes = form.get("indexes", "").strip()
+    return f"{name} {await cancel_trials(session.client, name, session.namespace, indexes, uid=uid)}"
 
 
 # Retry.
@@ -151,7 +143,7 @@ async def _ask_retry(visit: Visit, readings: JobReadings) -> Will:
     try:
         made = await prepare_retry(client, readings.name, namespace, "", Ids(), visit.viewer.account)
     except UserError as error:
-        raise PageError("This cannot be done", _capitalize(str(error), readings.name), _CONFLICT) from None
+        raise PageError("This cannot be done", make_sentence_about(readings.name, error), _CONFLICT) from None
     if made is None:
         raise PageError("There is nothing to retry", "All trials have succeeded.", _CONFLICT)
     document = await client.create(JOB.seen_as(dict), made.manifest, namespace, dry_run=True)
@@ -162,11 +154,11 @@ async def _ask_retry(visit: Visit, readings: JobReadings) -> Will:
     return said + ([describe_forecast(forecast, visit.now)] if forecast is not None else []), fields
 
 
-async def _retry(visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
+async def _retry(visit: Visit, session: Session, name: str, uid: str, form: Mapping[str, str]) -> str:
     new = form.get("name", "").strip()
     if not new:
         raise UserError("the new sweep needs a name")
-    made = await retry(session.client, name, session.namespace, new, Ids(), visit.viewer.account)
+    made = await retry(session.client, name, session.namespace, new, Ids(), visit.viewer.account, uid=uid)
     if made is None:
         raise UserError(f"all trials of {name} have succeeded: there is none to retry")
     return f"This is the new sweep {made.name}: it retries {len(made.trials)} of {made.of} trials of {name}"
@@ -198,11 +190,11 @@ async def _ask_priority(visit: Visit, readings: JobReadings) -> Will:
     return said, [field]
 
 
-async def _alter(visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
+async def _alter(visit: Visit, session: Session, name: str, uid: str, form: Mapping[str, str]) -> str:
     priority = form.get("priority", "")
     if not priority:
         raise UserError("choose a priority")
-    return "; ".join(await alter(session, name, Alteration(priority=priority), visit.now))
+    return "; ".join(await alter(session, name, Alteration(priority=priority), visit.now, uid=uid))
 
 
 ROUTES = (

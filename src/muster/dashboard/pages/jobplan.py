@@ -6,7 +6,7 @@ from muster.api.kinds import Kind
 from muster.api.status import ApiError
 from muster.dashboard.visits import Visit
 from muster.insight.forecasts.plan import ObjectPlan
-from muster.insight.reader.plan import plan
+from muster.insight.reader.forecasts.plan import plan
 
 
 async def plan_document(visit: Visit, kind: Kind[Any], document: dict[str, Any]) -> ObjectPlan | None:

@@ -68,12 +68,12 @@ def _find_template(job: JobRecord, document: Mapping[str, Any], part: Part) -> M
     return template
 
 
-async def change_size(_visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
+async def change_size(_visit: Visit, session: Session, name: str, uid: str, form: Mapping[str, str]) -> str:
     """Change the number of workers; return what was done. Raises `ApiError`, `UserError`."""
     said, role = form.get("workers", "").strip(), form.get("role", "")
     if not (said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS and int(said) <= MAX_PARALLELISM):
         raise UserError(f"{said!r} is no number of workers: give one from 0 to {MAX_PARALLELISM}")
     workers = int(said)
-    before = await scale(session, name, workers, role=role, find_objection=find_page_objection)
+    before = await scale(session, name, workers, role=role, uid=uid, find_objection=find_page_objection)
     note = explain_later_sizes(before, workers)
     return f"{name} scaled from {before.workers} to {workers}{f'; {note}' if note else ''}"

@@ -7,7 +7,7 @@ from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.pages.jobs import read_or_explain
 from muster.dashboard.visits import Page, Visit
 from muster.insight.jobs.podgroups import PodGroupView, find_creation, make_row
-from muster.insight.reader.podgroups import pod_groups
+from muster.insight.reader.jobs.podgroups import pod_groups
 from muster.insight.reader.visible import visible_pod_groups
 
 _FILTERS = ("namespace", "state", "text")

@@ -16,7 +16,7 @@ from muster.api.meta import ListMeta
 from muster.api.status import ApiError
 from muster.dashboard.viewing.answers import Answers
 from muster.dashboard.viewing.lists import FollowedList, ListKey, ListReader, Lists
-from muster.insight.reader.memo import Memo
+from muster.insight.reader.listing.memo import Memo
 from muster.insight.text import format_duration
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from muster.api.status import ApiError
 from muster.api.values.selectors import parse_label_selector
-from muster.insight.reader.listviews import shows_all_of
+from muster.insight.reader.listing.views import shows_all_of
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random

@@ -90,7 +90,10 @@ class _Search:
         self._free = _sum_tails([one.free for one in bins], len(requests[0]))
 
     def place(self, first: int, wanted: Counts) -> list[Counts] | None:
-        """Return the fillings of the nodes from the first one on. Nodes beyond the returned list stay empty."""
+        """Return the fillings of the nodes from the first one on; None if none was found before the steps ran out.
+
+        Nodes beyond the returned list stay empty.
+        """
         if not any(wanted):
             return []
         if first == len(self._bins) or (first, wanted) in self._failed or self._is_hopeless(first, wanted):

@@ -286,7 +286,10 @@ def _add_even(
 
 
 def _find_counting_nodes(around: Around, shape: Shape, spread: Spread, spreads: Sequence[Spread]) -> Ints:
-    """Return the indexes of the nodes that count for an even spread."""
+    """Return the indexes of the nodes that count for an even spread.
+
+    They have the topology keys of all the shape's spreads; the spread says whether affinity and taints count.
+    """
     capacity = around.capacity
     counting = np.logical_and.reduce([capacity.places(one.topology_key) >= 0 for one in spreads])
     if spread.honours_affinity:

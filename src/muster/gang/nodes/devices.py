@@ -122,7 +122,7 @@ class Devices:
         return frozenset(self._on_node) if self._follow(key, claim) else touched
 
     def seat(self, pod: Pod, node: str) -> frozenset[str]:
-        """Record that a pod with claims is on a node, so that it may use the devices of its claims."""
+        """Record that a pod with claims is on a node, so that it may use their devices; return the affected nodes."""
         uid = pod.metadata.uid
         before = self._placements.get(uid)
         self._placements[uid] = _Placement(node, pod)
@@ -135,7 +135,7 @@ class Devices:
         return frozenset({node, before.node})
 
     def unseat(self, uid: str) -> frozenset[str]:
-        """Record that a pod has left its node.
+        """Record that a pod has left its node; return the affected nodes.
 
         No pod can use the devices of its claims until they are deallocated.
         """
@@ -236,7 +236,7 @@ class Devices:
         return self._picks.get(uid, {})
 
     def claim(self, key: str) -> ResourceClaim | None:
-        """Return a claim by `namespace/name`."""
+        """Return a claim by `namespace/name`; None if it does not exist."""
         return self._claims.get(key)
 
     def device_class(self, name: str) -> DeviceClass | None:
@@ -300,7 +300,10 @@ class Devices:
     # Internal indexes.
 
     def _follow(self, key: str, claim: ResourceClaim | None) -> bool:
-        """Count the selections of a claim that a pod may use; return whether nodes have other resources now."""
+        """Track the selections that a claim requests, if a pod may use it.
+
+        Return whether that changed which resources nodes have.
+        """
         wanted = read_claim(claim.spec) if claim is not None and _list_users(claim) else ""
         requests = wanted.requests if not isinstance(wanted, str) else ()
         change = self._selections.set_claim(key, tuple({one.selection: None for one in requests}))
@@ -394,7 +397,7 @@ class Devices:
                     del self._held[one]
 
     def _find_holder(self, key: str) -> str | None:
-        """Return the pod on a node that counts as the user of a claim's devices."""
+        """Return the UID of the pod on a node that counts as the user of a claim's devices; None if there is none."""
         return next((uid for uid in _list_users(self._claims[key]) if uid in self._placements), None)
 
     def _find_nodes_held_by(self, uid: str) -> frozenset[str]:

@@ -50,7 +50,7 @@ class Selections:
         return self._followed.items()
 
     def set_claim(self, key: str, wanted: Sequence[Selection]) -> FollowedChange:
-        """Record the selections that a claim requests from now on: none if the claim is gone.
+        """Record the selections that a claim requests from now on, none if it is gone; return what changed.
 
         A claim that requests more than the share of a namespace gets no slot.
         """
@@ -104,7 +104,7 @@ class Selections:
         return len(has) + sum(one.resource not in has for one in wanted) <= MOST_OF_NAMESPACE
 
     def _release(self, namespace: str, wanted: Sequence[Selection]) -> None:
-        """Deduct a claim's requests from its namespace's used share, unless the claim was left out."""
+        """Take a claim's selections off the share that its namespace uses."""
         of_namespace = self._of_namespace[namespace]
         for one in wanted:
             of_namespace[one.resource] -= 1

@@ -48,7 +48,7 @@ def expected_end(pod: Pod, started: float, carried: EndTime | None = None) -> En
 
 
 def end_of(meta: ObjectMeta, deadline: int | None, started: float) -> EndTime | None:
-    """Return when an object that started at `started` ends. deadline: its `activeDeadlineSeconds`.
+    """Return when an object that started at `started` ends; None if nothing tells. deadline: `activeDeadlineSeconds`.
 
     The user's expectation counts if it is sooner than the enforced limits. An invalid or absurdly long expectation is
     ignored.

@@ -154,7 +154,7 @@ def _grow_columns(array: A, size: int) -> A:
 
 
 def _tabulate_amounts(amounts: Iterable[Amounts], capacity: Capacity) -> Ints:
-    """Return the amounts as columns by resource row."""
+    """Return a table of amounts: a row for each resource of the capacity, and a column for each item."""
     known, rows = list(amounts), capacity.rows()
     each = np.zeros((len(rows), len(known)), np.int64)
     for column, requests in enumerate(known):

@@ -31,10 +31,11 @@ from muster.api.managed.variants import parent_of
 from muster.api.meta import ObjectMeta
 from muster.api.values.quantity import QuantityError
 from muster.api.values.selectors import SelectorError
+from muster.insight.history.build import owner_of
 from muster.insight.quota.state import display_name, owner_uids
 from muster.queueing import convert
 from muster.queueing.devices import devices_by_status
-from muster.queueing.model import PODS, FlavorResource, FlavorSpec
+from muster.queueing.model import PODS, FlavorResource, FlavorSpec, WorkloadInfo
 from muster.queueing.pending import usagestatus
 from muster.queueing.pending.queues import Queues
 from muster.queueing.pending.usage import ON_DEMAND, Decay
@@ -42,7 +43,7 @@ from muster.queueing.quota.division import decide_quotas, limit_quotas, list_div
 from muster.queueing.quota.tree import Node as QuotaNode
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import runtimes
-from muster.queueing.scheduling.estimate import Certainty, RunTime, StartEstimate, estimate_all
+from muster.queueing.scheduling.estimate import Certainty, RunTime, StartEstimate, StartForecast
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.scheduling.nomination import AdmissionSettings
 from muster.queueing.topology.occupants import read_occupied
@@ -98,6 +99,40 @@ class Snapshot:
                 found[place.cluster_queue if isinstance(place, Holds) else self.find_target(one)].append((one, place))
         return found
 
+    @cached_property
+    def by_key(self) -> Mapping[str, Workload]:
+        """The Workloads by their keys."""
+        return {key_of(one): one for one in self.workloads}
+
+    @cached_property
+    def owners(self) -> Mapping[tuple[str, str], str]:
+        """The users who submitted the Workloads, by namespace and name."""
+        return {(one.metadata.namespace, one.metadata.name): owner_of(one.metadata) for one in self.workloads}
+
+    @cached_property
+    def _names(self) -> dict[str, Mapping[str, str]]:
+        return {}
+
+    def name_workloads(self, namespace: str) -> Mapping[str, str]:
+        """Return the display names of the Workloads, by key, for a user of a namespace."""
+        if namespace not in self._names:
+            self._names[namespace] = name_workloads(self.workloads, namespace)
+        return self._names[namespace]
+
+    @cached_property
+    def _infos(self) -> dict[str, WorkloadInfo | None]:
+        return {}
+
+    def convert(self, workload: Workload) -> WorkloadInfo | None:
+        """Return one of the Workloads as admission sees it, converted once; None if it has an invalid quantity."""
+        key = key_of(workload)
+        if key not in self._infos:
+            self._infos[key] = None
+            with suppress(*_INVALID):
+                target, devices = self.find_target(workload), devices_by_status(workload)
+                self._infos[key] = convert.convert_workload(workload, target, devices=devices)
+        return self._infos[key]
+
     def find_target(self, workload: Workload) -> str:
         """Return the name of the ClusterQueue of a Workload's LocalQueue; "" if that LocalQueue does not exist."""
         return self.targets.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}", "")
@@ -149,7 +184,9 @@ class Holder:
 
 
 class Outlook:
-    """The cohort tree around one ClusterQueue, with its running and waiting workloads, for one estimate.
+    """The cohort tree around one ClusterQueue, with its running and waiting workloads.
+
+    The first estimate changes the tree, so ask for needs and holders before.
 
     namespace: the user's; workloads of that namespace are shown without it.
     settings: admission's settings, as far as API objects show them.
@@ -157,7 +194,7 @@ class Outlook:
 
     def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str, now: datetime) -> None:
         self._now = now
-        self.names = name_workloads(snapshot.workloads, namespace)
+        self.names = snapshot.name_workloads(namespace)
         self.flavors = _make_flavors(snapshot)
         self.tree = _make_tree(snapshot, cluster_queue)
         self.queues = Queues()
@@ -173,6 +210,11 @@ class Outlook:
         """Whether the ClusterQueue exists."""
         return bool(self.tree.queues)
 
+    def list_siblings(self, cluster_queue: str) -> list[str]:
+        """Return the names of the ClusterQueues below the same root as this one, which is among them."""
+        node = self.tree.queues.get(cluster_queue)
+        return [one.name for one in node.root.queues()] if node is not None else [cluster_queue]
+
     def is_strict(self, cluster_queue: str) -> bool:
         """Return whether the ClusterQueue is strict, so that no workload passes its head."""
         return self.tree.queues[cluster_queue].policy.strict
@@ -186,10 +228,11 @@ class Outlook:
 
     def estimate_all(self, keys: Iterable[str]) -> dict[str, StartEstimate]:
         """Estimate in one simulation when each of the Workloads with these keys gets quota; return that by key."""
-        certain = [key for key in keys if self.tree.ledger.in_use or key not in self._unplaced]
-        return estimate_all(
-            self.tree, self.queues, self.flavors, certain, self.runs, self._now, self.settings, self.names
-        )
+        return self._forecast.estimate(key for key in keys if self.tree.ledger.in_use or key not in self._unplaced)
+
+    @cached_property
+    def _forecast(self) -> StartForecast:
+        return StartForecast(self.tree, self.queues, self.flavors, self.runs, self._now, self.settings, self.names)
 
     def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
         """Return a Workload's requests, each with the quota of every flavor of the ClusterQueue for that resource."""
@@ -230,7 +273,7 @@ class Outlook:
             self.queues.stop_local(key_of(queue), stopped=queue.spec.stop_policy != STOP_NONE)
         for name in snapshot.places if self.tree.ledger.in_use else self.tree.queues:
             for workload, place in snapshot.places.get(name, ()):
-                self._add_workload(workload, place, snapshot.find_target(workload), is_inside=name in self.tree.queues)
+                self._add_workload(snapshot, workload, place, is_inside=name in self.tree.queues)
         if snapshot.nodes is not None:
             limit_tree(self.tree, list(snapshot.cluster_queues), snapshot.flavors, snapshot.nodes)
 
@@ -262,18 +305,16 @@ class Outlook:
             if (requests := read_occupied(pod)) is not None:
                 ledger.occupy(pod.metadata.uid, pod.spec.node_name, requests)
 
-    def _add_workload(self, workload: Workload, place: Holds | Waits, cluster_queue: str, *, is_inside: bool) -> None:
+    def _add_workload(self, snapshot: Snapshot, workload: Workload, place: Holds | Waits, *, is_inside: bool) -> None:
         """Add a Workload that holds quota or waits for it.
 
         Of one outside of the tree only the use of nodes counts: these may be those of the tree, too.
 
-        cluster_queue: the ClusterQueue of its LocalQueue. is_inside: whether the quota is of the tree.
+        is_inside: whether the quota is of the tree.
         """
         if not is_inside and isinstance(place, Waits):
             return
-        try:
-            seen = convert.convert_workload(workload, cluster_queue, devices=devices_by_status(workload))
-        except _INVALID:
+        if (seen := snapshot.convert(workload)) is None:
             return
         if not is_inside:
             self.tree.ledger.take(seen.places)
@@ -284,6 +325,43 @@ class Outlook:
                 self.tree.hold(seen)
             case Waits(expected=expected):
                 self.queues.add(seen, until=expected)
+
+
+class Forecasts:
+    """What the waiting workloads of one snapshot can expect, each cohort tree built and simulated once for all.
+
+    snapshot, now: what all answers are about, and when it was read. namespace: as for an `Outlook`.
+    """
+
+    def __init__(self, snapshot: Snapshot, namespace: str, now: datetime) -> None:
+        self.snapshot = snapshot
+        self.now = now
+        self._namespace = namespace
+        # By the name of each ClusterQueue below one root.
+        self._untouched: dict[str, Outlook] = {}
+        self._simulated: dict[str, Outlook] = {}
+
+    @cached_property
+    def names_by_uid(self) -> Mapping[str, str]:
+        """The display names of the Workloads, by UID."""
+        names = self.snapshot.name_workloads(self._namespace)
+        return {one.metadata.uid: names[key] for key, one in self.snapshot.by_key.items()}
+
+    def find_outlook(self, cluster_queue: str) -> Outlook:
+        """Return the quota around a ClusterQueue as it is in the snapshot."""
+        if cluster_queue not in self._untouched:
+            outlook = Outlook(self.snapshot, cluster_queue, self._namespace, self.now)
+            self._untouched |= dict.fromkeys(outlook.list_siblings(cluster_queue), outlook)
+        return self._untouched[cluster_queue]
+
+    def estimate(self, cluster_queue: str, key: str) -> StartEstimate:
+        """Estimate when the Workload with this key gets quota of a ClusterQueue that exists."""
+        if cluster_queue not in self._simulated:
+            outlook = self.find_outlook(cluster_queue)
+            siblings = outlook.list_siblings(cluster_queue)
+            self._simulated |= dict.fromkeys(siblings, outlook)
+            self._untouched = {name: one for name, one in self._untouched.items() if name not in siblings}
+        return self._simulated[cluster_queue].estimate(key)
 
 
 def _list_uids(workload: Workload) -> set[str]:

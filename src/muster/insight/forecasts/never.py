@@ -8,7 +8,7 @@
 - An elastic job is taken with its least size.
 
 If the job would fit on the nodes at their best but not on the nodes as they are, the verdict names what has to recover.
-`reader.room` reads the cluster.
+`reader.forecasts.room` reads the cluster.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -205,7 +205,7 @@ class _Rehearsal:
         """Count the chosen pods as running on their nodes, as after a binding."""
         for pod, node in ask.bindings(chosen):
             self.roster.capacity.assign(pod.metadata.uid, node, guest_of(pod))
-            self.roster.is_bound(pod, node)
+            self.roster.count_as_bound(pod, node)
 
     def _no_room(self, ask: GangTurn, refusal: Refusal, *, told: bool) -> GangPlan | None:
         sentence = explain(self.roster.capacity, refusal, len(ask.turn.pods), ask.turn.demand)

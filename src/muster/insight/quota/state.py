@@ -271,6 +271,12 @@ def owner_uids(workload: Workload) -> set[str]:
     return uids | ({uid} if (uid := workload.metadata.labels.get(JOB_UID_LABEL)) else set())
 
 
+def find_owner_uid(workload: Workload) -> str:
+    """Return the UID of the job that owns a Workload, or of the Workload itself if several pods own it."""
+    meta = workload.metadata
+    return meta.owner_references[0].uid if len(meta.owner_references) == 1 else meta.uid
+
+
 def is_owned_by(workload: Workload, uids: Collection[str]) -> bool:
     """Return whether one of the jobs with these UIDs owns a Workload."""
     meta = workload.metadata

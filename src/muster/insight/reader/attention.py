@@ -7,8 +7,9 @@ from typing import Any
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, MULTI_KUEUE_CLUSTER, RESOURCE_FLAVOR
 from muster.insight.attention import Scene
 from muster.insight.clusters import find_cluster_states
-from muster.insight.reader.listviews import NODE_LINES
-from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
+from muster.insight.reader.engine import NOT_LED, is_led
+from muster.insight.reader.listing.access import list_or_none, list_or_say
+from muster.insight.reader.listing.views import NODE_LINES
 from muster.insight.reader.visible import visible_job_rows
 from muster.runtime.client import Client
 from muster.runtime.transport import Request

@@ -21,7 +21,7 @@ from muster.api.kueue import (
 from muster.api.kueue.checks import SECRET_LOCATION
 from muster.api.status import ApiError
 from muster.insight.clusters import WorkerClusterState, clusters_of_queues, find_cluster_states
-from muster.insight.reader.queues import UNSEEN, get_or_none, list_or_none
+from muster.insight.reader.listing.access import UNSEEN, get_or_none, list_or_none
 from muster.runtime.client import Client
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.refusals import ignoring

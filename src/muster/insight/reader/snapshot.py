@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.status import ApiError
-from muster.insight.reader.decisions import read_decisions
-from muster.insight.reader.queues import UNSEEN
+from muster.insight.reader.history.decisions import read_decisions
+from muster.insight.reader.listing.access import UNSEEN
 from muster.insight.snapshot import KINDS, Document, Snapshot, reduce_object
 from muster.runtime.client import Client
 from muster.runtime.transport import Request

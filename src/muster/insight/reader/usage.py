@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from muster.api.server.metrics import POD_METRICS, PodMetrics
-from muster.insight.reader.queues import list_or_say
+from muster.insight.reader.listing.access import list_or_say
 from muster.runtime.client import Client
 
 

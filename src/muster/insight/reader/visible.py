@@ -14,11 +14,11 @@ from muster.api.kueue import Workload
 from muster.api.status import ApiError
 from muster.insight.history.runs import Run, RunQuery
 from muster.insight.jobs.podgroups import PodGroupView
-from muster.insight.reader.history import read_history
-from muster.insight.reader.jobs import job_rows, job_rows_of
-from muster.insight.reader.listviews import make_sharer
-from muster.insight.reader.memo import Memo
-from muster.insight.reader.podgroups import pod_groups
+from muster.insight.reader.history.recorded import read_history
+from muster.insight.reader.jobs.podgroups import pod_groups
+from muster.insight.reader.jobs.rows import job_rows, job_rows_of
+from muster.insight.reader.listing.memo import Memo
+from muster.insight.reader.listing.views import make_sharer
 from muster.runtime.client import Client
 
 T = TypeVar("T")

@@ -55,7 +55,10 @@ def decide(
 
 
 def add_started(status: CronJobStatus, job: Job, at: datetime) -> CronJobStatus:
-    """Return the status after the server created the Job of a start."""
+    """Return the status after the server created the Job of a start.
+
+    The Job is listed as active unless it has ended. at: the time of the start, which becomes the last one.
+    """
     meta = job.metadata
     active = status.active
     if finish(job) is None and all(each.uid != meta.uid for each in active):

@@ -98,7 +98,10 @@ def finish(job: Job) -> JobCondition | None:
 
 
 def find_announced_end(job: Job) -> Verdict | None:
-    """Return the end that an interim condition has announced. Success comes first, because it is final."""
+    """Return the end that an interim condition has announced; None without one.
+
+    Success comes first, because it is final.
+    """
     for type, success in ((SUCCESS_CRITERIA_MET, True), (FAILURE_TARGET, False)):
         if (condition := find_true(job.status.conditions, type)) is not None:
             return Verdict(success, condition.reason, condition.message)

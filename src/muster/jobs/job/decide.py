@@ -277,7 +277,7 @@ def _update_backoff(last: Backoff | None, pods: Sequence[Pod], terms: JobTerms, 
 def _find_verdict(
     status: JobStatus, terms: JobTerms, census: Census, count: EndedPods, pods: Sequence[Pod], now: datetime
 ) -> Verdict | None:
-    """Return the first reason to end the Job, other than having all its completions."""
+    """Return the first reason to end the Job, other than having all its completions; None without a reason."""
     if message := fails_job(terms.pod_failure_policy, _list_failed(pods, terms)):
         return conditions.pod_failure_verdict(message)
     satisfied = success_policy.match(terms.success_policy, terms.completions or 0, count.completed)
@@ -314,7 +314,7 @@ def _list_failed(pods: Sequence[Pod], terms: JobTerms) -> list[Pod]:
 def _has_restarted_too_often(terms: JobTerms, census: Census) -> bool:
     """Return whether restarts in place exceed the limit.
 
-    They are compared with `>=` instead of `>`: any restart exceeds a limit of 0.
+    Their number is compared with `>=` instead of `>`, because any restart exceeds a limit of 0.
     """
     if not terms.restarts_in_place:
         return False

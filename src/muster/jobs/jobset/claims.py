@@ -11,7 +11,7 @@ from muster.jobs.jobset.terms import has_dns_names
 
 
 def headless_service(jobset: JobSet, owner: OwnerReference) -> Service | None:
-    """Return the Service that must exist; None if the JobSet's pods have no host names."""
+    """Return the headless Service that gives the JobSet's pods host names; None if they have no host names."""
     if not has_dns_names(jobset):
         return None
     network = jobset.spec.network

@@ -6,7 +6,10 @@ from muster.api.batch import INDEXED, JobSpec
 
 
 def adjust_spec(spec: JobSpec, wanted: JobSpec) -> JobSpec:
-    """Return the spec of an existing child Job with the parallelism, completions and time limit of `wanted`."""
+    """Return the spec of an existing child Job with the time limit of `wanted`, and with its size if that may change.
+
+    The size, parallelism and completions together, changes only if `wanted` is Indexed and the two are equal there.
+    """
     if spec.active_deadline_seconds != wanted.active_deadline_seconds:
         spec = replace(spec, active_deadline_seconds=wanted.active_deadline_seconds)
     size = wanted.completions

@@ -33,7 +33,10 @@ _LAST = datetime.max.replace(tzinfo=UTC)
 
 
 def apply(jobset: JobSet, record: StatusRecord, failed: Sequence[Member]) -> StatusRecord:
-    """Return the record after the failure policy has handled some failed Jobs."""
+    """Return the record after the failure policy has handled some failed Jobs.
+
+    The JobSet fails, or it restarts one Job or all Jobs.
+    """
     policy = jobset.spec.failure_policy
     if policy is None:
         return record.mark_failed(
@@ -111,7 +114,10 @@ def is_excused(jobset: JobSet) -> bool:
 
 
 def restart_interrupted(jobset: JobSet, record: StatusRecord, member: Member, message: str) -> StatusRecord:
-    """Restart all Jobs uncounted, or the interrupted one alone if a rule restarts it alone."""
+    """Return the record after an interruption: all Jobs restart, without counting as a restart.
+
+    If a rule restarts the interrupted Job alone, only that Job restarts.
+    """
     policy, record = jobset.spec.failure_policy, record.add_interruption(message)
     rule = next((rule for rule in policy.rules if _is_for_role(rule, member)), None) if policy is not None else None
     if rule is not None and rule.action in (names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX):

@@ -76,7 +76,10 @@ def next_attempts(jobset: JobSet, standing: RestartCounts) -> tuple[int | None, 
 
 
 def in_place(jobset: JobSet, record: StatusRecord, standing: RestartCounts) -> StatusRecord:
-    """Return the record with the attempts of `next_attempts` in the status, where the pods' agents read them."""
+    """Return the record with the attempts of `next_attempts` in the status, where the pods' agents read them.
+
+    If there were too many attempts, the record fails the JobSet.
+    """
     attempts = next_attempts(jobset, standing)
     if attempts is None:
         return record.mark_failed("ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")

@@ -10,7 +10,7 @@ from muster.jobs.jobset.terms import is_in_order, is_suspended
 
 
 class Startup(Struct, frozen=True):
-    """The roles whose Jobs may be created, and the roles that may run.
+    """The roles whose Jobs may be created and run now.
 
     waits: whether the startup order waits for a role.
     """

@@ -25,10 +25,10 @@ class Rest(NamedTuple):
 def take_slice(
     things: Iterable[T], name_of: Callable[[T], str], refused: Mapping[str, int]
 ) -> tuple[tuple[T, ...], Rest]:
-    """Return the first `MAX_JOBS` items in the order of the slices, and what is left for the next slice.
+    """Return the first `MAX_JOBS` items, and what is left for the next slice.
 
-    name_of: returns the name of the Job that an item concerns.
-    refused: how many times in a row the server refused a Job, by name.
+    Jobs that the server never refused come first, then the others, the least refused first. name_of: returns the name
+    of the Job that an item concerns. refused: how many times in a row the server refused a Job, by name.
     """
     new: list[T] = []
     tried: list[T] = []

@@ -36,7 +36,7 @@ _SERVERS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, L
 def list_suspension_changes(
     jobset: JobSet, children: Children, active: Collection[Member], may_run: Collection[str]
 ) -> Iterator[JobChange]:
-    """Yield the changes to Jobs that have not ended. may_run: the roles that may run."""
+    """Yield the changes that suspend, resume or resize Jobs that have not ended. may_run: the roles that may run."""
     roles = {role.name: role for role in jobset.spec.replicated_jobs}
     for member in active:
         if member.deleting:
@@ -70,7 +70,7 @@ def _resume_job(job: Job, spec: JobSpec, made: JobTemplateSpec) -> tuple[ObjectM
 
 
 def _overwrite_template(old: PodTemplateSpec, wanted: PodTemplateSpec) -> PodTemplateSpec:
-    """Return the template with all mutable fields as desired."""
+    """Return the old template with all mutable fields of the wanted one; labels that the server set stay."""
     servers = {name: old.metadata.labels[name] for name in _SERVERS if name in old.metadata.labels}
     return replace(
         old,

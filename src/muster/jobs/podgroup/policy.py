@@ -43,7 +43,7 @@ class GroupStep(Struct, frozen=True):
 
 
 def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> GroupStep:
-    """Return the next step for a group that has these pods."""
+    """Return the next step for a group with these pods: the status to store, or the pods to delete."""
     status, moment = group.status, now.replace(microsecond=0)
     of_old = [pod for pod in pods if _is_of_earlier_start(pod, status.restarted_until)]
     if status.completion_time is not None:
@@ -80,9 +80,9 @@ def _act_below_minimum(
     *,
     interrupted: bool,
 ) -> GroupStep:
-    """Restart or fail a group that has fewer running pods than its minimum.
+    """Restart or fail a group that has fewer running pods than its minimum, or wait for its back-off.
 
-    interrupted: whether the platform ended one of its pods.
+    interrupted: whether the platform ended one of its pods. Then the group neither waits nor uses up a restart.
     """
     status, least = group.status, read(group).min_members
     why = f"{census.running} running and {census.succeeded} succeeded pods are fewer than the {least} that must run"

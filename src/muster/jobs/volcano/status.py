@@ -29,7 +29,10 @@ FINISHED = frozenset({COMPLETED, FAILED, ABORTED, TERMINATED})
 
 
 def with_counts(job: Job, members: Iterable[Member]) -> JobStatus:
-    """Return the Job's status with the counts of its pods; pods that are being deleted are counted separately."""
+    """Return the Job's status with the counts of its pods, and with the names of its other objects.
+
+    Pods that are being deleted are counted separately.
+    """
     numbers, tasks = Counter[str](), defaultdict[str, Counter[str]](Counter)
     for member in members:
         if member.is_going or member.was_interrupted:  # these pods are recreated
@@ -54,7 +57,10 @@ def with_counts(job: Job, members: Iterable[Member]) -> JobStatus:
 
 
 def in_phase(job: Job, status: JobStatus, phase: str, now: datetime, reason: str = "", message: str = "") -> JobStatus:
-    """Return the status changed to this phase, with the time of the change."""
+    """Return the status changed to this phase, with the time of the change; unchanged if it has the phase already.
+
+    At an end, the status also gets the running time of the Job.
+    """
     if status.state.phase == phase:
         return status
     state = JobState(phase=phase, reason=reason, message=message, last_transition_time=now)

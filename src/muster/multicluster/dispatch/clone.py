@@ -69,7 +69,7 @@ def has_changed(workload: Workload, there: Workload) -> bool:
 
 
 def make_priority_patch(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[str, Any]]:
-    """Return the JSON patch that gives a clone the priority of its workload."""
+    """Return the JSON patch that gives a clone the priority of its workload; [] if it has it already."""
     patch: list[dict[str, Any]] = []
     if here.priority is not None and here.priority != there.priority:
         patch.append({"op": "add", "path": "/spec/priority", "value": here.priority})
@@ -79,7 +79,7 @@ def make_priority_patch(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[st
 
 
 def make_resize_patch(workload: Workload, there: Workload) -> list[dict[str, Any]]:
-    """Return the JSON patch that gives a clone the size for which the workload has quota."""
+    """Return the JSON patch that gives a clone the size for which the workload has quota; [] if it has it already."""
     return [
         {"op": "add", "path": f"/spec/podSets/{i}/count", "value": mine}
         for i, (mine, its) in enumerate(_pair_counts(list_granted_podsets(workload), there.spec.pod_sets))

@@ -45,7 +45,7 @@ def find_lead(
 
 
 def renew(lead: Lead, admitted_at: datetime | None) -> Lead:
-    """Extend a head start because its cluster admitted another workload at this time: it is busy, not dead."""
+    """Return the head start, extended if its cluster admitted another workload at this time: it is busy, not dead."""
     latest = lead.since + LONGEST_HEAD_START - HEAD_START
     return lead if admitted_at is None else replace(lead, since=min(max(lead.since, admitted_at), latest))
 

@@ -80,7 +80,7 @@ class RemoteCluster:
         self._ending: set[asyncio.Task[None]] = set()
 
     def workload(self, key: str) -> Workload | None:
-        """Return the clone of the manager's workload, from the cache."""
+        """Return the clone of the manager's workload with that key from the cache; None if there is none."""
         return self._seen.workloads.get(key) if self._seen is not None else None
 
     def workloads(self) -> list[Workload]:
@@ -88,7 +88,7 @@ class RemoteCluster:
         return self._seen.workloads.all() if self._seen is not None else []
 
     def job(self, kind: Kind[Any], key: str) -> Any | None:
-        """Return the manager's job of that kind, from the cache."""
+        """Return the worker's copy of the manager's job from the cache; None if there is none."""
         jobs = self._seen.jobs.get(kind) if self._seen is not None else None
         return jobs.get(key) if jobs is not None else None
 
@@ -215,7 +215,10 @@ class RemoteCluster:
 
     @asynccontextmanager
     async def _open_client(self, config: "ConnectionConfig") -> AsyncIterator[Client]:
-        """Yield a client with connections of its own, because those of an earlier client may hang."""
+        """Yield a client with connections of its own, because those of an earlier client may hang.
+
+        Raises `BrokenError` if no connection is possible.
+        """
         clock = self._around.clock
         try:
             transport = self._around.reach(config, clock, self._around.random)

@@ -237,7 +237,10 @@ class Copies:
         self.look()
 
     async def _identify(self) -> NoReturn:
-        """Read the cluster's identity each time it is uncertain, and end the cache if it changed."""
+        """Read the cluster's identity each time it is uncertain.
+
+        Raises `BrokenError` if it changed or is unreadable.
+        """
         while True:
             await self._answers.wait()
             self._answers.clear()

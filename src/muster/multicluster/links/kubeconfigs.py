@@ -56,7 +56,7 @@ def read_trusted(data: bytes, source: str, context: str = "") -> "ConnectionConf
 
 
 def require_trusted(config: "ConnectionConfig", *, plugin: bool = False) -> None:
-    """Check that a configuration contains only a connection. Raises `UntrustedKubeconfigError`.
+    """Check that a configuration is only a connection to a valid host. Raises `UntrustedKubeconfigError`.
 
     plugin: whether the credential program is configured by the administrator, and so allowed.
     """

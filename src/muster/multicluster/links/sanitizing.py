@@ -35,7 +35,7 @@ def in_one_line(error: Exception) -> Exception:
 
 
 def sanitize_reason(text: str) -> str:
-    """Return the reason of a condition, if it is a valid one."""
+    """Return a worker's reason of a condition; `UNKNOWN` if the API would not accept it."""
     return text if _REASON.fullmatch(text) else UNKNOWN
 
 
@@ -61,7 +61,7 @@ def _add_zones(said: Any) -> Any:
 
 
 def sanitize_conditions(said: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Return the valid conditions, the first of each type."""
+    """Return the valid conditions, the first of each type, with texts that the manager's API accepts."""
     condition_by_type = {one.type: one for one in reversed(tuple(said)) if _is_valid(one)}
     return tuple(
         replace(

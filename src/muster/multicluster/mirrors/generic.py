@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 class GenericMirror(Mirror[Json]):
-    """The rules by which MultiKueue runs jobs of one such kind in a worker cluster (`Mirror`)."""
+    """The rules by which MultiKueue runs jobs of an external framework's kind in a worker cluster (`Mirror`)."""
 
     def __init__(self, kind: Kind[Json]) -> None:
         self.kind = kind

@@ -63,9 +63,9 @@ class JobSetMirror(Mirror[JobSet]):
         return any(role.active for role in remote.status.replicated_jobs_status)
 
     def make_resize_patch(self, local: JobSet, remote: JobSet, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
-        """Return the JSON patch that gives each role of the copy its local size, limited by quota.
+        """Return the JSON patch that gives each role of the copy its local size.
 
-        Return [] if the roles differ.
+        A role that exceeds its quota keeps its size. Return [] if the JobSet is not elastic or the roles differ.
         """
         here, there = local.spec.replicated_jobs, remote.spec.replicated_jobs
         if not is_elastic(local.metadata.annotations) or [one.name for one in here] != [one.name for one in there]:

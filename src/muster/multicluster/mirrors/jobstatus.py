@@ -95,7 +95,7 @@ def _keep_passing_conditions(remote: JobStatus) -> Conditions:
 
 
 def _start(local: Job, remote: datetime | None) -> datetime | None:
-    """Return the start time: the first one, unless the Job is suspended."""
+    """Return the start time: the local one, if it is set and the Job is not suspended; else the remote one."""
     local_start = local.status.start_time
     return local_start if local_start is not None and not local.spec.suspend else remote
 

@@ -37,9 +37,10 @@ class PodMirror(Mirror[Pod]):
         return (job,)
 
     def status(self, local: Pod, remote: Pod) -> dict[str, Any]:
-        """Return the patch with the remote status except the fields of the pod's node.
+        """Return the merge patch of the local pod's status: the copy's status except the fields of the pod's node.
 
-        The local pod waits for its gate, and autoscalers ignore such pods.
+        The local pod waits for its gate, and autoscalers ignore such pods. If the copy was told to end, its status is
+        not shown; once it has ended, the local pod becomes as new. If the local pod has ended, return {}.
         """
         if self.has_ended(local):
             return {}
@@ -48,7 +49,7 @@ class PodMirror(Mirror[Pod]):
         return _patch(local, _mirror_shown(local, remote.status))
 
     def make_stop_patch(self, local: Pod, now: datetime) -> dict[str, Any]:  # noqa: ARG002  (it is as if it had never run)
-        """Return the patch to the status of a new pod."""
+        """Return the patch that gives the local pod the status of a new pod; {} if it has ended."""
         return {} if is_finished(local) else _as_made(local)
 
     def has_ended(self, local: Pod) -> bool:

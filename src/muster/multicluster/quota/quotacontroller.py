@@ -123,7 +123,7 @@ class ManagerQuotaController(Reconciler):
         return WorkerQueues(name, queues=queues.behind(local), refusal=queues.refusal)
 
     async def _write_condition(self, queue: ClusterQueue, automation: Activity | None) -> None:
-        """Write the condition; `None` removes it."""
+        """Write the condition about the automation of a ClusterQueue's quota, if it differs; None removes it."""
         before, type = queue.status.conditions, MULTI_KUEUE_MANAGER_QUOTA_AUTOMATION
         after = drop(before, type)
         if automation is not None:

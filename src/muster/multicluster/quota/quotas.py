@@ -95,7 +95,7 @@ def make_unsupported_activity(problem: str) -> Activity:
 
 
 def _sum_quota(workers: Iterable[WorkerQueues]) -> dict[str, int]:
-    """Return the sum of all flavors, by resource. Raises `QuantityError`."""
+    """Return the sum of the nominal quota of all flavors of all workers, by resource. Raises `QuantityError`."""
     total: dict[str, int] = {}
     for worker in workers:
         for resource, nominal in _list_nominal(worker):

@@ -101,9 +101,10 @@ def find_growth(
     settings: convert.ConversionSettings = _DEFAULTS,
     devices: convert.Devices = _NO_DEVICES,
 ) -> WorkloadInfo | None:
-    """Return the growth of a running elastic Workload, which requests its missing pods; None if no pods are missing.
+    """Return the growth of a running elastic Workload, which requests its missing pods.
 
-    queue: the ClusterQueue of the Workload. Raises `QuantityError`.
+    Return None if no pods are missing, or if the Workload is evicted, finished, refused in this size, or placed by
+    topology. queue: the ClusterQueue of the Workload. Raises `QuantityError`.
     """
     conditions = workload.status.conditions
     if not is_elastic(workload.metadata.annotations) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):

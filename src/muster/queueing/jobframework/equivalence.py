@@ -20,7 +20,10 @@ from muster.api.values.quantity import ResourceList, parse
 
 
 def are_equivalent(one: Sequence[PodSet], other: Sequence[PodSet], *, admitted: bool = False) -> bool:
-    """Return whether the podsets of a job and of a Workload are equal for admission. Raises `QuantityError`."""
+    """Return whether the podsets of a job and of a Workload are equal for admission. Raises `QuantityError`.
+
+    admitted: whether the Workload is admitted. Tolerations do not count then, because admission injects some.
+    """
     return len(one) == len(other) and all(
         _shape_of(mine, admitted) == _shape_of(theirs, admitted) for mine, theirs in zip(one, other, strict=True)
     )

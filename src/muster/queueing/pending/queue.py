@@ -261,7 +261,7 @@ class PendingQueue:
             self._refile(equivalence)
 
     def head(self) -> WorkloadInfo | None:
-        """Return the workload to try next."""
+        """Return the workload to try next; None if there is none or the queue is closed."""
         if self.closed is not None or not self._open:
             return None
         entry: _Entry = self._open[0]

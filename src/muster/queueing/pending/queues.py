@@ -112,7 +112,7 @@ class Queues:
                 self._review(pending, [self._waiters[place.key] for place in pending.local[local_queue]])
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Set the labels of a namespace; an empty mapping for a deleted namespace."""
+        """Set the labels of a namespace ({} if it was deleted), and review the workloads that they concern."""
         before = self._labels.pop(name, {})
         if labels:
             self._labels[name] = labels
@@ -190,7 +190,8 @@ class Queues:
     def flush(self, node: Node, freed: Iterable[FlavorResource] | None = None) -> None:
         """Wake the workloads in the node's tree that were found not to fit, because an event there could help them.
 
-        freed: wake only workloads that might use some of this quota; None wakes all of them.
+        freed: wake only workloads that might use some of this quota. None wakes all of them, and forgets which
+        workloads were preempted for which others (`forgive`).
         """
         pending_flush = self._freed.get(node, set())
         self._freed[node] = None if freed is None or pending_flush is None else pending_flush.union(freed)
@@ -288,7 +289,7 @@ class Queues:
         return waiter is not None and not waiter.place.loose
 
     def head(self, queue: str) -> WorkloadInfo | None:
-        """Return the workload of a ClusterQueue to try next."""
+        """Return the workload of a ClusterQueue to try next; None if there is none."""
         self._flush()
         pending = self._pending.get(queue)
         return pending.head() if pending is not None else None

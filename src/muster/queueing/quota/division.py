@@ -40,7 +40,7 @@ class Member(Struct, frozen=True):
 
 
 def is_member(queue: ClusterQueue) -> bool:
-    """Return whether the quota of a ClusterQueue is decided here, if the whole that it names follows the nodes."""
+    """Return whether a ClusterQueue follows the nodes, or names another ClusterQueue of which it is a part."""
     return is_following_nodes(queue) or QUOTA_OF in queue.metadata.annotations
 
 

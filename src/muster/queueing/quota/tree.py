@@ -284,7 +284,7 @@ class Tree:
         self.node_labels = NodeLabels()
 
     def set_queue(self, spec: QueueSpec) -> Node:
-        """Add or change a ClusterQueue, and keep its usage."""
+        """Add or change a ClusterQueue, and keep its usage; return its node."""
         node = self.queues.get(spec.name)
         if node is None:
             node = self.queues[spec.name] = Node(spec.name, spec)
@@ -347,7 +347,7 @@ class Tree:
                 del self._families[workload.family]
 
     def set_cohort(self, spec: CohortSpec) -> Node:
-        """Add or change a Cohort."""
+        """Add or change a Cohort; return its node."""
         node = self._ensure_cohort(spec.name)
         node.spec, node.quotas = spec, spec.quotas
         self._attach(node, spec.parent)

@@ -124,68 +124,81 @@ def estimate_all(
     runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
     names: how messages name workloads, by key.
     """
-    settings, names = settings or cycle.AdmissionSettings(), names or {}
-    return _Forecast(tree, queues, flavors, set(keys), runs, now, settings, names).run()
+    forecast = StartForecast(tree, queues, flavors, runs, now, settings or cycle.AdmissionSettings(), names or {})
+    return forecast.estimate(keys)
 
 
-class _Forecast(Struct):
-    """A simulation of admission cycles. keys: the workloads whose start is not estimated yet."""
+class StartForecast(Struct):
+    """A simulation of admission cycles, which goes on only until the starts that the caller asked for are known.
+
+    It changes the tree and the queues, so pass copies. The other arguments are those of `estimate_all`.
+    """
 
     tree: Tree
     queues: Queues
     flavors: Mapping[str, FlavorSpec]
-    keys: set[str]
     runs: Mapping[str, RunTime]
     now: datetime
     settings: cycle.AdmissionSettings
     names: Mapping[str, str]
     _certainty: Certainty = Certainty.SURE
     _because: str = "there is room for it"
-    _estimates: dict[str, StartEstimate] = field(default_factory=dict)
+    _estimates: dict[str, StartEstimate] = field(default_factory=dict)  # of all workloads that have started, by key
     _takeovers: dict[str, str] = field(default_factory=dict)  # by key of who preempts: whose place it takes
     _ends: list[tuple[datetime, str, datetime | None, _Rest]] = field(default_factory=list)
+    _cycles: int = 0  # at this moment
+    _passed_ends: int = 0
+    _may_admit: bool = True  # whether another cycle at this moment may change something
 
-    def run(self) -> dict[str, StartEstimate]:
+    def __post_init__(self) -> None:
         for node in self.tree.queues.values():
             for holder in node.workloads.values():
                 self._expect_end(holder)
-        for _ in range(MOST_ENDS):
-            self._admit()
-            if not self.keys:
-                return self._estimates
-            if not self._pass_time():
-                stuck = {key: StartEstimate(None, Certainty.NONE, self._explain_stuck(key)) for key in self.keys}
-                return self._estimates | stuck
-        late = StartEstimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
-        return self._estimates | dict.fromkeys(self.keys, late)
 
-    def _admit(self) -> None:
-        """Run cycles until no more workload fits now, or until every requested start is known."""
-        for _ in range(_MOST_CYCLES):
-            outcome = cycle.run(self.tree, self.queues, self.flavors, self.settings, self.now)
-            for preemption in outcome.preemptions:
-                self._preempt(preemption)
-            for admission in outcome.admitted:
-                self._note_start(admission.workload.key)
-                if not self.keys:
-                    return
-                self._certainty = min(self._certainty, Certainty.LIKELY)
-                self._expect_end(admission.workload)
-            if not outcome.preemptions and not self.queues.untried:
-                break
+    def estimate(self, keys: Iterable[str]) -> dict[str, StartEstimate]:
+        """Return by key when each of these workloads is expected to get quota. Later calls continue the simulation."""
+        wanted = [*keys]
+        unknown = set(wanted) - self._estimates.keys()
+        while unknown and self._advance():
+            unknown -= self._estimates.keys()
+        return {key: self._estimates.get(key) or self._explain_unknown(key) for key in wanted}
+
+    def _advance(self) -> bool:
+        """Run the next cycle. Return False if there is none, or if the estimate looks no further ahead."""
+        if not self._may_admit:
+            if self._passed_ends == MOST_ENDS or not self._pass_time():
+                return False
+            self._passed_ends += 1
+            self._cycles = 0
+        outcome = cycle.run(self.tree, self.queues, self.flavors, self.settings, self.now)
+        for preemption in outcome.preemptions:
+            self._preempt(preemption)
+        for admission in outcome.admitted:
+            self._note_start(admission.workload.key)
+            self._certainty = min(self._certainty, Certainty.LIKELY)
+            self._expect_end(admission.workload)
+        self._cycles += 1
+        self._may_admit = bool(outcome.preemptions or self.queues.untried) and self._cycles < _MOST_CYCLES
+        return True
 
     def _note_start(self, key: str) -> None:
-        """Record the estimate of a workload that starts now, if the caller asked for an estimate of it."""
-        if key not in self.keys:
+        """Record the estimate of a workload that starts now, unless it has started before."""
+        takeover = self._takeovers.pop(key, None)
+        if key in self._estimates:
             return
-        self.keys.discard(key)
-        certainty = min(self._certainty, Certainty.LIKELY) if key in self._takeovers else self._certainty
-        self._estimates[key] = StartEstimate(self.now, certainty, self._takeovers.get(key) or self._because)
+        certainty = self._certainty if takeover is None else min(self._certainty, Certainty.LIKELY)
+        self._estimates[key] = StartEstimate(self.now, certainty, takeover or self._because)
+
+    def _explain_unknown(self, key: str) -> StartEstimate:
+        """Return why the simulation has not found the start of a workload."""
+        late = f"more than {MOST_ENDS} others have to end before"
+        because = late if self._passed_ends == MOST_ENDS else self._explain_stuck(key)
+        return StartEstimate(None, Certainty.NONE, because)
 
     def _preempt(self, preemption: cycle.CyclePreemption) -> None:
         """Free the quota of the victims at once, and put them back into their queues."""
         victims = [victim.workload for victim in preemption.victims]
-        if preemption.workload.key in self.keys:
+        if preemption.workload.key not in self._estimates:
             because = f"it takes the place of {self._list_names([victim.key for victim in victims])}"
             self._takeovers[preemption.workload.key] = because
         for victim in victims:
@@ -205,7 +218,10 @@ class _Forecast(Struct):
             heappush(self._ends, (self.now + rest.time, holder.key, holder.reserved, rest))
 
     def _pass_time(self) -> bool:
-        """Advance to the next end or retry of a workload. Return False if there is none."""
+        """Advance to the next end of a workload, whose quota is then free, or to the next retry.
+
+        Return False if there is neither.
+        """
         wake = self.queues.next_wake
         end = self._find_next_end()
         if end is None or (wake is not None and wake < end[0]):
@@ -227,7 +243,10 @@ class _Forecast(Struct):
         return True
 
     def _find_next_end(self) -> tuple[datetime, str, datetime | None, _Rest] | None:
-        """Return the next end of a workload, ignoring those that were evicted meanwhile."""
+        """Return the earliest expected end of a workload that still holds its quota; None if there is none.
+
+        The end is: when, the workload's key, since when it holds quota, and the rest of its run.
+        """
         while self._ends:
             _, key, since, _ = self._ends[0]
             holder = self._find_holder(key)

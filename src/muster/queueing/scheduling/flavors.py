@@ -186,7 +186,7 @@ class _Call(Struct):
         return Assignment(podsets, self.usage, level)
 
     def total(self, podset: PodSet) -> dict[str, int]:
-        """Return the requests of all pods of a podset."""
+        """Return the requests of all pods of a podset, and their number if the ClusterQueue has a quota of pods."""
         requests = {resource: amount * podset.count for resource, amount in podset.requests.items()}
         if self.queue.group_of(PODS) is not None:
             requests[PODS] = podset.count
@@ -378,7 +378,10 @@ class _Group:
         return _Offer(attempt, (worst.mode, worst.level), quotes)
 
     def _find_problem(self, flavor: str, resource: str, group: int) -> str:
-        """Return why a flavor may not be chosen, whatever its quota."""
+        """Return why a flavor may not be chosen, whatever its quota; "" if it may.
+
+        A malformed node affinity also ends the search: it is stored as `error`.
+        """
         call = self.call
         if call.pinned and flavor not in (call.pinned.get((index, resource)) for index in self.members):
             return f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"

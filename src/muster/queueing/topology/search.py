@@ -125,7 +125,7 @@ class _Search:
         return DomainChoice(pods, tuple((i, 1) for i in chosen if rooms.leaders[i]) if ask.leader else ())
 
     def _divide(self, level: int, above: list[int]) -> list[int]:
-        """Divide the pods given to each of the domains above among its child domains at a level."""
+        """Divide the pods given to each of the domains above among its child domains; return those that get pods."""
         size = self._ask.inner.get(level, 1)
         rooms, over = self._rooms[level], self._rooms[level - 1]
         chosen: list[int] = []
@@ -156,9 +156,9 @@ class _Search:
         return self._choose_several(level, order.tolist())
 
     def _choose_several(self, level: int, order: list[int]) -> tuple[int, list[int]] | Short:
-        """Choose as few domains as possible if no single domain takes all pods.
+        """Choose as few domains as possible if no single domain takes all pods; return the level and the domains.
 
-        The leader goes into the first domain, if that costs no room.
+        The leader goes into the first domain, if that costs no room. Return `Short` if they do not take all pods.
         """
         ask, rooms = self._ask, self._rooms[level]
         chosen, rest = [], ask.slices

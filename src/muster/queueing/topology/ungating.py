@@ -45,7 +45,7 @@ def domains_of_waiting(levels: Sequence[str], domains: Domains, members: Sequenc
 def rank_of(
     labels: Mapping[str, str], index_label: str | None, group_label: str | None, group_count: int | None, count: int
 ) -> int | None:
-    """Return the rank of a pod among `count` pods, by the label of its index.
+    """Return the rank of a pod among `count` pods, by the label of its index; None if the labels do not tell.
 
     If the pods form groups, the label of the group counts as well.
     """

@@ -327,7 +327,7 @@ def _mirror_none(family: Family, now: datetime) -> Iterator[WorkloadChange]:
 
 
 def _find_wait(variant: Workload) -> Condition | None:
-    """Return the condition that says why a variant is not admitted, if there is one."""
+    """Return the condition that says why a variant is not admitted; None if there is none."""
     key = ADMITTED if has_quota(variant) else QUOTA_RESERVED
     condition = find(variant.status.conditions, key)
     return condition if condition is not None and condition.status == "False" else None

@@ -50,7 +50,8 @@ def full_reason(reason: str, cause: str = "") -> str:
 def evict(status: WorkloadStatus, reason: str, message: str, now: datetime, cause: str = "") -> WorkloadStatus:
     """Return the status of a workload with the condition Evicted set.
 
-    cause: the cause behind the reason, if there is one.
+    Its checks are reset, its preemption gates closed, its clusters and lost nodes forgotten, and the eviction is
+    counted. cause: the cause behind the reason, if there is one.
     """
     full = full_reason(reason, cause)
     conditions = put(status.conditions, EVICTED, True, full, message, now)

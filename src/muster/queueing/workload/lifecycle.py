@@ -216,7 +216,7 @@ def _evict(plan: LifecyclePlan, reason: str, message: str, now: datetime, cause:
 
 
 def _requeue_workload(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Requeue the workload if the reason for its wait is over.
+    """Requeue the workload if the reason for its wait is over; return the plan with that.
 
     Admission may give a workload quota before this, once its stopped queue is released.
     """
@@ -254,7 +254,7 @@ def _end_backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
 
 
 def _deactivate(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
-    """Evict an inactive workload, and reset its backoff and its condition DeactivationTarget."""
+    """Return the plan that evicts an inactive workload, and resets its backoff and its condition DeactivationTarget."""
     target = find(plan.status.conditions, DEACTIVATION_TARGET)
     if not is_true(plan.status.conditions, EVICTED):
         cause, message = "", DEACTIVATED_MESSAGE
@@ -305,7 +305,7 @@ def _find_pending_reason(workload: Workload, condition: Condition | None) -> Pen
 
 
 def _find_gates(workload: Workload) -> PendingReason | None:
-    """Return the reason why a workload with gates in its annotation is not queued (Kueue KEP-6915)."""
+    """Return the reason why a workload with gates is not queued (Kueue KEP-6915); None if it has no gates."""
     names = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
     return PendingReason(ADMISSION_GATED, describe_gates(names)) if names else None
 
@@ -316,7 +316,7 @@ def _note_gates(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:
 
 
 def _sync_checks(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Add to the status the checks that apply to the workload."""
+    """Set the checks in the status to those that apply to the workload; new ones are Pending."""
     if around.queue.stop is None:
         return plan
     states = plan.status.admission_checks
@@ -396,7 +396,10 @@ def _continue_running(plan: LifecyclePlan, workload: Workload, around: QueueingC
 def _enforce_readiness(
     plan: LifecyclePlan, workload: Workload, waiting: WaitForPodsReady, now: datetime
 ) -> LifecyclePlan:
-    """Evict a workload whose pods took too long to be ready (Kueue KEP-349)."""
+    """Evict a workload whose pods took too long to be ready (Kueue KEP-349).
+
+    Deactivate the workload instead if it has used up its retries.
+    """
     limit = find_deadline(plan.status.conditions, workload.metadata.annotations, waiting)
     if limit is None:
         return plan
@@ -413,7 +416,10 @@ def _enforce_readiness(
 
 
 def _enforce_time_limit(plan: LifecyclePlan, workload: Workload, now: datetime) -> LifecyclePlan:
-    """Deactivate a workload that has run for as long as it may (Kueue KEP-3125)."""
+    """Return the plan that deactivates a workload that has run for as long as it may (Kueue KEP-3125).
+
+    Before that time, the plan wakes then.
+    """
     most = workload.spec.maximum_execution_time_seconds
     admitted = find_true(plan.status.conditions, ADMITTED)
     if most is None or admitted is None:

@@ -21,7 +21,10 @@ class QueueState(Struct, frozen=True):
 
 
 def find_obstacle(local: QueueState, queue: QueueState) -> PendingReason | None:
-    """Return the first queue that keeps the workload from getting quota (Kueue KEP-1284 for stopped queues)."""
+    """Return why the first of two stopped or missing queues keeps a workload from getting quota; None if neither is.
+
+    Source for stopped queues: Kueue KEP-1284.
+    """
     return _find_in("LocalQueue", local) or _find_in("ClusterQueue", queue)
 
 

@@ -41,7 +41,7 @@ def settings_for(
     queue: Mapping[str, str],
     flavors: Iterable[Mapping[str, str]],
 ) -> WaitForPodsReady | None:
-    """Return the settings of a workload, by the annotations of itself, its ClusterQueue, and its flavors.
+    """Return a workload's settings by the annotations of itself, its ClusterQueue and its flavors; None for none.
 
     A malformed annotation is ignored: it is refused where it is written.
     """

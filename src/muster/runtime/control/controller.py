@@ -123,7 +123,7 @@ class Controller:
                 task.result()
 
     async def stop(self) -> None:
-        """Start no further reconcile and wait for the running ones; cancel them after the limit."""
+        """Start no further reconcile and wait for the running ones; after the limit, cancel and log them."""
         self.queue.shut_down()
         try:
             async with asyncio.timeout(self._stop_limit):

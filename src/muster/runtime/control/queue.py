@@ -170,7 +170,7 @@ class WorkQueue:
         return None
 
     def done(self, key: str) -> None:
-        """Release the key, because the worker has finished with it."""
+        """Release the key, because the worker has finished with it; queue it again if it was added meanwhile."""
         since = self._working.pop(key)
         if self._observer:
             self._observer.finished(self._clock.monotonic() - since)

@@ -140,7 +140,7 @@ class Correlator:
 
 
 def _source_key(event: Occurrence) -> tuple[str, ...]:
-    """Return the key of a source and an object.
+    """Return the key of an event's source and object.
 
     The key leaves out the resourceVersion, which only says when the object was read.
     """

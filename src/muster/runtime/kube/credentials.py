@@ -105,7 +105,7 @@ class ConfiguredSource:
         self.max_age_seconds = FILE_PERIOD_SECONDS if self.renewable else None
 
     async def login(self) -> Credential:
-        """Read the files, if any. Raises `CredentialError`."""
+        """Return the configured credential, with its files read anew. Raises `CredentialError`."""
         return Credential(self._authorization(), self._certificate())
 
     def _authorization(self) -> str:

@@ -132,7 +132,7 @@ class AnswerReader:
         return pieces
 
     def _read_line(self, line: str) -> None:
-        """Read a line between chunks."""
+        """Read a line between chunks: the size of a chunk, the end of a chunk, or a trailer."""
         if self._expected == "trailer":
             self.is_whole = not line
         elif self._expected == "size":

@@ -299,9 +299,9 @@ class HttpsTransport:
         return made
 
     def _context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | bool:
-        """Return the TLS context for a certificate. Connections are pooled by context.
+        """Return the TLS context for a certificate; True if no connection uses TLS.
 
-        A new context makes new connections.
+        Connections are pooled by context, so a new context makes new connections.
         """
         cluster = self.config.cluster
         if not any(url.startswith("https://") for url in (cluster.server, cluster.proxy_url)):
@@ -331,7 +331,7 @@ def _broken_connection(where: str, error: Exception) -> TransportError:
 
 
 class _Chunks:
-    """The pieces of a stream."""
+    """The pieces of a streamed answer's body, as they come."""
 
     def __init__(self, response: aiohttp.ClientResponse, where: str, idle_seconds: float | None) -> None:
         self._response = response

@@ -47,7 +47,7 @@ def read(path: Path) -> Kubeconfig:
 
 
 def in_cluster(environ: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> ConnectionConfig:
-    """Return the connection of a pod to its own cluster, from the files of its service account."""
+    """Return the connection of a pod to its own cluster, from its service account. Raises `KubeconfigError`."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise KubeconfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
@@ -67,7 +67,10 @@ def in_cluster(environ: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) ->
 
 
 def proxy_from_environment(server: str, environ: Mapping[str, str]) -> str:
-    """Return the proxy that HTTPS_PROXY (or HTTP_PROXY) and NO_PROXY name for a server, "" for none (Go's rules)."""
+    """Return the proxy that HTTPS_PROXY (or HTTP_PROXY) and NO_PROXY name for a server, "" for none (Go's rules).
+
+    Raises `KubeconfigError` for a proxy of another scheme.
+    """
     url = urlsplit(server)
     name = f"{url.scheme}_proxy"
     proxy = environ.get(name.upper()) or environ.get(name) or ""

@@ -157,7 +157,7 @@ class _Place(msgspec.Struct, frozen=True):
         return value
 
     def pem(self, entry: Any, name: str, marker: bytes) -> tuple[bytes | None, Path | None]:
-        """Return the inline data in the field `name-data`, or else the path in the field `name`.
+        """Return the data in the field `name-data`, and None; without it, None, and the path in the field `name`.
 
         marker: a text that the PEM data must contain.
         """
@@ -215,14 +215,17 @@ class Kubeconfig(Confidential, frozen=True):
 
 
 def parse(data: bytes, source: str, directory: Path | None = None) -> Kubeconfig:
-    """Parse a kubeconfig in YAML or JSON. `source` is for messages; relative paths are relative to `directory`."""
+    """Parse a kubeconfig in YAML or JSON. Raises `KubeconfigError`.
+
+    source: the name of the file, for messages. directory: the one to which its relative paths are relative.
+    """
     if len(data) > MAX_BYTES:
         raise KubeconfigError(f"{source}: has {len(data)} bytes, more than the {MAX_BYTES} that a kubeconfig may have")
     return from_dict(_decode_yaml(data, source), source, directory)
 
 
 def from_dict(document: Any, source: str, directory: Path | None = None) -> Kubeconfig:
-    """Make a Kubeconfig of decoded YAML; an empty one (None) is an empty kubeconfig, as upstream."""
+    """Make a Kubeconfig of decoded YAML; an empty one of None, as upstream. Raises `KubeconfigError`."""
     try:
         file = msgspec.convert(without_nulls({} if document is None else document), _File)
     except msgspec.ValidationError as error:
@@ -346,7 +349,10 @@ def _parse_cluster(place: _Place, entry: _Cluster) -> ClusterConfig:
 
 
 def _check_url(place: _Place, name: str, text: str, schemes: tuple[str, ...]) -> None:
-    """Check a URL. The message does not repeat a proxy's URL, which may hold a password."""
+    """Raise `KubeconfigError` unless a field contains a URL with one of these schemes.
+
+    The message does not repeat a proxy's URL, which may hold a password.
+    """
     expected = " or ".join(f"{scheme}://" for scheme in schemes)
     if not text:
         place.fail(name, f"is missing; it is a URL such as {schemes[0]}://host:6443")

@@ -44,6 +44,7 @@ class GroupSummary(Struct, frozen=True):
     slowdown: bounded slowdown of jobs that have ended. lost: pod seconds that evictions and interruptions undid.
     forecast: the errors of the forecasts of jobs that waited and have started. interruptions: how often jobs lost
     nodes. interrupted: the part of `lost` that these undid.
+    waited: how many jobs waited and have started. forecasts: how many of these have a forecast.
     """
 
     submitted: int
@@ -58,6 +59,8 @@ class GroupSummary(Struct, frozen=True):
     interruptions: int = 0
     interrupted: float = 0.0
     never: int = 0
+    waited: int = 0
+    forecasts: int = 0
 
 
 class Use(Struct, frozen=True):
@@ -129,6 +132,7 @@ def _name_size(doublings: int) -> str:
 def _summarize_group(jobs: Sequence[JobOutcome], never: Collection[str]) -> GroupSummary:
     started = sum(job.started is not None for job in jobs)
     ended = sum(job.ended is not None for job in jobs)
+    errors = [error for job in jobs if (error := compute_forecast_error(job)) is not None]
     return GroupSummary(
         len(jobs),
         ended,
@@ -138,11 +142,18 @@ def _summarize_group(jobs: Sequence[JobOutcome], never: Collection[str]) -> Grou
         Spread.of(slowdown for job in jobs if (slowdown := compute_slowdown(job)) is not None),
         sum(job.evictions for job in jobs),
         sum(job.lost for job in jobs),
-        Spread.of(error for job in jobs if (error := compute_forecast_error(job)) is not None),
+        Spread.of(errors),
         sum(job.interruptions for job in jobs),
         sum(job.interrupted for job in jobs),
         sum(job.started is None and job.name in never for job in jobs),
+        sum(map(has_waited, jobs)),
+        len(errors),
     )
+
+
+def has_waited(job: JobOutcome) -> bool:
+    """Return whether a job waited and has started."""
+    return job.started is not None and job.wait > 0
 
 
 def compute_forecast_error(job: JobOutcome) -> float | None:
@@ -150,7 +161,7 @@ def compute_forecast_error(job: JobOutcome) -> float | None:
 
     Return None if the job has no forecast, did not wait, or still waits.
     """
-    if job.forecast is None or job.started is None or not job.wait:
+    if job.forecast is None or not has_waited(job):
         return None
     return abs(job.forecast - job.wait) / max(job.wait, FORECAST_SECONDS)
 

@@ -4,7 +4,7 @@ import msgspec
 
 from muster.api.core import Node, Pod
 from muster.dashboard.pages.nodes.nodemap import read_rows
-from muster.insight.reader.memo import Memo
+from muster.insight.reader.listing.memo import Memo
 
 
 def make_node(name: str, cpu: str = "8") -> Node:

@@ -37,7 +37,7 @@ def cluster_queue_status_up(status: Json) -> Json:
 
 
 def without_consumption(status: Json) -> Json:
-    """Remove the past usage from the status of a ClusterQueue or Cohort, because only LocalQueues have one."""
+    """Return the status of a ClusterQueue or Cohort without the past usage, which only LocalQueues have."""
     share = status.get("fairSharing")
     if not share or "admissionFairSharingStatus" not in share:
         return status

@@ -14,14 +14,14 @@ MAX_SLICE = 100_000  # the most domains of a slice in the schema of v1beta2
 
 
 def assignment_of_domains(assignment: Json) -> Json:
-    """Convert an assignment from domains to slices."""
+    """Convert a topology assignment of v1beta1 (a list of domains) to v1beta2 (slices)."""
     domains = assignment.get("domains") or []
     slices = [_make_slice(domains[first : first + MAX_SLICE]) for first in range(0, len(domains), MAX_SLICE)]
     return {"levels": assignment.get("levels", []), "slices": slices}
 
 
 def domains_of_assignment(assignment: Json) -> Json:
-    """Convert an assignment from slices to domains."""
+    """Convert a topology assignment of v1beta2 (slices) to v1beta1 (a list of domains)."""
     domains = [domain for part in assignment.get("slices") or () for domain in _list_domains(part)]
     return {"levels": assignment.get("levels", []), "domains": domains}
 

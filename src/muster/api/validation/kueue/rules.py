@@ -39,7 +39,7 @@ def validate_created(
     *,
     namespaced: bool = False,
 ) -> list[FieldError]:
-    """Return the errors in a new object: those of its CRD's rules, or if there are none, those of its webhook's."""
+    """Return the errors in a new object by the rules of its CRD, or if there are none, by those of its webhook."""
     meta = new_metadata(metadata, names.dns_subdomain, namespaced=namespaced, custom=True)
     return list(chain(meta, crd)) or OfWebhook(webhook)
 
@@ -47,7 +47,7 @@ def validate_created(
 def validate_changed(
     new: ObjectMeta, old: ObjectMeta, crd: Iterable[FieldError] = (), webhook: Iterable[FieldError] = ()
 ) -> list[FieldError]:
-    """Return the errors in a change: those of the CRD's rules, or if there are none, those of the webhook's."""
+    """Return the errors in a change by the rules of the CRD, or if there are none, by those of the webhook."""
     return list(chain(changed_metadata(new, old, custom=True), crd)) or OfWebhook(webhook)
 
 

@@ -55,7 +55,7 @@ def pod_template(path: str, template: PodTemplateSpec) -> Errors:
 
 
 def pod_annotations(path: str, annotations: dict[str, str]) -> Errors:
-    """Check the annotations that have a meaning for the controllers of pods."""
+    """Check the annotation of a pod's deletion cost, which must be a 32-bit integer."""
     cost = annotations.get(_DELETION_COST)
     if cost is not None and not _is_int32(cost):
         yield invalid(f"{path}[{_DELETION_COST}]", cost, "must be a 32bit integer")

@@ -21,7 +21,7 @@ async def print_queues(target: Target, output: str, *, everywhere: bool) -> None
     from muster.cli.terminal.output import say
     from muster.insight.quota.queues import format_row, make_cluster_queue_row, make_local_queue_row
     from muster.insight.reader.clusters import find_destinations
-    from muster.insight.reader.queues import list_or_say
+    from muster.insight.reader.listing.access import list_or_say
 
     async with connect(target) as session:
         local = (await session.client.list(LOCAL_QUEUE, "" if everywhere else session.namespace)).items

@@ -6,7 +6,7 @@ import click
 
 from muster.api.core import POD, Pod
 from muster.insight.jobs.state import parse_rank
-from muster.insight.reader.pods import read_own_pods
+from muster.insight.reader.jobs.pods import read_own_pods
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.transport import Request

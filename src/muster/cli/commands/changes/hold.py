@@ -1,4 +1,4 @@
-"""`muster hold`: keep jobs, or a queue, from starting."""
+"""`muster hold`: keep jobs, or a queue, from starting. `release` is made of the same parts."""
 
 from typing import Any
 
@@ -11,28 +11,37 @@ from muster.cli.names.types import name_or_queue
 from muster.cli.session import ask, connect, target_options
 
 
-@click.command(
-    epilog=format_examples("muster hold train", "muster hold queue/vision"),
-)
-@click.argument(
-    "jobs",
-    nargs=-1,
-    required=True,
-    type=name_or_queue,
-    metavar="JOB|queue/NAME...",
-    shell_complete=names.jobs_and_queues,
-)
-@target_options
-def command(jobs: tuple[str, ...], **options: Any) -> None:
-    """Stop every JOB, and keep it from starting; queue/NAME keeps the jobs of that LocalQueue from starting.
+def make_command(name: str, help: str, *, hold: bool) -> click.Command:
+    """Return the command that holds, or else releases, every job and queue that it names."""
 
-    A CronJob starts no jobs; those that run go on.
-    """
-    ask(_hold(Target.of(options), jobs))
+    @click.command(name, help=help, epilog=format_examples(f"muster {name} train", f"muster {name} queue/vision"))
+    @click.argument(
+        "jobs",
+        nargs=-1,
+        required=True,
+        type=name_or_queue,
+        metavar="JOB|queue/NAME...",
+        shell_complete=names.jobs_and_queues,
+    )
+    @target_options
+    def command(jobs: tuple[str, ...], **options: Any) -> None:
+        ask(_hold_or_release(Target.of(options), jobs, hold=hold))
+
+    return command
 
 
-async def _hold(target: Target, jobs: tuple[str, ...]) -> None:
+async def _hold_or_release(target: Target, jobs: tuple[str, ...], *, hold: bool) -> None:
     from muster.cli.actions.holding import hold_or_release
 
     async with connect(target) as session:
-        await hold_or_release(session, jobs, hold=True)
+        await hold_or_release(session, jobs, hold=hold)
+
+
+command = make_command(
+    "hold",
+    """Stop every JOB, and keep it from starting; queue/NAME keeps the jobs of that LocalQueue from starting.
+
+    A CronJob starts no jobs; those that run go on.
+    """,
+    hold=True,
+)

@@ -50,7 +50,7 @@ async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
     from muster.cli.actions.each import try_and_say
     from muster.cli.names.discovery import Discovery
     from muster.cli.terminal.output import dump, say
-    from muster.insight.reader.plan import plan
+    from muster.insight.reader.forecasts.plan import plan
     from muster.runtime.realclock import RealClock
 
     clock = RealClock()

@@ -130,7 +130,7 @@ def command(
         say(f"Error: {error}")
         sys.exit(2)
     live.show("", "")
-    click.echo(dump(msgspec.to_builtins(outcome.summary), "json") if output == "json" else _make_table(outcome.summary))
+    click.echo(dump(msgspec.to_builtins(outcome.summary), "json") if output == "json" else make_table(outcome.summary))
     for line in _list_remarks(outcome):
         say(line)
     if report is not None:
@@ -217,7 +217,8 @@ def _deferring_interrupts(progress: _Progress) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _make_table(summary: "Summary") -> str:
+def make_table(summary: "Summary") -> str:
+    """Return the tables of the queues and their quota, and the lines below them."""
     from muster.insight.text import format_quantity, format_table
 
     counts = ("QUEUE", "JOBS", "ENDED", "WAITING", *(("NEVER",) if summary.total.never else ()))
@@ -248,10 +249,12 @@ def _make_table(summary: "Summary") -> str:
 
 
 def _describe_forecasts(summary: "Summary") -> list[str]:
-    error = summary.total.forecast
-    if error is None:
+    total = summary.total
+    if total.forecast is None:
         return []
-    return [f"forecasts: half are within {error.p50:.0%} of the wait, nine of ten within {error.p90:.0%}"]
+    half, most = f"{total.forecast.p50:.0%}", f"{total.forecast.p90:.0%}"
+    count = f"{total.forecasts:,} of {total.waited:,} jobs that waited"
+    return [f"forecasts of {count}: half are within {half} of the wait, nine of ten within {most}"]
 
 
 def _make_row(name: str, group: "GroupSummary", *, never: bool) -> tuple[str, ...]:

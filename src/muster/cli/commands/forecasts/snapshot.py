@@ -26,7 +26,7 @@ def command(output: str, *, with_decisions: bool, **options: Any) -> None:
 
 async def _snapshot(target: Target, output: str, *, with_decisions: bool) -> None:
     from muster.cli.terminal.output import dump, dump_line, say
-    from muster.insight.reader.decisions import NO_DECISIONS
+    from muster.insight.reader.history.decisions import NO_DECISIONS
     from muster.insight.reader.snapshot import add_decisions, take_snapshot
     from muster.insight.snapshot import write_snapshot
     from muster.runtime.realclock import RealClock

@@ -125,7 +125,7 @@ async def _give_back(target: Target, config: str | None) -> None:
 
 
 async def _require_no_embedded(client: Any) -> None:
-    from muster.insight.reader.queues import is_embedded
+    from muster.insight.reader.engine import is_embedded
 
     if await is_embedded(client):
         raise click.ClickException(

@@ -69,7 +69,7 @@ async def _history(
 ) -> None:
     from muster.cli.terminal.output import say
     from muster.insight.history.runs import RunQuery, make_row
-    from muster.insight.reader.history import read_history
+    from muster.insight.reader.history.recorded import read_history
 
     async with connect(target) as session:
         wanted = RunQuery(

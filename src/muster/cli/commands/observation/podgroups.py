@@ -41,7 +41,7 @@ def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
 async def _list(target: Target, output: str, *, everywhere: bool) -> None:
     from muster.cli.terminal.output import say
     from muster.insight.jobs.podgroups import make_row
-    from muster.insight.reader.podgroups import pod_groups
+    from muster.insight.reader.jobs.podgroups import pod_groups
     from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:

@@ -72,6 +72,9 @@ def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None,
 
     Unfinished jobs come first, then those that have ended in the last hour, each with the newest last. A job that is
     named, or selected by its state, is listed whenever it ended. With -o json, yaml or name, all jobs are listed.
+
+    The reason of a job that waits for quota names the amount that was missing when its queue considered it last. muster
+    why JOB names the amount that is missing now.
     """
     if trials:
         from muster.cli.actions.trials import show_trials
@@ -94,8 +97,8 @@ def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None,
 
 async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywhere: bool) -> None:
     from muster.cli.terminal.output import say
-    from muster.insight.reader.jobs import job_rows
-    from muster.insight.reader.queues import say_if_not_led
+    from muster.insight.reader.engine import say_if_not_led
+    from muster.insight.reader.jobs.rows import job_rows
     from muster.runtime.process.garbage import collector_paused
     from muster.runtime.realclock import RealClock
 
@@ -160,8 +163,8 @@ async def _add_past(session: Session, rows: list[dict[str, Any]], where: str, no
     """Return the rows and, after them, the rows of jobs whose objects are deleted."""
     from muster.cli.terminal.output import say
     from muster.insight.history.runs import RunQuery
-    from muster.insight.reader.history import read_history
-    from muster.insight.reader.jobs import past_row
+    from muster.insight.reader.history.recorded import read_history
+    from muster.insight.reader.jobs.rows import past_row
 
     runs, is_cut = await read_history(session.client, RunQuery(namespace=where), _PAST, say)
     if is_cut:
@@ -183,8 +186,8 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
     from muster.cli.terminal.output import say
     from muster.cli.terminal.readers import while_read
     from muster.cli.terminal.screen import can_show
-    from muster.insight.reader.jobs import job_rows
-    from muster.insight.reader.queues import say_if_not_led
+    from muster.insight.reader.engine import say_if_not_led
+    from muster.insight.reader.jobs.rows import job_rows
     from muster.runtime.ids import Random
     from muster.runtime.realclock import RealClock
 

@@ -57,7 +57,7 @@ async def _watch(target: Target, make_picture: Picture) -> None:
 async def _make_workers_picture(session: Session, say: Callable[[str], None], *, job: str) -> str:
     from muster.actions.choices import no_job
     from muster.api.pods import is_finished, job_of
-    from muster.insight.reader.listviews import POD_DEMANDS, make_sharer
+    from muster.insight.reader.listing.views import POD_DEMANDS, make_sharer
     from muster.insight.reader.usage import read_usage
     from muster.insight.text import format_table
     from muster.insight.usage import make_worker_table, usage_by_pod
@@ -79,8 +79,8 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
     from muster.insight.nodes import request_of, sum_pods
     from muster.insight.quota.state import find_quota_state, index_by_owner
     from muster.insight.reader.clusters import clusters_of
-    from muster.insight.reader.listviews import NODE_LINES, POD_DEMANDS, WORKLOAD_LINES
-    from muster.insight.reader.queues import list_or_none, list_or_say
+    from muster.insight.reader.listing.access import list_or_none, list_or_say
+    from muster.insight.reader.listing.views import NODE_LINES, POD_DEMANDS, WORKLOAD_LINES
     from muster.insight.reader.usage import read_usage
     from muster.insight.reader.visible import list_visible
     from muster.insight.usage import usage_by_job

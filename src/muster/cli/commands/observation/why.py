@@ -37,7 +37,7 @@ async def _tell_life(target: Target, name: str, output: str) -> None:
     from muster.actions.choices import no_job
     from muster.cli.terminal.output import dump, say
     from muster.insight.history.life import make_life_document, render_life
-    from muster.insight.reader.decisions import NO_DECISIONS, read_life
+    from muster.insight.reader.history.decisions import NO_DECISIONS, read_life
 
     async with connect(target) as session:
         life = await read_life(session.client, session.namespace, name)
@@ -52,7 +52,7 @@ async def _why(target: Target, name: str, output: str) -> None:
     from muster.actions.choices import no_job
     from muster.actions.jobs.explaining import explain
     from muster.cli.terminal.output import dump, say
-    from muster.insight.reader.queues import say_if_not_led
+    from muster.insight.reader.engine import say_if_not_led
     from muster.insight.why.answer import make_document, render_lines
     from muster.runtime.realclock import RealClock
 
@@ -83,7 +83,8 @@ async def _show_cron_job(session: "Session", name: str, now: "datetime", output:
     from muster.cli.actions.running.scheduling import render_cron_job
     from muster.cli.terminal.output import dump
     from muster.insight.jobs.cronjobs import describe_cron_job
-    from muster.insight.reader.queues import get_or_none, is_embedded
+    from muster.insight.reader.engine import is_embedded
+    from muster.insight.reader.listing.access import get_or_none
 
     cron_job = await get_or_none(session.client, CRON_JOB, name, session.namespace)
     if cron_job is None:

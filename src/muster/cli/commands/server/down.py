@@ -112,8 +112,8 @@ async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
     from muster.api.pods import is_finished, job_of
     from muster.api.values.shells import HANGS_UP
     from muster.insight.history.build import owner_of
-    from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, PodSharer
-    from muster.insight.reader.records import all_records
+    from muster.insight.reader.jobs.records import all_records
+    from muster.insight.reader.listing.views import JOB_LINES, JOB_SET_LINES, POD_LINES, PodSharer
     from muster.insight.text import format_owner
 
     async with connect(Target(kubeconfig=str(home.kubeconfig))) as session:

@@ -101,7 +101,7 @@ async def _invite(target: Target, invitation: Any, server: str, *, everywhere: b
     from muster.actions.server.session import find_connection
     from muster.cli.actions.clusters import inviting
     from muster.cli.terminal.output import say
-    from muster.insight.reader.queues import is_embedded
+    from muster.insight.reader.engine import is_embedded
     from muster.runtime.kube.kubeconfig_text import write_kubeconfig
     from muster.runtime.realclock import RealClock
 

@@ -57,7 +57,7 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
     from muster.cli.actions.people.newuser import NewUser, login_command
     from muster.cli.actions.people.users import require_unix_namespace, requiring_administrator
     from muster.cli.terminal.output import say
-    from muster.insight.reader.queues import is_embedded
+    from muster.insight.reader.engine import is_embedded
     from muster.runtime.kube.kubeconfig_text import write_kubeconfig
     from muster.runtime.realclock import RealClock
 

@@ -181,7 +181,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     from muster.actions.choices import check_secrets, priority_classes, queue_to_name
     from muster.actions.parsing.deferring import check_dependencies
     from muster.cli.actions.running.notifying import fit_notify
-    from muster.insight.reader.queues import is_embedded
+    from muster.insight.reader.engine import is_embedded
 
     # A Job that names a missing queue or priority class would wait for ever.
     embedded = await is_embedded(session.client)
@@ -361,7 +361,7 @@ async def _stay(
     from muster.actions.submission.submitting import foresee
     from muster.cli.terminal.output import say
     from muster.insight.jobs.state import OPEN, Ending
-    from muster.insight.reader.queues import is_simulated
+    from muster.insight.reader.engine import is_simulated
 
     created = await submitting
     if embedded and not session.own and await is_simulated(session.client):

@@ -67,7 +67,7 @@ async def _submit(session: Session, arguments: tuple[str, ...], options: dict[st
     from muster.api.kueue.names import DEFAULT_QUEUE
     from muster.cli.actions.running.shells import make_shell_gang, run_shell
     from muster.insight.reader.clusters import sends_away
-    from muster.insight.reader.queues import is_embedded
+    from muster.insight.reader.engine import is_embedded
 
     client, namespace = session.client, session.namespace
     embedded = await is_embedded(client)

@@ -75,7 +75,7 @@ class AuditLog:
 
 
 class Audit:
-    """The audit of one server: its policy, and what all records have in common.
+    """The audit of one server: its policy, its log, and the clock and ids that all records use.
 
     write: takes each line of the log.
     decide: says whether a user may do something, and why.

@@ -30,7 +30,10 @@ class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 
 
 class GroupResources(_Data, frozen=True, kw_only=True):
-    """Resources of a group: plural names, `pods/log`, `*`, `*/scale` or `pods/*`; an empty list means all."""
+    """Resources of a group that a rule of an audit policy matches.
+
+    resources: plural names, `pods/log`, `*`, `*/scale` or `pods/*`; an empty list means all.
+    """
 
     group: str = ""
     resources: tuple[str, ...] = ()
@@ -38,7 +41,7 @@ class GroupResources(_Data, frozen=True, kw_only=True):
 
 
 class Rule(_Data, frozen=True, kw_only=True):
-    """A rule of the policy: which requests it matches, and what is logged of them.
+    """A rule of an audit policy: which requests it matches, and what is logged of them.
 
     An empty list matches all requests.
     """
@@ -55,7 +58,7 @@ class Rule(_Data, frozen=True, kw_only=True):
 
 
 class Policy(_Data, frozen=True, kw_only=True):
-    """The rules in order, and the settings that hold for all of them."""
+    """An audit policy: its rules in order, and the settings that hold for all of them."""
 
     api_version: str
     kind: str
@@ -66,7 +69,7 @@ class Policy(_Data, frozen=True, kw_only=True):
 
 
 class Scope(Struct, frozen=True):
-    """The amount of detail about one request in the log."""
+    """The detail with which the audit log records one request: the level, and the stages and fields to leave out."""
 
     level: Level = "None"
     omit_stages: frozenset[Stage] = frozenset()
@@ -98,7 +101,10 @@ def parse(text: str | bytes) -> Policy:
 
 
 def find_scope(policy: Policy, access: Access) -> Scope:
-    """Return what the log contains of a request."""
+    """Return how much of a request to log, by the first rule that matches; nothing if no rule does.
+
+    Secrets and the like are logged without bodies, unless the rule names their resource.
+    """
     for rule in policy.rules:
         if _matches(rule, access):
             omitted = frozenset({*policy.omit_stages, *rule.omit_stages})

@@ -64,7 +64,10 @@ def _list_needed_accesses(
 
 
 def _complete_groups(name: str, given: frozenset[str]) -> frozenset[str]:
-    """Return the groups of the impersonated user."""
+    """Return the requested groups of the impersonated user, with those that each such user has.
+
+    A service account gets its own groups only if none are requested.
+    """
     account = account_of(name)
     if not given and account is not None:
         return account_groups(account[0])

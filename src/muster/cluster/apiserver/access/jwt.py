@@ -57,7 +57,7 @@ class SigningKey(msgspec.Struct, frozen=True, dict=True):
         return _make_jws().encode(msgspec.json.encode(claims), self.private, algorithm=_ALGORITHM, headers=headers)
 
     def verify(self, token: str) -> Claims:
-        """Return the claims of a token that this key has signed. Raises `BadTokenError`."""
+        """Return the claims of a token that this key has signed; the caller checks expiry. Raises `BadTokenError`."""
         from jwt import InvalidAlgorithmError, InvalidSignatureError, InvalidTokenError
 
         if len(token) > MAX_TOKEN_BYTES:

@@ -23,7 +23,10 @@ _DEFAULT = "default"
 
 
 def pod_accounts(*, mount: bool) -> Plugin:
-    """Return the admission plugin that gives a pod its service account. `mount`: whether pods get a token at all."""
+    """Return the admission plugin that gives a new pod its service account, token volume and pull secrets.
+
+    An update that leaves out the account keeps the stored one. `mount`: whether pods get a token at all.
+    """
 
     def complete(attempt: WriteAttempt, store: Store) -> None:
         if attempt.resource.key != "pods" or attempt.subresource:
@@ -42,9 +45,9 @@ def pod_accounts(*, mount: bool) -> Plugin:
 
 
 def _set_account(attempt: WriteAttempt, store: Store) -> ServiceAccount:
-    """Return the account that the pod runs as, after setting its name in the pod.
+    """Return the service account that the pod runs as, after setting its name in the pod.
 
-    Raises `ApiError` (403) if the account does not exist.
+    A missing account `default` counts as an empty one. Raises `ApiError` (403) if another account does not exist.
     """
     spec = attempt.document["spec"]
     name = spec.get("serviceAccountName") or _DEFAULT

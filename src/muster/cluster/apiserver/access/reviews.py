@@ -32,7 +32,7 @@ from muster.runtime.transport import JSON, Response
 
 
 class Reviews:
-    """The actions that answer each kind of review, by its resource."""
+    """The actions that answer SubjectAccessReviews, TokenReviews and the other reviews, by their resource."""
 
     def __init__(self, rbac: Rbac, tokens: Tokens) -> None:
         self._rbac = rbac

@@ -41,7 +41,10 @@ class TokenRequests:
         self._ids = ids
 
     async def create(self, call: Call) -> Response:
-        """Answer with a token. Raises `ApiError` (400, 404, 409, 422)."""
+        """Answer a TokenRequest with a token for the service account in the URL.
+
+        Raises `ApiError` (400, 404, 409, 422).
+        """
         document = decode_object(call)
         meta = document.setdefault("metadata", {})
         if meta.get("name") not in (None, "", call.name):
@@ -74,7 +77,10 @@ class TokenRequests:
         return make_answer(call, document, {"token": token, "expirationTimestamp": end})
 
     def _resolve_bound(self, call: Call, wanted: BoundObjectReference) -> tuple[BoundReference, ...]:
-        """Return the objects that the token is bound to: the requested one, and for a pod also its node."""
+        """Return the objects that the token is bound to: the requested one, and for a pod also its node.
+
+        Raises `ApiError` (400, 404, 409).
+        """
         kind = _BOUND.get((wanted.api_version, wanted.kind))
         if kind is None:
             name = f"{wanted.api_version}, Kind={wanted.kind}"

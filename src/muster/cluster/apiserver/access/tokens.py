@@ -113,7 +113,10 @@ class Tokens:
             return None
 
     def owner(self, token: str, audiences: Sequence[str]) -> Owner:
-        """Return the owner of a token that is valid for any of these audiences. Raises `BadTokenError`."""
+        """Return the owner of a token that is valid for any of these audiences.
+
+        Raises `BadTokenError` for an invalid or expired token, and if its service account or a bound object is gone.
+        """
         user = self._fixed(token)
         if user is not None:
             return Owner(user, _match_audiences(AUDIENCES, audiences))

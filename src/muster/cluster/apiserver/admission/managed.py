@@ -175,7 +175,10 @@ class ManagedJobs:
         self._settings = settings
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Complete a new or changed job in place. Raises `ApiError` if the job breaks a rule."""
+        """Set a job's defaults for queueing in place; keep what the engine set and an update omits.
+
+        Raises `ApiError` if the job breaks a rule.
+        """
         integration = self._integrations.get(attempt.resource.key)
         if integration is None or attempt.subresource or attempt.operation == "DELETE":
             return
@@ -246,7 +249,10 @@ class ManagedServing:
         self._settings = settings
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Complete the pod templates in place. Raises `ApiError` if the object breaks a rule."""
+        """Add to the pod templates what their pods need to queue, in place.
+
+        Raises `ApiError` if the object breaks a rule.
+        """
         one = self._kinds.get(attempt.resource.key)
         if one is None or attempt.subresource or attempt.operation == "DELETE":
             return

@@ -14,9 +14,9 @@ ENDLESS = (
 
 
 def endless_batch_pods(groups: PodGroups) -> Remark:
-    """Return the check that warns about a new pod of a PodGroup that always restarts.
+    """Return the check that warns about a new pod in a PodGroup whose containers always restart.
 
-    A pod whose owner keeps a service running is left out.
+    Such a group never ends. A pod whose owner keeps a service running is left out.
     """
 
     def remark(attempt: WriteAttempt) -> str:

@@ -319,7 +319,10 @@ class Loop(Struct, frozen=True):
     weight: int
 
     def turns(self, frame: Frame) -> list[Any]:
-        """Return the values that the slots take, one item for each iteration."""
+        """Return the values of the loop's variables, one item for each iteration.
+
+        Raises `CelError` for other than a list or map.
+        """
         items = self.items(frame)
         if type(items) is list:
             elements = [self.adapt(item) for item in items] if self.adapt else items

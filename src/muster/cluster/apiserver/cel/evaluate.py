@@ -166,7 +166,7 @@ class _Compiler:
         return _Part(closures.make_adapter(run, member.adapt), _find_member_shape(shape, member))
 
     def _field(self, node: Node, shape: Shape, spelled: str) -> tuple[str, Shape]:
-        """Return the JSON name of a field, and the field's shape."""
+        """Return the JSON name of a field, and the field's shape. Raises `CompileError` for an undeclared field."""
         if shape.element is not None:
             return spelled, shape.element
         # Upstream also accepts unescaped reserved words (`metadata.namespace`).

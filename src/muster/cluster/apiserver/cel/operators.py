@@ -33,7 +33,7 @@ _FIRST, _LAST = -62135596800 * 10**9, 253402300800 * 10**9 - 1
 
 
 def timestamp_of(nanos: int) -> Timestamp:
-    """Return the point in time.
+    """Return the CEL timestamp that lies these nanoseconds after 1970.
 
     Raises:
         CelError: it is outside of the years 1 to 9999.
@@ -44,7 +44,7 @@ def timestamp_of(nanos: int) -> Timestamp:
 
 
 def duration_of(nanos: int) -> Duration:
-    """Return the length of time.
+    """Return the CEL duration of these nanoseconds.
 
     Raises:
         CelError: the nanoseconds exceed 64 bits.
@@ -55,7 +55,7 @@ def duration_of(nanos: int) -> Duration:
 
 
 def add(a: Any, b: Any) -> Any:
-    """Return `a + b`."""
+    """Return CEL's `a + b`. Raises `CelError` if the types do not fit or the result overflows."""
     match a, b:
         case (bool(), _) | (_, bool()):
             pass
@@ -73,7 +73,7 @@ def add(a: Any, b: Any) -> Any:
 
 
 def subtract(a: Any, b: Any) -> Any:
-    """Return `a - b`."""
+    """Return CEL's `a - b`. Raises `CelError` if the types do not fit or the result overflows."""
     match a, b:
         case (bool(), _) | (_, bool()):
             pass
@@ -108,7 +108,7 @@ def _make_arithmetic(
 
 
 def _divide_towards_zero(a: int, b: int) -> int:
-    """Return `a / b`, rounded towards zero."""
+    """Return `a / b`, rounded towards zero. Raises `CelError` if `b` is 0."""
     if b == 0:
         raise CelError("division by zero")
     return a // b if (a >= 0) == (b >= 0) else -(-a // b)
@@ -129,7 +129,7 @@ def _double_quotient(a: float, b: float) -> float:
 
 
 def negate(a: Any) -> Any:
-    """Return `-a`."""
+    """Return CEL's `-a`. Raises `CelError` if it is no number or the result overflows."""
     if type(a) is int:
         return int_of(-a)
     if type(a) is float:
@@ -138,14 +138,17 @@ def negate(a: Any) -> Any:
 
 
 def invert(a: Any) -> bool:
-    """Return `!a`."""
+    """Return CEL's `!a`. Raises `CelError` if it is no bool."""
     if type(a) is bool:
         return not a
     raise no_such_overload("!_", a)
 
 
 def contains(item: Any, container: Any) -> bool:
-    """Return `item in container`: whether the item is an element of the list or a key of the map."""
+    """Return `item in container`: whether the item is an element of the list or a key of the map.
+
+    Raises `CelError` for another container.
+    """
     if type(container) is dict:
         return type(item) is str and item in container if not is_number(item) else key_of(container, item) is not None
     if type(container) is list:
@@ -159,7 +162,7 @@ def key_of(mapping: dict[Any, Any], key: Any) -> Any:
 
 
 def index(container: Any, key: Any) -> Any:
-    """Return `container[key]`."""
+    """Return CEL's `container[key]`. The container may be an optional. Raises `CelError` if it has no such key."""
     if type(container) is dict:
         if type(key) is not str and is_number(key):
             key = key_of(container, key)
@@ -190,7 +193,10 @@ def require_position(items: list[Any], key: Any) -> int:
 
 
 def optional_index(container: Any, key: Any) -> Optional:
-    """Return `container[?key]`. The container may be an optional."""
+    """Return CEL's `container[?key]`.
+
+    The container may be an optional. A missing key gives an optional without a value.
+    """
     if type(container) is Optional:
         return optional_index(container.value, key) if container.present else container
     if type(container) not in (dict, list):
@@ -202,7 +208,10 @@ def optional_index(container: Any, key: Any) -> Optional:
 
 
 def optional_select(container: Any, name: str) -> Optional:
-    """Return `container.?name`. The container may be an optional."""
+    """Return CEL's `container.?name`.
+
+    The container may be an optional. A missing name gives an optional without a value.
+    """
     if type(container) is Optional:
         return optional_select(container.value, name) if container.present else container
     if type(container) is not dict:
@@ -226,7 +235,7 @@ def select(container: Any, name: str) -> Any:
 
 
 def measure_size(value: Any) -> int:
-    """Return `size(value)`."""
+    """Return CEL's `size(value)`. Raises `CelError` for a value that has no size."""
     if type(value) in (str, bytes, list, dict):
         return len(value)
     raise no_such_overload("size", value)

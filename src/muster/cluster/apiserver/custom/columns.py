@@ -17,7 +17,7 @@ _AGE = CustomResourceColumnDefinition(
 
 
 def make_printer(columns: Sequence[CustomResourceColumnDefinition]) -> Printer:
-    """Return the printer of the objects of a version."""
+    """Return the printer that renders a version's objects as table rows. Without columns, a row has name and age."""
     compiled = [
         (column, _find(column.json_path), _CELLS.get(column.type, _render_text)) for column in columns or (_AGE,)
     ]

@@ -54,7 +54,10 @@ async def rename(documents: Sequence[Document], api_version: str) -> Sequence[Do
 
 
 def make_converter(definition: CustomResourceDefinition, calls: Calls, ids: Ids) -> Convert:
-    """Return the converter between the versions of a definition."""
+    """Return the converter between the versions of a definition.
+
+    It calls the definition's conversion webhook. Without a webhook, it changes only the apiVersion.
+    """
     how = definition.spec.conversion
     if how is None or how.strategy != WEBHOOK_CONVERSION or how.webhook is None or how.webhook.client_config is None:
         return rename

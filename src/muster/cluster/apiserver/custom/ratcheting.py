@@ -17,7 +17,7 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 def without_old_errors(errors: Sequence[FieldError], new: Any, old: Any) -> list[FieldError]:
-    """Return the errors of a changed object that the change causes."""
+    """Return the errors of an update without those about values that it leaves unchanged."""
     return [error for error in errors if not _is_unchanged(error.place or error.path, new, old)]
 
 

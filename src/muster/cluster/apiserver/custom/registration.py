@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class CustomResources:
-    """The link between the definitions in a store and a registry, owned by the API server."""
+    """The part of the API server that makes a registry serve the kinds of the definitions in a store."""
 
     def __init__(self, store: Store, registry: Registry, calls: Calls, ids: Ids) -> None:
         self._store = store

@@ -15,9 +15,10 @@ from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Subresource,
 def scale_subresource(
     paths: CustomResourceSubresourceScale, validate: Callable[[Document, Document], Sequence[FieldError]]
 ) -> Subresource:
-    """Return the scale subresource.
+    """Return the scale subresource of a custom resource.
 
-    validate: returns the errors of an update of the whole object, from the new and the old object.
+    It reads and writes the numbers of replicas at the given paths of the object. validate: returns the errors of an
+    update of the whole object, from the new and the old object.
     """
     wanted = simple_names(paths.spec_replicas_path)
     current = simple_names(paths.status_replicas_path)

@@ -94,7 +94,7 @@ def _require_applicable(config: Document, writer: Writer) -> None:
 def _read_entries(
     live: Document | None, base: Document, writer: Writer, now: str, schema: FieldSchema, ignored: FieldSet
 ) -> list[Entry]:
-    """Return the entries before the apply.
+    """Return the entries of `managedFields` before the apply.
 
     If a stored object has none, the manager `before-first-apply` owns all its fields.
     """

@@ -16,7 +16,7 @@ from muster.cluster.apiserver.decode import Document
 
 
 def make_blank(kind: Kind[Any]) -> Document:
-    """Return the blank object of a kind, or {} for a kind without types (custom resources)."""
+    """Return an object of a kind as Go encodes it with no field set; {} for a kind without types (custom resources)."""
     component = published.component_of_kind(kind.group, kind.version, kind.kind)
     return _blank_message(component) if component else _blank_struct(kind.type)
 

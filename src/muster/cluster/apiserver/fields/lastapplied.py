@@ -26,7 +26,11 @@ MAX_ANNOTATIONS_BYTES = 256 * 1024  # the limit of all annotations of an object 
 
 
 def not_allowed(conflicts: list[Conflict], live: Document, writer: Writer, schema: FieldSchema) -> list[Conflict]:
-    """Return the conflicts without the fields whose live value is the one in the annotation."""
+    """Return the conflicts that an apply must report.
+
+    kubectl may overwrite a field whose live value is the one in its last-applied annotation, so such fields are left
+    out. For any other manager, all conflicts are returned.
+    """
     allowed = set(list_paths(_last_applied_fields(live, writer, schema)))
     if not allowed:
         return conflicts

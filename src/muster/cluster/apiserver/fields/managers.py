@@ -24,7 +24,7 @@ MAX_MANAGER_LENGTH = 128
 
 
 class Identity(NamedTuple):
-    """The key of an entry. Two entries of one object never share it."""
+    """The key of an entry in `managedFields`. Two entries of one object never share it."""
 
     manager: str
     operation: str
@@ -60,7 +60,7 @@ class Writer(Struct, frozen=True):
 
 
 def identity_of(entry: Entry) -> Identity:
-    """Return the key of an entry."""
+    """Return the key of an entry in `managedFields`."""
     operation = entry["operation"]
     version = entry.get("apiVersion", "") if operation == UPDATE else ""
     return Identity(entry.get("manager", ""), operation, version, entry.get("subresource", ""))

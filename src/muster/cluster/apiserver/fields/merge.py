@@ -12,7 +12,7 @@ from muster.cluster.apiserver.fields.sets import FieldSet, is_member
 
 
 def merge(live: Document, config: Document, schema: FieldSchema) -> Document:
-    """Return the object with all values of the configuration."""
+    """Return a copy of the object into which the values of the configuration are merged, as the schema says."""
     result = live.copy()
     for name, value in config.items():
         result[name] = _merge_value(live[name], value, schema.member(name)) if name in live else copy_value(value)

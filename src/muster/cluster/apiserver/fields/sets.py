@@ -69,7 +69,10 @@ def _find_left_fields(held: FieldSet, gone: FieldSet) -> FieldSet | None:
 
 
 def intersect_sets(first: FieldSet, second: FieldSet) -> FieldSet | None:
-    """Return the paths of the first node that `subtract_set` removes, or None if there are none."""
+    """Return the paths of the first node that the second covers, or None if there are none.
+
+    These are the paths that `subtract_set` removes.
+    """
     if not second:
         return first
     if not first:

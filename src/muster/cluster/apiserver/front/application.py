@@ -50,7 +50,7 @@ class Application:
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Authenticate one HTTP request, handle it once it has a seat, and send the answer."""
         if self._pages is not None and self._pages.has(scope["path"]):
             await self._pages.app(scope, receive, send)
             return
@@ -186,7 +186,7 @@ def _make_request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) 
 
 
 def _make_refusal(error: ApiError) -> Response:
-    """Return the answer to a request whose user or target is unknown."""
+    """Return the answer to a request whose user or target is unknown. An answer 401 asks for a bearer token."""
     answer = make_refusal(error)
     return replace(answer, headers={**answer.headers, "www-authenticate": "Bearer"}) if error.code == 401 else answer
 

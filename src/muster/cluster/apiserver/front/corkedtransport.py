@@ -67,7 +67,7 @@ class CorkedTransport:
         self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the buffered data to the transport; drop it if the transport is closing."""
         if self._pieces:
             pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
             if not self._transport.is_closing():

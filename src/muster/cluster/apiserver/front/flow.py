@@ -256,7 +256,7 @@ class Flow:
 
     @property
     def rest_seconds(self) -> float:
-        """The rest of a watch between two pieces: the more streams are open, the more events go out together."""
+        """The seconds that a watch pauses between two pieces; more if more streams are open."""
         return rest_seconds(self._streams.lent)
 
     def close_stream(self, name: str) -> None:

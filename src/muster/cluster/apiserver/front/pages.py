@@ -40,7 +40,7 @@ class PlainFront:
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request: serve a page, redirect `/` to the pages, and answer 400 to any other path."""
         if self._pages.has(scope["path"]):
             await self._pages.app(scope, receive, send)
             return

@@ -28,7 +28,8 @@ class RevocableStreams:
     def enter(self, user: str, authenticate: Callable[[], object], end: Callable[[], object]) -> Callable[[], None]:
         """Watch the token of a stream; return the function that stops watching.
 
-        authenticate: raises `ApiError` once the token is void. end: ends the stream.
+        The stream of a user who is no service account is not watched. authenticate: raises `ApiError` once the token is
+        void. end: ends the stream.
         """
         account = account_of(user)
         if account is None:

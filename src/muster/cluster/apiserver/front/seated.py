@@ -23,7 +23,10 @@ class SeatedTransport(InProcessTransport):
         self._name = user.name
 
     async def request(self, request: Request) -> Response:
-        """Return the answer, whatever its status. Raises `TransportError` if it takes too long."""
+        """Wait for a seat and return the answer, whatever its status; 429 if no seat gets free in time.
+
+        Raises `TransportError` if the answer takes too long.
+        """
         with Loans() as taken:
             try:
                 await self._flow.take_seats(self._name, request, len(request.body), taken, taken)

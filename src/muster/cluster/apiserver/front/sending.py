@@ -50,7 +50,7 @@ async def respond(
 async def _respond_early(
     answer: Response, headers: Mapping[bytes, bytes], body: Body, caller: Caller, send: Send
 ) -> None:
-    """Answer a client that has not sent its whole body yet."""
+    """Answer a client that has not sent its whole body yet, and drop the rest of the body."""
     if body.is_short:
         await body.skip()
         await _send_whole(
@@ -78,7 +78,11 @@ def _add_closing_header(answer: Response) -> Response:
 
 
 async def _prepare_answer(answer: Response, headers: Mapping[bytes, bytes]) -> tuple[int, list[Field], bytes]:
-    """Return the status, the headers and the body of an answer, as the client takes it."""
+    """Return the status, the headers and the body of an answer.
+
+    The body is compressed if it is long and the client takes gzip. The status is 304 if the client has the body
+    already.
+    """
     body, status = answer.body, answer.status
     fields = _make_common_headers(answer.content_type, headers)
     fields += [(name.encode("latin-1"), value.encode()) for name, value in answer.headers.items()]

@@ -123,7 +123,10 @@ def read_private(path: Path) -> bytes:
 
 
 def user_of(certificate: x509.Certificate) -> User | None:
-    """Return the user of a client certificate: the common name, with the organizations as groups."""
+    """Return the user that a client certificate names, or None.
+
+    The common name is the user's name, and the organizations are the user's groups.
+    """
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     organizations = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     if not names or not names[0].value:

@@ -122,7 +122,10 @@ def _load_token(file: Path, ids: Ids) -> str:
 
 
 def _signing_key(file: Path) -> SigningKey:
-    """Load the key that signs service account tokens, or create it; it survives restarts, as running pods need it."""
+    """Load the key that signs service account tokens, or create it; it survives restarts, as running pods need it.
+
+    Raises `CredentialError` if its file is damaged.
+    """
     try:
         return load_key(read_private(file))
     except FileNotFoundError:

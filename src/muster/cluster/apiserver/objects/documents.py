@@ -38,7 +38,7 @@ class Documents:
         self._shared = shared or SharedObjects()
 
     def latest(self, key: Key) -> Entry | None:
-        """Return the object as of its newest write, which may not be durable yet."""
+        """Return the object as of its newest write, which may not be durable yet; None if there is none."""
         return self.store.latest(key)
 
     def typed(self, kind: Kind[Any], entry: Entry) -> Any:

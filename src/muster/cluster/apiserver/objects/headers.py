@@ -220,7 +220,7 @@ _PLAIN: tuple[msgspec.json.Decoder[Any], None] = (msgspec.json.Decoder(_Object),
 
 
 def header_of(resource: str, body: bytes) -> Header:
-    """Return the header of a stored object."""
+    """Return a stored object's header: its UID, labels and owners, and the fields that selectors match."""
     decoder, fields = _DECODERS.get(resource, _PLAIN)
     obj = decoder.decode(body)
     meta: _Meta = obj.metadata

@@ -93,7 +93,7 @@ def new_job(job: Document) -> None:
 
 
 def new_namespace(namespace: Document) -> None:
-    """Prepare a new namespace: add the finalizer that keeps the namespace until it is empty."""
+    """Prepare a new namespace: set the phase Active, and add the finalizer that keeps it until it is empty."""
     finalizers = namespace.setdefault("spec", {}).setdefault("finalizers", [])
     if NAMESPACE_FINALIZER not in finalizers:
         finalizers.append(NAMESPACE_FINALIZER)
@@ -101,7 +101,7 @@ def new_namespace(namespace: Document) -> None:
 
 
 def new_service(service: Document) -> None:
-    """Prepare a new service: an empty status, and no cluster IP, because no proxy would serve it."""
+    """Prepare a new service: give it an empty status. It gets no cluster IP, because no proxy would serve it."""
     service["status"] = {"loadBalancer": {}}
 
 

@@ -52,7 +52,7 @@ class SharedObjects:
         return kept[1] if kept is not None else None
 
     def find_stored(self, kind: Kind[T], entry: Entry) -> T | None:
-        """Return the object of an entry if it is kept."""
+        """Return the typed object of a stored entry; None unless it is kept in memory."""
         body = self._find_body(entry)
         return self.find(kind, body) if body is not None else None
 
@@ -75,7 +75,7 @@ class SharedObjects:
         return obj
 
     def find(self, kind: Kind[T], body: bytes) -> T | None:
-        """Return the object of a body if it is kept."""
+        """Return the typed object of a body; None unless it is kept in memory."""
         return self._find(kind.type, body)
 
     def _find(self, type_: type[Any], body: bytes) -> Any | None:

@@ -114,7 +114,10 @@ def _merged_list(current: list[Any], patch: list[Any], field: _Field) -> list[An
 
 
 def _without_special_items(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Apply the items of the patch that have a `$patch`. Return the remaining items of the list and of the patch."""
+    """Apply the items of the patch that have a `$patch`. Return the remaining items of the list and of the patch.
+
+    Raises `ApiError` (422) for an unknown `$patch`.
+    """
     plain: list[Any] = []
     deleted: set[Any] = set()
     replace = False
@@ -153,7 +156,10 @@ def _merge_items(current: list[Any], patch: list[Any], field: _Field) -> list[An
 
 
 def _apply_orders(result: dict[str, Any], patch: dict[str, Any], schema: Schema) -> set[str]:
-    """Merge and order, in place, the lists for which the patch has a `$setElementOrder`. Return their names."""
+    """Merge and order, in place, the lists for which the patch has a `$setElementOrder`. Return their names.
+
+    Raises `ApiError` for a malformed order.
+    """
     done: set[str] = set()
     for directive, order in patch.items():
         name = _directive_field(directive, _SET_ORDER)
@@ -258,7 +264,7 @@ def _are_objects(*lists: Sequence[Any]) -> bool:
 
 
 def _key_of(field: _Field, *lists: Sequence[Any]) -> str:
-    """Return the merge key of lists of objects, or "" for lists of scalars."""
+    """Return the merge key of lists of objects, or "" for lists of scalars. Raises `ApiError` (422) for mixed lists."""
     if not _are_objects(*lists):
         return ""
     if not field.merge_key:
@@ -276,7 +282,10 @@ def _delete_scalars(result: dict[str, Any], name: str, values: Any) -> None:
 
 
 def _retain_keys(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of the object, reduced to the members in `$retainKeys` if the patch has this directive."""
+    """Return a copy of the object, reduced to the members in `$retainKeys` if the patch has this directive.
+
+    Raises `ApiError` for a malformed directive.
+    """
     if _RETAIN_KEYS not in patch:
         return dict(original)
     keys = patch[_RETAIN_KEYS]

@@ -102,14 +102,14 @@ def _invalid_budget(name: str, why: str) -> ApiError:
 
 
 def with_allowed(status: PodDisruptionBudgetStatus, now: datetime) -> PodDisruptionBudgetStatus:
-    """Return the status with the condition that says whether the budget allows disruptions."""
+    """Return the status with its condition `DisruptionAllowed` set to whether the budget allows disruptions."""
     return with_condition(status, SUFFICIENT if status.disruptions_allowed > 0 else INSUFFICIENT, "", now)
 
 
 def with_condition(
     status: PodDisruptionBudgetStatus, reason: str, message: str, now: datetime
 ) -> PodDisruptionBudgetStatus:
-    """Return the status with its condition set for this reason."""
+    """Return a disruption budget's status with its condition `DisruptionAllowed` set for this reason."""
     value, old = "True" if reason == SUFFICIENT else "False", find(status.conditions, ALLOWED)
     since = old.last_transition_time if old is not None and old.status == value else now.replace(microsecond=0)
     new = Condition(
@@ -125,7 +125,7 @@ def with_condition(
 
 
 def document_of(status: PodDisruptionBudgetStatus) -> Document:
-    """Return the status as it is stored: as upstream, with these numbers even where they are 0."""
+    """Return a disruption budget's status as it is stored: as upstream, with these numbers even where they are 0."""
     numbers = {
         "disruptionsAllowed": status.disruptions_allowed,
         "currentHealthy": status.current_healthy,

@@ -161,7 +161,7 @@ class Pieces:
         return piece
 
     async def aclose(self) -> None:
-        """Stop reading."""
+        """Stop reading, and close the iterator that the pieces come from."""
         if not self.first.done():
             self.first.cancel()
             await asyncio.wait({self.first})

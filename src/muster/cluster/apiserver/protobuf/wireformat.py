@@ -64,7 +64,7 @@ def to_signed(value: int) -> int:
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number of up to 64 bits, and the position after it."""
+    """Return a number of up to 64 bits, and the position after it. Raises `ProtobufError` if it does not end."""
     value = shift = 0
     for place in range(position, min(position + 10, len(data))):
         byte = data[place]

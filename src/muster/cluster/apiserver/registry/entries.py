@@ -21,7 +21,7 @@ Validation = tuple[Callable[[Any], Sequence[FieldError]], _Update]
 
 
 def map_to_same_names(*names: str) -> dict[str, str]:
-    """Return the fields of a selector that have the same names in headers."""
+    """Return a map of each name to itself, for fields of a selector that headers have under the same name."""
     return {name: name for name in names}
 
 

@@ -21,7 +21,10 @@ from muster.cluster.apiserver.registry.resources import Resource, View
 
 
 class Definitions(Mapping[str, Document]):
-    """The definitions by their names. Each is decoded when it is read, as all of them take some MB."""
+    """The CustomResourceDefinitions that the server provides itself, by name.
+
+    Each is decoded when it is read, as all of them take some MB.
+    """
 
     def __init__(self, encoded: Mapping[str, bytes]) -> None:
         self._encoded = encoded
@@ -93,7 +96,10 @@ def _pin(document: Document, own: Definitions) -> None:
 
 
 class _Applied(msgspec.Struct, frozen=True):
-    """The `applied` of a view that puts the server's own spec into configurations, so that no manager conflicts."""
+    """The `applied` of a view of definitions: it returns the stored form of an apply configuration.
+
+    The server's own spec replaces that of the configuration, so that no manager conflicts.
+    """
 
     view: View
     own: Definitions

@@ -61,7 +61,10 @@ def _selected_name(fields: str) -> str:
 
 
 def verb_of(request: Request, target: Target | None) -> str:
-    """Return the API verb of a request on a resource, or the method in lower case for any other path."""
+    """Return the API verb of a request on a resource, or the method in lower case for any other path.
+
+    Raises `ApiError` (405) for a method that no resource has.
+    """
     if target is None:
         return request.method.lower() if request.method in _METHODS else "other"
     if request.method == "GET":

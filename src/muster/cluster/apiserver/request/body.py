@@ -23,7 +23,11 @@ _SHOWN_PATCH = 500  # characters of a patched object in a refusal
 
 
 def read_object(request: Request, view: View, options: WriteOptions, warnings: list[str]) -> Document:
-    """Return the object in the body of a create or update. Raises `ApiError` (400, 413, 415, 422)."""
+    """Return the object in the body of a create or update, without the fields that its schema does not declare.
+
+    The request's field validation says what such fields cause: nothing, warnings (added to `warnings`), or a refusal.
+    Raises `ApiError` (400, 413, 415, 422).
+    """
     kind = view.kind
     decoded = decode(request.body, request.content_type, kind.kind, strict=options.field_validation != "Ignore")
     document = decoded.document

@@ -23,9 +23,9 @@ MAX_UNKNOWN = 1000  # unknown fields that a walk names; a document can have hund
 
 
 class Findings:
-    """The findings of one walk.
+    """The errors and undeclared fields that one check of a document finds.
 
-    sound: the parts, by `id`, that the walk skips.
+    sound: the parts, by `id`, that the check skips.
     """
 
     __slots__ = ("errors", "sound", "unknown")
@@ -35,7 +35,7 @@ class Findings:
         self.errors: list[FieldError] = []
         self.unknown: list[str] = []
 
-    def is_unknown(self, path: Path) -> None:
+    def add_unknown(self, path: Path) -> None:
         """Record a field that the schema does not declare, unless `MAX_UNKNOWN` are recorded already."""
         if len(self.unknown) < MAX_UNKNOWN:
             self.unknown.append(render(path))
@@ -208,7 +208,7 @@ def _make_object_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace
             if known is None:
                 if keeps_unknown:
                     continue
-                findings.is_unknown((path, name))
+                findings.add_unknown((path, name))
                 checked = ABSENT
             else:
                 plain, check_item, null = known

@@ -93,7 +93,10 @@ class CertificatePublisher(Reconciler):
 
 
 class TokenSecrets(Reconciler):
-    """The controller of token Secrets. Runs under a `Manager`; keys are Secrets of that type."""
+    """The controller that fills Secrets with service account tokens, and deletes those of deleted accounts.
+
+    Runs under a `Manager`; keys are Secrets of that type.
+    """
 
     name = "tokens-controller"
 
@@ -133,7 +136,7 @@ class TokenSecrets(Reconciler):
         return None
 
     def _missing_patch(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:
-        """Return what the secret lacks, as a patch."""
+        """Return the patch that adds what the secret lacks; {} if it lacks nothing."""
         meta, data = secret.metadata, secret.data
         wanted = {"ca.crt": self._authority_pem, "namespace": meta.namespace.encode()}
         if not data.get("token"):
@@ -151,5 +154,5 @@ def _is_token_secret(old: Secret | None, new: Secret | None) -> bool:
 
 
 def _account_of(secret: Secret) -> str:
-    """Return the name of the account that a secret of the type is for."""
+    """Return the name of the account that a token secret is for; "" for any other secret."""
     return secret.metadata.annotations.get(ACCOUNT_NAME, "") if secret.type == TOKEN_SECRET else ""

@@ -35,7 +35,10 @@ async def create_team_queue(client: Client, team: Team, namespace: str) -> None:
 
 
 class TeamQueues(Reconciler):
-    """The controller of the LocalQueues of teams. Runs under a `Manager`; its keys are ClusterQueues."""
+    """The controller that creates each team's LocalQueue in the namespaces where the team's users work.
+
+    Runs under a `Manager`; its keys are ClusterQueues.
+    """
 
     name = "team-queues"
 

@@ -100,7 +100,10 @@ def _is_done(pod: Pod) -> bool:
 
 
 class ClaimMaker(Reconciler):
-    """The controller that creates claims. Runs under a `Manager`; keys are pods."""
+    """The controller that creates the ResourceClaims of pods from their templates.
+
+    Runs under a `Manager`; keys are pods.
+    """
 
     name = "resource-claim-maker"
 

@@ -102,8 +102,9 @@ def is_at(volume: PersistentVolume, path: Path) -> bool:
 
 
 class ClaimBinder(Reconciler):
-    """The controller that binds PersistentVolumeClaims. Runs under a `Manager`; keys are claims.
+    """The controller that binds PersistentVolumeClaims to directories of this machine.
 
+    It removes the directory and the volume of a deleted claim. Runs under a `Manager`; keys are claims.
     root: where the directories of the volumes are.
     """
 
@@ -135,7 +136,10 @@ class ClaimBinder(Reconciler):
         return _RETRY_SECONDS if waits else None
 
     async def _release_volume(self, key: str, volume: PersistentVolume) -> bool:
-        """Remove the directory and then the volume of a claim that is gone; return False to retry."""
+        """Remove the directory and then the volume of a claim that is gone, once no pod uses it.
+
+        Returns False to retry.
+        """
         if any(not is_finished(pod) for pod in self._pods.by(_BY_CLAIM, key)):
             return True  # the end of the last pod calls this again
         if trouble := await self._remove(self._root / volume.metadata.name):
@@ -175,7 +179,7 @@ class ClaimBinder(Reconciler):
             )
 
     async def _mark_bound(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        """Mark both objects as bound."""
+        """Mark the claim and the volume as bound to each other, where they are not yet."""
         if volume.status.phase != "Bound":
             await self._client.patch_object(
                 PERSISTENT_VOLUME, volume, {"status": {"phase": "Bound"}}, lock=False, subresource="status"

@@ -50,7 +50,10 @@ _REGISTRATION = API_SERVICE.group  # upstream's aggregator does not list itself
 
 
 class ApiServices(Reconciler):
-    """The controller of this server's APIServices. Runs under a `Manager`; keys are APIServices."""
+    """The controller that keeps an APIService for each group version that this server serves.
+
+    Runs under a `Manager`; keys are APIServices.
+    """
 
     name = "autoregister"
 
@@ -62,7 +65,7 @@ class ApiServices(Reconciler):
         follow_definitions(manager).on_change(self._on_definition_changed)
 
     async def run(self) -> None:
-        """Work until `stop`."""
+        """Queue all APIServices that the server serves itself, then work until `stop`."""
         for name in self._list_served():
             self._controller.queue.add(name)
         await super().run()

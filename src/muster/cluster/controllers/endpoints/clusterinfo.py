@@ -17,7 +17,10 @@ _KEY = f"{NAMESPACE}/{NAME}"
 
 
 class ClusterInfo(Reconciler):
-    """The controller of `cluster-info`. Runs under a `Manager`; its only key is the ConfigMap's."""
+    """The controller that keeps the ConfigMap `cluster-info`, which holds a kubeconfig without a user.
+
+    Runs under a `Manager`; its only key is the ConfigMap's.
+    """
 
     name = "cluster-info"
 
@@ -28,7 +31,7 @@ class ClusterInfo(Reconciler):
         self._maps.on_change(self._on_map_changed)
 
     async def run(self) -> None:
-        """Work until `stop`."""
+        """Keep the ConfigMap as it should be, until `stop`."""
         self._controller.queue.add(_KEY)
         await super().run()
 

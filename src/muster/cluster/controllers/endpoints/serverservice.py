@@ -15,7 +15,10 @@ _KEY = f"{_NAMESPACE}/{_NAME}"
 
 
 class ServerService(Reconciler):
-    """The controller of the service. Runs under a `Manager`; its only key is the service's."""
+    """The controller that creates the API server's Service `kubernetes`, and creates it again if it is deleted.
+
+    Runs under a `Manager`; its only key is the Service's.
+    """
 
     name = "kubernetes-service"
 
@@ -26,7 +29,7 @@ class ServerService(Reconciler):
         self._services.on_change(self._on_service_changed)
 
     async def run(self) -> None:
-        """Work until `stop`."""
+        """Apply the Service now, and again whenever it is deleted, until `stop`."""
         self._controller.queue.add(_KEY)
         await super().run()
 

@@ -11,7 +11,7 @@ from muster.runtime.objects import own_key
 
 
 class FailureCauses:
-    """The causes of failures, read from the informers of a manager."""
+    """The explainer of failed jobs, which reads the informers of a manager."""
 
     def __init__(self, manager: Manager) -> None:
         self._jobs = manager.informer(JOB, indexes={BY_OWNER: owner_keys})

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How long the history keeps runs after their end, and how many at most. The newest are kept."""
+    """The bounds on the runs in the history: their age since their end, and their number. The newest are kept."""
 
     age: timedelta
     most: int
@@ -66,7 +66,7 @@ class Recorder:
         self._newest[resource] = revision
 
     async def run(self) -> None:
-        """Write until `stop`."""
+        """Record the jobs that were deleted while no server ran, then write ended runs until `stop`."""
         async with self._writing:  # recorded runs are not written again
             gone: list[Source] = [*self._list_deleted(JOB_SET), *self._list_deleted(JOB), *self._list_deleted(WORKLOAD)]
             self._runs.add_deleted(gone, self._list_deleted(POD))
@@ -82,7 +82,7 @@ class Recorder:
         await self._loop.stop()
 
     async def write(self) -> None:
-        """Write all runs whose end is known. Raises `HistoryError`."""
+        """Write all runs whose end is known, and remove those that are too old or too many. Raises `HistoryError`."""
         async with self._writing:
             while self._unwritten or self._runs.due:
                 self._unwritten |= {run.uid: run for run in self._runs.take(_AT_ONCE)}
@@ -93,7 +93,10 @@ class Recorder:
                 self._unwritten.clear()
 
     async def caught_up(self) -> None:
-        """Write all runs that had ended before this call. Raises `HistoryError`."""
+        """Write all runs that had ended before this call.
+
+        Waits a limited time for their events. Raises `HistoryError`.
+        """
         wanted = dict(self._newest)
         until = self._clock.monotonic() + _PATIENCE_SECONDS
         while self._is_behind(wanted) and self._clock.monotonic() < until:
@@ -121,7 +124,7 @@ class Recorder:
 
 
 def row_of(run: Run) -> Row:
-    """Return the run as a row of the table."""
+    """Return the run as a row of the history's table."""
     submitted, ended = int(run.submitted.timestamp()), int(run.ended.timestamp())
     body = msgspec.json.encode(run)
     return Row(run.uid, run.namespace, run.name, run.owner, run.queue, run.state, submitted, ended, body)

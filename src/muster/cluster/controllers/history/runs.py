@@ -66,7 +66,7 @@ class Runs:
         self._failed: dict[str, tuple[Pod, ...]] = {}  # failed pods that went after the end of their due run
 
     def follow(self) -> None:
-        """Follow every change from now on, and all existing objects."""
+        """Follow all existing jobs, JobSets, Workloads and pods, and every change of them from now on."""
         self._sets.on_change(self._on_source_changed)
         self._jobs.on_change(self._on_source_changed)
         self._workloads.on_change(self._on_source_changed)
@@ -235,7 +235,7 @@ def _is_pod_of(subject: JobRecord | Workload, pod: Pod) -> bool:
 
 
 def job_key(pod: Pod) -> tuple[str]:
-    """Return the key for the index BY_JOB."""
+    """Return a pod's key for the index BY_JOB: its namespace and the UID of its job."""
     return (owner_key(pod.metadata.namespace, job_of(pod)[0]),)
 
 
@@ -244,5 +244,5 @@ def _index_by_uid(obj: Source | Pod) -> tuple[str]:
 
 
 def owner_keys(job: Job) -> tuple[str, ...]:
-    """Return the keys for the index BY_OWNER."""
+    """Return a job's keys for the index BY_OWNER: its namespace and the UID of each owner."""
     return tuple(owner_key(job.metadata.namespace, owner.uid) for owner in job.metadata.owner_references)

@@ -105,7 +105,7 @@ def follow_definitions(manager: Manager) -> Informer[Definition]:
 
 
 def follow_custom_kinds(manager: Manager, builtin: Iterable[Kind[Any]], listener: Listener) -> None:
-    """Call a listener for the existing kinds, and then for every change."""
+    """Call a listener for each existing custom kind, then for every change; leave out the kinds of `builtin`."""
     names = frozenset(kind.resource for kind in builtin)
 
     def changed(old: Definition | None, new: Definition | None) -> None:

@@ -28,7 +28,10 @@ RECHECK_SECONDS = 5.0
 
 
 class NamespaceController(Reconciler):
-    """The controller of namespaces. Runs under a `Manager`; keys are namespaces."""
+    """The controller that gives namespaces the service account `default`, and empties deleted namespaces.
+
+    Runs under a `Manager`; keys are namespaces.
+    """
 
     name = "namespace-controller"
 

@@ -40,7 +40,7 @@ class Item(Struct, frozen=True):
         )
 
     def agrees_with(self, resource: str, meta: ObjectMeta) -> bool:
-        """Return whether this is the item for the metadata. Objects with the same UID have the same name."""
+        """Return whether this item is up to date with the metadata. Objects with the same UID have the same name."""
         return (
             self.resource == resource
             and self.owners == meta.owner_references

@@ -33,7 +33,7 @@ class QuotaController(Reconciler):
         self._followers: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Work until `stop`."""
+        """Compute the usage of quotas until `stop`."""
         try:
             await super().run()
         finally:

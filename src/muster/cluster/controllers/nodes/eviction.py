@@ -29,7 +29,7 @@ _LOST_TAINT = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """When and how a pod leaves its node.
+    """The time at which a pod leaves its node, on the monotonic clock, and how it leaves.
 
     final: whether the pod is written off; otherwise it is asked to end. taint: the taint that evicts it, as kubectl
     writes taints.

@@ -20,7 +20,11 @@ QUARANTINE_SECONDS = 40.0
 
 
 class LostPodCollector(Reconciler):
-    """The collector of pods of lost nodes. Runs under a `Manager`; keys are nodes that pods name."""
+    """The controller that fails and deletes the pods of a node whose Node object is gone.
+
+    The pods stay for `QUARANTINE_SECONDS`, because the Node may come back. Runs under a `Manager`; keys are nodes that
+    pods name.
+    """
 
     name = "pod-garbage-collector"
 
@@ -68,7 +72,10 @@ class LostPodCollector(Reconciler):
 
 
 class UnscheduledPodCollector(Reconciler):
-    """The collector of deleted pods that have no node and that finalizers hold. Runs under a `Manager`."""
+    """The controller that marks a deleted pod as failed if finalizers hold it and it has no node to end it.
+
+    Runs under a `Manager`.
+    """
 
     name = "unscheduled-pod-garbage-collector"
 

@@ -27,7 +27,7 @@ _OURS = (NOT_READY, UNREACHABLE)
 def compute_patience(grace_seconds: float, lease: Lease) -> float:
     """Return for how many seconds a node may be silent.
 
-    That is the grace period, but at least the duration of the node's Lease.
+    That is the grace period, but at least the duration of the node's Lease and a quarter more.
     """
     return max(grace_seconds, (lease.spec.lease_duration_seconds or 0) * _MARGIN)
 

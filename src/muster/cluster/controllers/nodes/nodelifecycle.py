@@ -48,9 +48,10 @@ class _Watch:
 
 
 class NodeLifecycle(Reconciler):
-    """The node lifecycle controller. Runs under a `Manager`; keys are names of nodes.
+    """The node lifecycle controller: it marks nodes as lost that renew no Lease, and taints unready nodes.
 
-    own: names of the nodes of the server's own process.
+    It also marks the pods of lost nodes as not ready. Runs under a `Manager`; keys are names of nodes.
+    own: names of the nodes of the server's own process, which are not watched.
     """
 
     name = "node-lifecycle-controller"
@@ -126,7 +127,10 @@ class NodeLifecycle(Reconciler):
         return left if left > 0 else None
 
     def _seconds_left(self, watch: _Watch) -> float:
-        """Return for how many seconds the node may still be silent."""
+        """Return for how many seconds the node may still be silent, and keep in `due` when that ends.
+
+        A time in which this process did not run does not count as silence.
+        """
         now = self._clock.monotonic()
         if watch.due is not None and now - watch.due > STALL_SECONDS:
             watch.heard = max(watch.heard, now)

@@ -37,8 +37,9 @@ _Leaving: TypeAlias = tuple[Pod, Departure]
 
 
 class TaintEviction(Reconciler):
-    """The taint eviction controller. Runs under a `Manager`.
+    """The taint eviction controller: it deletes the pods that do not tolerate a node's NoExecute taints.
 
+    It also fails and deletes the pods of lost nodes that end their pods themselves. Runs under a `Manager`.
     is_heard: returns whether a node of this name gives signs of life.
     """
 
@@ -110,7 +111,7 @@ class TaintEviction(Reconciler):
         return [(pod, stay_least(end, pod, now, clock)) for pod, end in ends if end is not None]
 
     def _forgive_stall(self) -> None:
-        """Restart all times after a time in which this process did not run, because it could not hear nodes then."""
+        """Let all taints count from now if this process did not run for a while: it could not hear nodes then."""
         now, due, self._due = self._clock.monotonic(), self._due, None
         if due is not None and now - due > STALL_SECONDS:
             self._since = {name: dict.fromkeys(since, now) for name, since in self._since.items()}

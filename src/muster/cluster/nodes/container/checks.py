@@ -113,7 +113,10 @@ async def _check_http(target: Target, action: HTTPGetAction, timeout: float) -> 
 
 
 def _resolve_port(target: Target, port: int | str) -> int:
-    """Return the number of a port that is given by number or by the container's name for it."""
+    """Return the number of a port that is given by number or by the container's name for it.
+
+    Raises `CheckFailedError`.
+    """
     if isinstance(port, str) and not port.isdigit():
         number = next((known.container_port for known in target.container.ports if known.name == port), None)
         if number is None:

@@ -41,7 +41,7 @@ class NodeFacts(Struct, frozen=True):
 
 
 def get_field(pod: Pod, selector: ObjectFieldSelector, around: NodeFacts) -> str:
-    """Return the value of a field of the pod. Raises `FieldError`."""
+    """Return the value of a field of the pod; "" for a label or annotation that is missing. Raises `FieldError`."""
     path = selector.field_path
     subscripted = _SUBSCRIPTED.fullmatch(path)
     if subscripted:

@@ -266,7 +266,10 @@ def _require_optional(kind: str, name: str, optional: bool | None) -> None:
 def _resolve_reference(
     pod: Pod, source: EnvVarSource, objects: Objects, around: NodeFacts, containers: Mapping[str, Container]
 ) -> str | None:
-    """Return the value of a `valueFrom` reference; None if it is optional and its object does not exist."""
+    """Return the value of a `valueFrom` reference; None if it is optional and its object does not exist.
+
+    Raises `ConfigError`.
+    """
     try:
         if source.field_ref is not None:
             return downward.get_field(pod, source.field_ref, around)

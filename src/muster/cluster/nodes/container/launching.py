@@ -272,9 +272,9 @@ def make_mark(uid: str, container: str) -> str:
 def make_spec(
     kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, container_environment: Environment, directory: Path
 ) -> Spec:
-    """Return the spec of the shim for one attempt of a container. Raises `ConfigError`, OSError.
+    """Make the container's cgroups and message file, and return the spec of the shim for one attempt.
 
-    directory: the directory of the attempt, for its log and its record.
+    Raises `ConfigError`, OSError. directory: the directory of the attempt, for its log and its record.
     """
     argv = environment.command_line(container, container_environment.variables)
     storage = kit.storage.of(pod.metadata.uid)

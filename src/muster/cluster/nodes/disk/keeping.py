@@ -65,7 +65,10 @@ class Keeping:
         return self._storage.of(record.uid).remove()
 
     def recalls(self, record: PodRecord) -> bool:
-        """Restore the kept logs of a pod that was deleted before a restart; return whether the pod was such a pod."""
+        """Return whether the logs of a pod stay: it was deleted before a restart, and its job still exists.
+
+        If so, the pod is added to the deleted pods whose logs are kept.
+        """
         stays = bool(record.gone) and self._is_job_live(record)
         if stays:
             self._past.restore(record)

@@ -161,7 +161,7 @@ def _unlink_file(name: str, directory: int) -> bool:
 
 
 def _open_up(directory: int, mount: bytes) -> None:
-    """Give this user access to a directory. A directory on another mount stays as it is.
+    """Give this user access to a directory. Raises OSError (EBUSY) for a directory on another mount.
 
     mount: the id of the mount on which the removal takes place.
     """

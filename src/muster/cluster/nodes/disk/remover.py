@@ -49,7 +49,7 @@ class Remover:
             self._controller.queue.add(path)
 
     async def run(self) -> None:
-        """Remove until `stop`."""
+        """Remove the paths that `add` schedules, and retry failed removals, until `stop`."""
         await self._controller.run()
 
     async def stop(self) -> None:

@@ -49,7 +49,7 @@ class States:
         return self._root / job if owner is None else self._root / job / str(owner.uid)
 
     def make(self, job: str, owner: Account | None = None) -> None:
-        """Make the directory if it is missing. Raises OSError.
+        """Make the directory of a job if it is missing. Raises OSError.
 
         owner: the account that it belongs to; None for the node's own user.
         """

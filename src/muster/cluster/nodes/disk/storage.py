@@ -108,7 +108,10 @@ class Storage:
         return PodStorage(self._pods / _check_name(uid), memory, self._removed, self._mode)
 
     def left_over(self) -> list[Path]:
-        """Return what an earlier server did not remove: incomplete pods, and files of no pod."""
+        """Return the paths that an earlier server did not remove: incomplete pods, and files of no pod.
+
+        Incomplete pods are renamed for their removal.
+        """
         records = self.pods()
         recorded_uids = {record.uid for record in records}
         paths = [self._removed / name for name in plainfiles.list_names(self._removed)]

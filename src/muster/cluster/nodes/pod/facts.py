@@ -14,7 +14,7 @@ from muster.api.core.podstatus import ResourceStatus
 
 
 class Now(Struct, frozen=True):
-    """The present time on both clocks."""
+    """The present time on the wall clock and on the monotonic clock."""
 
     wall: datetime
     monotonic: float
@@ -54,10 +54,9 @@ class Attempt(Struct, frozen=True):
 
 
 class Trouble(Struct, frozen=True):
-    """Why a container cannot be created, or why a pod cannot be set up yet.
+    """The reason why a container cannot be created or a pod cannot be set up now.
 
-    reason, message: as in the kubelet's waiting state of a container.
-    retry_at: when to try again.
+    reason, message: as in the kubelet's waiting state of a container. retry_at: when to try again.
     """
 
     reason: str

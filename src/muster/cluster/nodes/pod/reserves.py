@@ -24,7 +24,10 @@ class Reserves:
         return container in self._made
 
     async def make(self, pod: Pod, container: str, waits: Callable[[], bool]) -> None:
-        """Start the shim of a container if the container still waits at its turn. The later start reports a failure."""
+        """Start a container's shim in advance, once a slot is free and if `waits()` is still true then.
+
+        Do nothing if the shim needs its whole spec, or its user, from the start. The later start reports a failure.
+        """
         isolation = self._kit.isolation
         if isolation.kind == "bubblewrap" or self._kit.accounts is not None:
             return  # the shim needs the whole spec, or its user, from the start

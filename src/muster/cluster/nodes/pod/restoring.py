@@ -97,7 +97,7 @@ def is_forgotten(record: PodRecord | None) -> bool:
 
 
 def exit_of(pod: Pod, container: Container, directory: Path, number: int, record: ShimRecord | None, now: Now) -> Exit:
-    """Return how an attempt ended whose shim has ended."""
+    """Return how an attempt ended whose shim has ended: unknown, with code 137, if the shim recorded no end."""
     name = launching.container_id(pod, container.name, number)
     if record is None or not record.finished:
         began = started_at(record) if record else None

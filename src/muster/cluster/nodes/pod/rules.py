@@ -20,7 +20,10 @@ DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadlin
 
 
 class PodEnd(Struct, frozen=True):
-    """Why a pod must end, and when its processes are killed. `reason` and `message` are for its status."""
+    """The reason why a pod must end, and the time when its processes are killed.
+
+    `reason` and `message` are for its status.
+    """
 
     kill_at: float
     grace_seconds: float
@@ -65,7 +68,7 @@ def is_fenced(facts: PodFacts) -> bool:
 
 
 def _find_fenced_exit(facts: PodFacts) -> Exit | None:
-    """Return the first exit of a container that its shim ended because of the fence."""
+    """Return the first exit of a container that its shim ended because of the fence; None if there is none."""
     exits = (one.attempt.exit for one in facts.containers.values() if one.attempt is not None)
     return next((exit for exit in exits if exit is not None and exit.reason == FENCED), None)
 

@@ -267,7 +267,7 @@ class PodRunner:
             self._spawn(self._volumes.keep_tokens, "tokens")
 
     def update(self, pod: Pod) -> None:
-        """Replace the pod's object by a newer version."""
+        """Replace the pod's object by a newer version; ignore an older one. A pod being deleted is ended."""
         if revision_of(pod) < revision_of(self.pod):
             return  # the object is older than the response to this node's own write
         relabelled = (pod.metadata.labels, pod.metadata.annotations) != (
@@ -280,7 +280,10 @@ class PodRunner:
             self._volumes.soon_refresh()
 
     def objects_changed(self, changed: Names) -> None:
-        """Refresh the volumes that show ConfigMaps or Secrets that were created, changed or deleted."""
+        """Refresh the volumes that show these ConfigMaps or Secrets, and retry what failed for lack of them.
+
+        changed: those that were created, changed or deleted.
+        """
         if self._prepared and changed & self._volumes.names:
             self._volumes.soon_refresh()
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
@@ -409,7 +412,7 @@ class PodRunner:
                 self._spawn(partial(self._destroy_later, self._shims[name]), f"kill-{name}")
 
     async def _prepare(self) -> None:
-        """Set up the volumes and the hosts file."""
+        """Set up the volumes and the hosts file. A failure becomes the pod's trouble, which is retried later."""
         try:
             if not self._has_record:
                 self._write_record()
@@ -457,7 +460,7 @@ class PodRunner:
         self._wake()
 
     def _is_waiting(self, name: str) -> bool:
-        """Return whether the first attempt of a container has not started yet."""
+        """Return whether the first attempt of a container has not started yet, and still may."""
         facts, ends = self._containers[name], self._ending is not None or self._deleting_since is not None
         return not ends and not facts.starting and facts.attempt is None
 
@@ -483,7 +486,7 @@ class PodRunner:
             self._attend(container, shim, fresh=True, ready=False)
 
     def _record_attempt(self, container: Container, action: Start, attempt: Attempt) -> None:
-        """Record the new attempt of a container."""
+        """Record the new attempt of a container, and the event that it started or could not."""
         before = self._containers.get(container.name, UNKNOWN)
         previous = before.attempt.exit if before.attempt else None
         self._containers[container.name] = ContainerFacts(attempt, previous, action.restarts)
@@ -493,7 +496,7 @@ class PodRunner:
             self._record_event("Normal", "Started", f"Started container {container.name}", container.name)
 
     def _attend(self, container: Container, shim: Shim, *, fresh: bool, ready: bool) -> None:
-        """Run the hook and the probes of a running container."""
+        """Watch for the end of a running container, and run its hook and probes."""
         self._shims[container.name] = shim
         self._spawn(partial(self._watch, container, shim), f"watch-{container.name}")
         life = partial(
@@ -507,7 +510,7 @@ class PodRunner:
         self._watchers[container.name] = asyncio.create_task(self._run_guarded(life, f"life-{container.name}"))
 
     async def _watch(self, container: Container, shim: Shim) -> None:
-        """Wait for the end of an attempt, and record it."""
+        """Wait for the end of an attempt, and record it. If the shim was killed, kill the processes that it left."""
         record = await shim.ended()
         self._watchers.pop(container.name).cancel()
         if record is None:

@@ -26,7 +26,7 @@ class _CachedToken(msgspec.Struct, frozen=True):
 
 
 class PodTokens:
-    """The tokens of one pod."""
+    """The service account tokens that one pod's volumes show, cached until their renewal."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client

@@ -150,7 +150,7 @@ class Log:
     def pause(self) -> float:
         """Return 0 if output can be logged now, or for how many seconds the caller must leave output in its pipe.
 
-        Output has to wait if logging it would delete a file that has a reader.
+        Output has to wait if logging it would delete a file that has a reader. After a long wait that file is deleted.
         """
         if self._size < self._limit or len(self._files) < self._most or self._forget_oldest():
             self._waiting_since = 0.0

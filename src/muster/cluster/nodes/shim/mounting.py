@@ -84,7 +84,7 @@ class Mounts:
 
 
 def _open_beneath(root: str, path: str) -> int:
-    """Open `path` within `root`. Its links were resolved before; a link that appears now is refused."""
+    """Open `path` within `root`. Its links were resolved before. Raises `RefusedError` for a link that appears now."""
     descriptor = os.open(root, _PATH)
     for name in path.split("/") if path else ():
         if name == "..":

@@ -63,7 +63,7 @@ def give_up(command: ProgramSpec) -> None:
 def _close_root(writable: tuple[str, ...]) -> None:
     """Make everything read-only except the paths in `writable`, in mounts that only this process sees.
 
-    The shim, another process, must still write logs.
+    The shim, another process, must still write logs. Raises `RefusedError`.
     """
     call_libc("unshare", CLONE_NEWNS)
     detach_mounts()

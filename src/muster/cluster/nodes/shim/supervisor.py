@@ -146,7 +146,10 @@ class Supervisor:
         return reader
 
     def _prepare(self) -> None:
-        """Set up the container's environment on the machine: cgroup, mounts, host name, processes."""
+        """Set up the container's environment on the machine: cgroup, mounts, host name, processes.
+
+        Raises `RefusedError`, also if the server is gone or the node's fence is over.
+        """
         spec = self._spec
         if not _lifeline_holds(spec):
             raise RefusedError("the server is gone")

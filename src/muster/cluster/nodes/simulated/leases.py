@@ -35,7 +35,7 @@ class SimulatedLeases:
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Renew until `stop`."""
+        """Renew the Leases of the nodes until `stop`."""
         while not self._stopping.is_set():
             begun, few = (
                 self._clock.monotonic(),

@@ -76,7 +76,7 @@ class Next(_Data, frozen=True, kw_only=True):
 
 
 class Stage(_Data, frozen=True, kw_only=True):
-    """One rule."""
+    """A rule of the simulation: which pods are in the stage, how long they stay, and what happens to them then."""
 
     name: str
     match: tuple[FieldCondition, ...]
@@ -285,7 +285,7 @@ def _find_exit_code(pod: Pod, otherwise: int) -> int:
 
 
 def _parse_duration(text: str) -> float:
-    """Return the seconds of a Go duration, or of a bare number."""
+    """Return the seconds of a Go duration, or of a bare number; 0 for any other text."""
     try:
         return float(text) if text.replace(".", "", 1).isdigit() else durations.parse_seconds(text)
     except (DurationError, ValueError):

@@ -266,7 +266,10 @@ def _files_of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: N
 def _select_files(
     data: Mapping[str, bytes], items: Iterable[KeyToPath], mode: int, where: str, *, optional: bool
 ) -> dict[str, File]:
-    """Return the files for all keys under their own names, or only for the keys of `items` at the items' paths."""
+    """Return the files for all keys under their own names, or only for the keys of `items` at the items' paths.
+
+    Raises `VolumeError` for a key that is missing and not optional.
+    """
     wanted = tuple(items)
     if not wanted:
         return {_check_path(key): File(value, mode) for key, value in data.items()}

@@ -67,7 +67,10 @@ def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None 
 
 
 def prepare_host_path(volume: HostPath) -> Path:
-    """Check that the path of the required type exists, or create it if the type says so. Raises `VolumeError`."""
+    """Return the path of a `hostPath` volume, which is created first if its type says so.
+
+    Raises `VolumeError` if the path does not exist or is of another type.
+    """
     path = Path(volume.path)
     if volume.type == "DirectoryOrCreate":
         path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -112,7 +115,7 @@ def resolve_within(root: Path, path: str, *, create: bool) -> str:
 
 
 def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
-    """Make directories below a root, with the root's mode.
+    """Make directories below a root, with the root's mode. Raises `VolumeError`.
 
     The function follows no symbolic link, because a container may be making links there at the same time.
     """

@@ -57,7 +57,7 @@ class Tree(Protocol):
 
 
 class Machine:
-    """The real file system."""
+    """The file system of this machine, in which mounts are planned."""
 
     def real(self, path: str) -> str:
         """Return the path with all links resolved. The part of the path that does not exist is kept."""

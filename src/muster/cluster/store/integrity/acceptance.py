@@ -52,7 +52,7 @@ def _newest_revision(connection: sqlite3.Connection) -> int:
 
 
 def read_mark(directory: Path) -> Mark | None:
-    """Return the mark; None if there is none. Raises `Damage` if it cannot be read."""
+    """Return the mark in a store's directory; None if there is none. Raises `Damage` if it cannot be read."""
     path = directory / marks.FILE
     content = path.read_bytes() if path.exists() else b""
     if not content:

@@ -39,7 +39,10 @@ class Backup(Struct, frozen=True):
 
 
 def write(path: Path, backup: Backup) -> Mark:
-    """Make a database, and return once it is on disk and checked. Raises `FileExistsError`, `OSError`, `Damage`."""
+    """Write a backup to a new file, and return its mark once the file is on disk and checked.
+
+    Raises `FileExistsError`, `OSError`, `Damage`.
+    """
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:

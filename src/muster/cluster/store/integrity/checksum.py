@@ -15,7 +15,7 @@ WRAP = 1 << 60  # sums of checksums wrap here: they must fit into a column
 def of_row(
     revision: int, resource: str, namespace: str, name: str, deleted: bool, previous: int | None, body: bytes
 ) -> int:
-    """Return the checksum of a row.
+    """Return the checksum of a row of the log.
 
     Values of other types, which only a damaged row has, give another checksum or a `TypeError`.
     """

@@ -134,7 +134,7 @@ def _check_rows(rows: sqlite3.Cursor, compacted: int, removed: int, mark: Mark) 
 
 
 def state_of(connection: sqlite3.Connection) -> Mark:
-    """Return the mark of a database without damage."""
+    """Compute the mark of an undamaged database from its rows."""
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     [newest, total, objects] = connection.execute(
         "SELECT max(revision), sum(digest), sum((deleted = 0) - (previous IS NOT NULL AND revision > ?)) FROM log",

@@ -22,7 +22,10 @@ _TITLE = "muster store"
 
 
 class Mark(Struct, frozen=True):
-    """The state at a revision: the sum of the checksums of all rows ever written, and the number of objects."""
+    """The state of a store at a revision, as totals.
+
+    `total`: the sum of the checksums of all rows ever written. `objects`: the number of objects.
+    """
 
     revision: int = 0
     total: int = 0
@@ -51,7 +54,7 @@ def decode(content: bytes) -> Mark | None:
 
 
 class MarkFile:
-    """The file, open for writing. Raises `OSError`."""
+    """The file that holds the mark of a store, open for writing. All methods raise `OSError`."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

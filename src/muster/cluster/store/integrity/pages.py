@@ -31,7 +31,7 @@ class Pages(Struct, frozen=True):
                 yield from self._list_rows(page)
 
     def older_rows(self) -> Iterator[Row]:
-        """Yield the rows of tables in images that were overwritten."""
+        """Yield the rows of tables in older images of the pages, which later writes have replaced."""
         for page in self.older:
             yield from self._list_rows(page)
 

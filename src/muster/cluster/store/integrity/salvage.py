@@ -39,7 +39,10 @@ class Findings(Struct, frozen=True):
 
 
 def salvage(pages: Pages, mark: Mark | None, is_readable: Callable[[Key, bytes], bool]) -> Findings:
-    """Examine every row. Objects whose body cannot be decoded count as doubtful, too."""
+    """Return what is left of a damaged store, from every row in its pages.
+
+    Objects whose body cannot be decoded count as doubtful, too.
+    """
     meta = {row[0]: row[1] for row in pages.entries() if len(row) == 2}
     compacted, removed = meta.get("compacted"), meta.get("removed")
     has_meta = isinstance(compacted, int) and isinstance(removed, int)

@@ -114,7 +114,10 @@ def _component_of(place: Place) -> int:
 
 
 def component_places(job: ExternalJob) -> Iterator[Place]:
-    """Yield the podsets of all objects in an AppWrapper, with numbers as names. Raises `UnreadableJobError`."""
+    """Yield the podsets of all objects in an AppWrapper, named `wrapper-0`, `wrapper-1`.
+
+    Raises `UnreadableJobError`.
+    """
     total = 0
     for number, component in enumerate(list_at(job.spec, "components")):
         at: Path = ("spec", "components", number)

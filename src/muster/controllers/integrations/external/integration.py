@@ -75,7 +75,10 @@ class ExternalIntegration(Integration[ExternalJob]):
         return value_at({"spec": job.spec}, self.shape.suspend) is True
 
     def lacks_injection(self, job: ExternalJob) -> bool:
-        """Return whether the pod templates lack the label that admission adds."""
+        """Return whether the job is not suspended and a pod template lacks the label that admission adds.
+
+        Return False if the templates cannot be read.
+        """
         with suppress(UnreadableJobError):
             marked = (POD_SET_LABEL in place.template.metadata.labels for place in self.places(job))
             return not self.is_suspended(job) and not all(marked)

@@ -100,7 +100,11 @@ def ray_groups(*cluster: str) -> PlacesOf:
 
 
 def ray_job(job: ExternalJob) -> Iterator[Place]:
-    """Yield the podsets of a RayJob: its cluster's, and the pod that submits the job to the cluster."""
+    """Yield the podsets of a RayJob: those of its cluster, and the pod that submits the job to the cluster.
+
+    With the submission mode SidecarMode, the head pod contains the submitter; in other modes than K8sJobMode there is
+    none.
+    """
     mode = text_at(job.spec, "submissionMode") or "K8sJobMode"
     first = True
     for place in ray_groups("spec", "rayClusterSpec")(job):

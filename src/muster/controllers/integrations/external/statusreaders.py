@@ -22,7 +22,7 @@ def by_condition(type: str) -> IsSo:
 
 
 def end_by_condition(succeeded: str, failed: str) -> EndOf:
-    """Return the reader of the two conditions that end a job."""
+    """Return a function that returns how a job ended, by two conditions; None if neither is True."""
 
     def end(job: ExternalJob) -> End | None:
         condition = true_condition(job.status, succeeded, failed)
@@ -54,7 +54,7 @@ def ray_job_is_ready(job: ExternalJob) -> bool:
 
 
 def ray_job_end(job: ExternalJob) -> End | None:
-    """Return how a RayJob ended, by its job status and its deployment status."""
+    """Return how a RayJob ended, by its job status and its deployment status; None if it has not."""
     if text_at(job.status, "jobDeploymentStatus") not in ("Complete", "Failed"):
         return None
     return End(text_at(job.status, "jobStatus") == "SUCCEEDED", text_at(job.status, "message"))
@@ -72,7 +72,7 @@ def ray_cluster_is_ready(job: ExternalJob) -> bool:
 
 
 def app_wrapper_end(job: ExternalJob) -> End | None:
-    """Return how an AppWrapper ended; a failed one ends once its resources are gone."""
+    """Return how an AppWrapper ended; None if it has not. A failed one ends once its resources are gone."""
     phase = text_at(job.status, "phase")
     if phase == "Succeeded":
         return End(True, "AppWrapper finished successfully")
@@ -82,9 +82,9 @@ def app_wrapper_end(job: ExternalJob) -> End | None:
 
 
 def train_jobs(job: ExternalJob, count: str) -> dict[str, int]:
-    """Return how many Jobs of each replicated job of a TrainJob are active, ready or succeeded, by its name.
+    """Return how many Jobs of each replicated job of a TrainJob are in a state, by the replicated job's name.
 
-    count: one of the three.
+    count: the state: `active`, `ready` or `succeeded`.
     """
     return {text_at(one, "name"): number_at(one, count) for one in list_at(job.status, "jobsStatus")}
 

@@ -50,7 +50,7 @@ class TrainJobIntegration(ExternalIntegration):
         return next(filter(None, (_JOBSETS.priority_class(part) for part in job.parts)), "")
 
     def lacks_injection(self, job: ExternalJob) -> bool:
-        """Return whether the TrainJob lacks the patch with which admission injects values.
+        """Return whether the TrainJob is not suspended and lacks the patch with which admission injects values.
 
         Return False if the definition of the kind has no such patches.
         """
@@ -85,7 +85,10 @@ class TrainJobIntegration(ExternalIntegration):
         return [_make_step(job, [])] if own is not None and list_at(own, *_PATCHES, "replicatedJobs") else []
 
     def defaults(self, job: ExternalJob) -> Json:
-        """Return a patch without effect yet: if Kueue takes over again, it starts no TrainJob without one."""
+        """Return a merge patch that adds an empty runtime patch of the engine; {} if the TrainJob has one.
+
+        If Kueue takes over later, it starts no TrainJob without such a runtime patch.
+        """
         if _own_patch(job) is not None:
             return {}
         patches = [*list_at(job.spec, "runtimePatches"), _patch([])]
@@ -97,7 +100,7 @@ def _no_places(job: ExternalJob) -> Iterator[Place]:  # noqa: ARG001  (podsets a
 
 
 def _is_ready(job: ExternalJob) -> bool:
-    """Return whether all Jobs of the JobSet are ready, or have succeeded."""
+    """Return whether all Jobs of the JobSet are ready or have succeeded; False before the JobSet exists."""
     wanted = {role.name: role.replicas for part in job.parts for role in part.spec.replicated_jobs}
     ready, done = (statusreaders.train_jobs(job, count) for count in ("ready", "succeeded"))
     return bool(wanted) and all(ready.get(name, 0) + done.get(name, 0) >= wanted[name] for name in wanted)

@@ -40,7 +40,7 @@ class JobGangs(OwnedGangs[Job]):
         return Size(wanted, len(bound), held, done if self.place(carrier) is not None else 0)
 
     def place(self, carrier: Job) -> Callable[[Pod], int] | None:
-        """Return the function that gives the index of a pod of an Indexed Job."""
+        """Return the function that gives the index of a pod of an Indexed Job; None for another Job."""
         return completion_index if carrier.spec.completion_mode == INDEXED else None
 
     def held(self, carrier: Job, pods: Collection[Pod]) -> int:

@@ -74,7 +74,7 @@ class JobIntegration(Integration[Job]):
         return bool(job.spec.suspend)
 
     def lacks_injection(self, job: Job) -> bool:
-        """Return whether the pod template lacks the label that admission adds."""
+        """Return whether the Job is not suspended and its pod template lacks the label that admission adds."""
         return not job.spec.suspend and POD_SET_LABEL not in job.spec.template.metadata.labels
 
     def is_active(self, job: Job) -> bool:
@@ -95,7 +95,7 @@ class JobIntegration(Integration[Job]):
         return None if condition is None else End(condition.type == "Complete", condition.message)
 
     def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Return the number of pods in its parallelism for which no completions are left to do."""
+        """Return how many of the Job's parallel pods have no completions left to do; empty if all have some."""
         count = reclaimable_pods(job)
         return (ReclaimablePod(name=MAIN_POD_SET, count=count),) if count else ()
 
@@ -133,11 +133,11 @@ class JobIntegration(Integration[Job]):
         return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
 
     def hand_over(self, job: Job) -> dict[str, Any]:
-        """Return the patch that names MultiKueue as the controller of the Job."""
+        """Return the patch that names MultiKueue as the Job's controller; {} if another controller runs the Job."""
         return {"spec": {"managedBy": MULTI_KUEUE_CONTROLLER}} if admission.is_run_here(job) else {}
 
     def rules(self, job: Job, old: Job | None) -> Errors:
-        """Return the broken rules of partial admission."""
+        """Yield the errors in the Job's fields for partial admission, group start and topology."""
         return admission.validate_job(job, old)
 
     def changes(self, new: Job, old: Job) -> Errors:

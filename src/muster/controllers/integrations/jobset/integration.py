@@ -54,7 +54,7 @@ class JobSetIntegration(Integration[JobSet]):
         return is_suspended(job)
 
     def lacks_injection(self, job: JobSet) -> bool:
-        """Return whether a pod template lacks the label that admission adds."""
+        """Return whether the JobSet is not suspended and a pod template lacks the label that admission adds."""
         marked = (POD_SET_LABEL in template.metadata.labels for template in _list_templates(job))
         return not is_suspended(job) and not all(marked)
 
@@ -77,7 +77,10 @@ class JobSetIntegration(Integration[JobSet]):
         return progress.count_reclaimable(job)
 
     def started_at(self, job: JobSet) -> datetime | None:
-        """Return when the JobSet was last resumed, or when it was created if its controller never saw it suspended."""
+        """Return when the JobSet was last resumed, or when it was created if its controller never saw it suspended.
+
+        Return None if it is suspended now, or its controller has not seen it.
+        """
         suspended = find(job.status.conditions, names.SUSPENDED)
         if suspended is not None:
             return suspended.last_transition_time if suspended.status == "False" else None
@@ -143,7 +146,7 @@ def _list_templates(jobset: JobSet) -> Iterator[PodTemplateSpec]:
 
 
 def _make_step(patches: Sequence[dict[str, Any]], jobset: JobSet, *, suspend: bool | None = None) -> Step:
-    """Return the one write that changes the templates, and whether the JobSet is suspended."""
+    """Return the one write that patches the pod templates and, unless `suspend` is None, sets `spec.suspend`."""
     edits = [{"op": "add", "path": "/spec/suspend", "value": suspend}] if suspend is not None else []
     for number, (template, patch) in enumerate(zip(_list_templates(jobset), patches, strict=True)):
         edits += make_operations(_make_path(number), template, patch)

@@ -122,7 +122,7 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
 
 
 def _find_complaint(name: str, members: Sequence[Pod]) -> str:
-    """Return why the pods cannot be one group."""
+    """Return why the pods cannot be one group; "" if they can."""
     first, *others = counting = [pod for pod in members if pod.status.phase != "Failed"] or list(members)
     meta, queue, size = first.metadata, _get_queue(first), group_size(first.metadata)
     for other in others:
@@ -195,7 +195,7 @@ class PodGroups:
         return job.podsets
 
     def is_suspended(self, job: PodGroup) -> bool:
-        """Return whether every running pod is being ended."""
+        """Return whether no pod of the group may run: each has ended, is being deleted, or is gated by the queue."""
         return all(
             is_finished(pod) or is_deleting(pod) or (is_held(pod) and not runs_elsewhere(pod)) for pod in job.members
         )
@@ -217,7 +217,11 @@ class PodGroups:
         return ready and len(job.pods) >= job.size
 
     def end(self, job: PodGroup) -> End | None:
-        """Return the end once all pods have succeeded, or none runs and none may be replaced."""
+        """Return how the group ended; None if it has not. A group that serves never ends.
+
+        A group ends once all its pods have succeeded, or once none may run and a pod forbids replacements. A single pod
+        ends with its phase.
+        """
         if job.is_serving:
             return None
         if not job.name:
@@ -247,7 +251,7 @@ class PodGroups:
 
 
 def occupied_until(group: PodGroup) -> datetime | None:
-    """Return when to check again whether overdue pods still occupy their nodes."""
+    """Return when the first deleted pod on a node becomes long overdue, and counts as lost; None without such a pod."""
     ending = (pod for pod in group.members if is_deleting(pod) and _occupies(pod, group.now))
     return min(map(_find_overdue_time, ending), default=None)
 

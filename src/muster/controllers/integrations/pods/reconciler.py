@@ -134,7 +134,10 @@ class PodReconciler(Reconciler):
             return None
 
     async def _leave_workload(self, pods: Sequence[Pod], workload: Workload) -> None:
-        """Report that a Workload of that name belongs to another owner; the pods wait."""
+        """Report that a Workload of that name belongs to another owner; the pods wait.
+
+        Deleted pods lose their finalizer, so that they can go.
+        """
         message = (
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"
@@ -269,7 +272,10 @@ class PodReconciler(Reconciler):
         return selectors_of(workload, unfinished, lambda pod: role_of(pod) if group.name else only.name, _waits)
 
     async def _start(self, group: PodGroup, workload: Workload, now: datetime) -> None:
-        """Remove the scheduling gates, so that the pods may be bound."""
+        """Inject the values of admission into the waiting pods and remove their scheduling gates.
+
+        If the values contradict those of the pods, the Workload fails to start instead.
+        """
         waiting = [pod for pod in group.pods if _waits(pod) and is_active(pod)]
         admission = workload.status.admission
         if not waiting or admission is None:

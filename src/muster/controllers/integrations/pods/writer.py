@@ -85,7 +85,7 @@ class PodWriter:
         await _call_for_each(end_one, pods)
 
     async def delete_excess(self, pods: Sequence[Pod]) -> None:
-        """Delete pods that have no place in their group, and remove their finalizers first."""
+        """Delete pods that have no place in their group, after removing their finalizers, and record events."""
 
         async def delete_one(pod: Pod) -> None:
             await self._remove_finalizer(pod)

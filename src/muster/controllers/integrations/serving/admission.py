@@ -152,7 +152,7 @@ def _count(document: Json, path: Path) -> int:
 
 
 def _select_fixed_part(document: Json, path: Path) -> Any:
-    """Return the part of a pod template that must not change while pods queue; None if there is no such template."""
+    """Return a hash of the part of a pod template that must not change while pods queue; None if it is unreadable."""
     spec = value_at(document, (*path, "spec"))
     try:
         return role_hash(msgspec.convert(without_nulls(spec), PodSpec)) if isinstance(spec, dict) else None

@@ -21,9 +21,9 @@ from muster.insight.nodes import (
     make_node_row,
     make_node_rows,
 )
-from muster.insight.reader.listviews import NODE_LINES
-from muster.insight.reader.memo import Memo
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.listing.access import list_or_none
+from muster.insight.reader.listing.memo import Memo
+from muster.insight.reader.listing.views import NODE_LINES
 from muster.insight.reader.visible import list_visible
 
 _WELL, _UNWELL = "ready", "not ready or cordoned"

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from muster.actions.rights import Right
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.nodes import taints_of
 from muster.api.ours.gpus import is_gpu
@@ -14,15 +15,15 @@ from muster.api.validation.names import dns_subdomain
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.meters import describe_amount, draw_amount
 from muster.dashboard.pages.nodes.nodemap import list_nodes
-from muster.dashboard.rights import Right, find_refusal
+from muster.dashboard.rights import find_refusal
 from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit, require_name
 from muster.insight.gpus import count_gpus, make_gpu_rows
 from muster.insight.history.build import owner_of
 from muster.insight.nodes import make_node_rows, request_of
 from muster.insight.quota.state import index_by_owner
-from muster.insight.reader.listviews import WORKLOAD_LINES
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.listing.access import list_or_none
+from muster.insight.reader.listing.views import WORKLOAD_LINES
 from muster.insight.reader.visible import list_visible
 from muster.insight.text import format_quantity
 from muster.insight.usage import CurrentUsage, format_cpus, format_memory, usage_by_pod

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from muster.actions.rights import Right
 from muster.api.kinds import Kind
 from muster.api.kueue import (
     CLUSTER_QUEUE,
@@ -23,7 +24,7 @@ from muster.dashboard.listing import PER_PAGE, Listing, find_first, make_listing
 from muster.dashboard.meters import draw_share
 from muster.dashboard.pages.queues.chart import SPANS, draw_use
 from muster.dashboard.pages.queues.tree import list_local_queues
-from muster.dashboard.rights import Right, find_refusal
+from muster.dashboard.rights import find_refusal
 from muster.dashboard.states import color_of
 from muster.dashboard.visits import Page, PageError, Visit, make_address, require_name
 from muster.insight.history.runs import Run, RunQuery
@@ -32,11 +33,12 @@ from muster.insight.jobs.state import tells_never
 from muster.insight.quota.queues import make_cluster_queue_row, make_local_queue_row
 from muster.insight.quota.shares import QuotaNode, list_quota_nodes
 from muster.insight.quota.state import is_owned_by, owner_uids
-from muster.insight.reader.history import read_history
-from muster.insight.reader.listviews import WORKLOAD_LINES
-from muster.insight.reader.missing import update_missing
-from muster.insight.reader.queue import PendingRow, QueueName, forecast_starts, list_holders, read_pending
-from muster.insight.reader.queues import get_or_none, list_or_none, workloads_of
+from muster.insight.reader.history.recorded import read_history
+from muster.insight.reader.listing.access import get_or_none, list_or_none
+from muster.insight.reader.listing.views import WORKLOAD_LINES
+from muster.insight.reader.quota.missing import update_missing
+from muster.insight.reader.quota.queue import PendingRow, QueueName, forecast_starts, list_holders, read_pending
+from muster.insight.reader.quota.workloads import workloads_of
 from muster.insight.reader.visible import visible_job_rows_of
 from muster.insight.text import format_owner, format_quantity
 from muster.insight.why.sentences import describe_estimate

@@ -11,7 +11,7 @@ from muster.dashboard.meters import draw_share
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.quota.queues import make_local_queue_row
 from muster.insight.quota.shares import QuotaNode, list_quota_nodes, list_shared_resources
-from muster.insight.reader.queues import list_or_none, list_or_say
+from muster.insight.reader.listing.access import list_or_none, list_or_say
 from muster.insight.reader.visible import list_visible
 
 _INSTALL = "muster manifests | kubectl apply --server-side -f -"

@@ -111,7 +111,7 @@ def add_barrier(
 
 
 def asks_containers(spec: JobSpec) -> bool:
-    """Return whether the podFailurePolicy of a Job has a rule by exit codes."""
+    """Return whether a podFailurePolicy rule of a Job names the barrier's container in its condition on exit codes."""
     rules = spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ()
     containers = [rule.on_exit_codes.container_name for rule in rules if rule.on_exit_codes is not None]
     return names.GROUP_SCHEDULING_INIT in containers

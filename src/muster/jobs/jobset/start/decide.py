@@ -214,7 +214,7 @@ def _compose_message(about: str, plan: StartPlan) -> str:
 def _make_failure(
     group: list[Job], order: Iterable[str], verdict: Verdict, message: str, now: datetime
 ) -> Failure | None:
-    """Return the failure of one Job for the group: the first in `order` that exists; None if a Job fails already."""
+    """Return the failure of one Job for the group, the first unfinished one in `order`; None if a Job fails already."""
     if any(map(is_failing, group)):
         return None  # a Job is failing already
     unfinished = {job.metadata.name: job for job in group if finish(job) is None}

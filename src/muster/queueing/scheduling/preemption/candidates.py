@@ -140,7 +140,7 @@ class AssumedAdmission:
         self.queue.remove(self._usage)
 
     def take(self, victim: Victim) -> Node:
-        """Free the quota of a victim; return its ClusterQueue."""
+        """Free the quota of a victim, and remember the victim for `undo`; return its ClusterQueue."""
         self.taken.append(victim)
         return self._take_away(victim)
 

@@ -266,7 +266,7 @@ class _Classical:
         return Search(thorough.run(), gave_up=thorough.gave_up)
 
     def _find_borrowers(self) -> Iterator[_Source]:
-        """Yield the ClusterQueues that use more than their own, from the nearest Cohort to the root."""
+        """Yield the ClusterQueues that use more than their own quota, if it may be reclaimed; nearest Cohort first."""
         if self._rules.within_cohort == "Never":
             return
         advantage, rest = _split_by_quota(self._queue, self._request.usage)

@@ -79,7 +79,7 @@ def _find_queues(tree: Tree, request: PreemptionRequest) -> Iterator[tuple[Node,
 
 
 def _find_borrowers(root: Node, request: PreemptionRequest) -> Iterator[Node]:
-    """Yield the ClusterQueues below that use more than their own of a contested resource, in order."""
+    """Yield the ClusterQueues below the root that borrow a contested resource, in order."""
     nodes = [root]
     while nodes:
         node = nodes.pop()
@@ -315,9 +315,9 @@ class _Search:
     def _is_protected(self, queue: Node, targets: _Targets) -> bool:
         """Return whether the preemptor's side of the tree has a larger share than the candidate's side.
 
-        Then both strategies protect the candidates of that side, and the search ends there. `queue` has the largest
-        share of all candidates' sides, so no other side has a larger one. The preemptor's share cannot shrink any more,
-        because its side has no candidates left.
+        Then both strategies protect the candidates of that side, and the search ends there: the common Cohort is closed
+        in `targets`. `queue` has the largest share of all candidates' sides, so no other side has a larger one. The
+        preemptor's share cannot shrink any more, because its side has no candidates left.
         """
         mine, theirs = self._find_sides(queue)
         if self._shares.of(mine) <= self._shares.of(theirs):
@@ -340,7 +340,10 @@ class _Search:
                 self._refused.setdefault(other, stream.head)
 
     def _find_unprotected(self, queue: Node, stream: _CandidateStream) -> WorkloadInfo | None:
-        """Return the next candidate that the first strategy does not protect, and refuse those before it."""
+        """Take candidates from the stream up to the first that the first strategy does not protect; return that one.
+
+        Return None if there is none. The first protected candidate is kept for the second strategy.
+        """
         mine, theirs = self._find_sides(queue)
         new = self._shares.of(mine)
         by_initial = self._fair.strategies[0] == "LessThanInitialShare"

@@ -10,7 +10,7 @@ from muster.charts.scales import Tick, list_log_ticks, place_log
 from muster.simulation.outcome.figures.palette import Palette, name_queue
 from muster.simulation.outcome.figures.waits import Groups, group_jobs, keep_largest, name_size, order_sizes
 from muster.simulation.outcome.record import JobOutcome
-from muster.simulation.outcome.summary import Spread, compute_forecast_error
+from muster.simulation.outcome.summary import Spread, compute_forecast_error, has_waited
 
 _CELLS = 24
 _MOST_POINTS = 200
@@ -26,8 +26,7 @@ def draw_forecasts(jobs: Sequence[JobOutcome], palette: Palette) -> Section | No
         return None
     queues = group_jobs(some, lambda job: job.queue, lambda name: name)
     sizes = group_jobs(some, lambda job: name_size(job.pods), order_sizes)
-    waited = sum(job.started is not None and job.wait > 0 for job in jobs)
-    figures = [_draw_truth(some, waited)]
+    figures = [_draw_truth(some, sum(map(has_waited, jobs)))]
     figures += [
         _draw_errors(
             "Errors of forecasts by queue", queues, {name: palette.color(name) for name in keep_largest(queues)}

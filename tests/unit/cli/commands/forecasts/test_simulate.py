@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from muster.cli.commands.forecasts.simulate import command
+from muster.cli.commands.forecasts.simulate import command, make_table
 from muster.simulation.outcome.record import SimulationRecord
+from muster.simulation.outcome.summary import summarize
 
 SCENARIO = """
 apiVersion: muster.dev/v1alpha1
@@ -64,6 +65,18 @@ def test_jobs_that_could_never_run_have_a_column_of_their_own(file: Path) -> Non
     table = CliRunner().invoke(command, [str(file)]).stdout.splitlines()
     assert table[0].split()[:7] == ["QUEUE", "JOBS", "ENDED", "WAITING", "NEVER", "WAIT", "MEAN"]
     assert table[1].split()[:6] == ["(none)", "4", "2", "0", "2", "0s"]
+
+
+def test_the_table_says_how_many_jobs_have_a_forecast() -> None:
+    record = SimulationRecord(["w"])
+    for number, forecast in enumerate((60.0, None, 60.0)):
+        job = record.submit(str(number), 0, "q", 1, 0, 0.0, 10.0)
+        if forecast is not None:
+            record.forecast(job, forecast)
+        record.start(job, 60.0 * min(number, 1))  # the first one starts at once
+    record.now = 60.0
+    last = make_table(summarize(list(record.jobs()), [], 60.0)).splitlines()[-1]
+    assert last == "forecasts of 1 of 2 jobs that waited: half are within 0% of the wait, nine of ten within 0%"
 
 
 def test_a_report_in_the_place_of_a_file_is_refused_before_the_simulation(file: Path) -> None:

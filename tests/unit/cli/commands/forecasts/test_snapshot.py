@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from muster.api.ours.decisions import PATH
 from muster.api.status import ApiError, Status
 from muster.cli.commands.forecasts import snapshot
-from muster.insight.reader.decisions import NO_DECISIONS
+from muster.insight.reader.history.decisions import NO_DECISIONS
 from muster.runtime.transport import JSON, Request, Response
 
 

@@ -32,10 +32,11 @@ _OWN: Final[tuple[tuple[Kind[Any], str], ...]] = (
 
 
 def refuse_forged_parts(kinds: Iterable[str], authorizer: Authorizer) -> Plugin:
-    """Return the judging plugin for pods and for jobs of these kinds.
+    """Return the judging plugin that refuses forged parts: pods and jobs that name a job of the server as controller.
 
-    Members of `system:masters` pass, as the controllers are. The controller of a `managedBy` that is not the server's
-    passes if it may write the status of Workloads: anybody may write such a name into the own job.
+    The server's controllers alone make such parts, on the quota of that job. Members of `system:masters` pass, as the
+    controllers are. The controller of a `managedBy` that is not the server's passes if it may write the status of
+    Workloads: anybody may write such a name into the own job. kinds: the kinds of jobs to check.
     """
     concerned = frozenset({*kinds, POD.resource})
 

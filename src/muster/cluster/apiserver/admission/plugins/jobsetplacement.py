@@ -10,9 +10,9 @@ from muster.jobs.jobset.exclusive import exclusive_affinity, is_placed_by_us, pr
 
 
 def place_exclusively(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
-    """Complete a new pod of a JobSet with exclusive placement, in place. A repeated call changes nothing.
+    """Set the affinity and priority label of a new pod of a JobSet with exclusive placement, in place.
 
-    The pod's priority must be set before.
+    A repeated call changes nothing. The pod's priority must be set before.
     """
     if attempt.operation != "CREATE" or attempt.resource.key != POD.resource or attempt.subresource:
         return

@@ -25,7 +25,7 @@ _CONTAINERS = (("containers", "container"), ("initContainers", "init container")
 
 
 def set_default_resources(attempt: WriteAttempt, store: Store) -> None:
-    """Set the limits and requests that the containers of a new pod leave out, in place."""
+    """Set the limits and requests that the containers of a new pod leave out, in place, from the LimitRanges."""
     if attempt.resource.key != POD.resource or attempt.operation != "CREATE" or attempt.subresource:
         return
     for item in _list_limits(attempt.namespace, store, "Container"):
@@ -33,7 +33,7 @@ def set_default_resources(attempt: WriteAttempt, store: Store) -> None:
 
 
 def require_limits_kept(attempt: WriteAttempt, store: Store) -> None:
-    """Raise `ApiError` (403) if a pod or volume claim requests too much or too little."""
+    """Raise `ApiError` (403) if a pod or volume claim requests more or less than a LimitRange allows."""
     rule = _RULES.get(attempt.resource.key)
     if rule is None or attempt.subresource or attempt.operation not in rule[0]:
         return

@@ -9,7 +9,7 @@ from muster.cluster.store import Store
 
 
 def require_bounds_of_pods(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
-    """Raise `ApiError` (403) for a pod that is too large, unless the pod was stored so before."""
+    """Raise `ApiError` (403) for a pod spec with too many containers or volumes, unless it had too many before."""
     if attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
         return
     resource = attempt.resource.key

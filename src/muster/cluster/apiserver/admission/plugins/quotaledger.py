@@ -16,7 +16,7 @@ _SCOPES = 100
 
 
 class _Objects:
-    """The use of those objects of one namespace that are counted together."""
+    """The quota usage of one namespace's objects that share an account, summed for each scope that was asked for."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._measures: dict[Key, Measure] = {}

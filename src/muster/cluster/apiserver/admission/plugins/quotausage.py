@@ -201,7 +201,7 @@ _RULES: Mapping[str, tuple[Any, Callable[[Any], Measure]]] = {
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """The scopes of a quota, which decide what objects it covers among those that use what it limits."""
+    """The scopes and scope selector of a ResourceQuota, which decide whether the quota counts an object."""
 
     scopes: tuple[str, ...] = ()
     expressions: tuple[ScopedResourceSelectorRequirement, ...] = ()
@@ -232,7 +232,7 @@ def _meets(expression: ScopedResourceSelectorRequirement, measure: Measure, valu
 
 
 def resource_of(name: str) -> str:
-    """Return the resource whose objects use the amount of this name in a quota, as the resource's key in the store."""
+    """Return the resource that a name in a quota limits, as its key in the store: `pods` for `requests.cpu`."""
     if name.startswith(COUNT):
         return name.removeprefix(COUNT)
     if name in ("requests.storage", CLAIMS) or _OF_CLASS in name:
@@ -251,12 +251,12 @@ def counted_with(resource: str) -> tuple[str, ...]:
 
 
 def counts_for(resource: str) -> tuple[str, ...]:
-    """Return the resources whose usage an object of this resource may change."""
+    """Return the resources in whose usage an object of this resource counts."""
     return tuple({resource: None} | {one: None for one in _RULES if resource in counted_with(one)})
 
 
 def resources_of(spec: ResourceQuotaSpec) -> frozenset[str]:
-    """Return the resources whose objects use something of a quota."""
+    """Return the resources whose objects count in a quota."""
     return frozenset(one for name in spec.hard for one in counted_with(resource_of(name)))
 
 
@@ -274,7 +274,7 @@ def _round_up(name: str, quantity: Quantity) -> int:
 
 
 def _get_base_resource(name: str) -> str:
-    """Return the resource in the name of a quota's amount, which decides the unit."""
+    """Return the resource in the name of a quota's amount, which decides the unit: `cpu` for `requests.cpu`."""
     if _OF_CLASS in name:
         name = name.partition("/")[2]
     return name.removeprefix(_REQUESTS).removeprefix(_LIMITS)
@@ -286,12 +286,12 @@ def render_amounts(amounts: Mapping[str, int]) -> str:
 
 
 def to_quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Return amounts as quantities for an object."""
+    """Render amounts as Kubernetes quantities, by the names that a quota uses."""
     return {name: format_amount(_get_base_resource(name), amounts[name]) for name in sorted(amounts)}
 
 
 def list_unstated(document: Mapping[str, Any], limited: Iterable[str]) -> str:
-    """Return, as text, the amounts that a quota limits and containers do not state.
+    """Return, as text, the amounts that a quota limits and containers do not state; "" if they state all.
 
     An example is `limits.cpu for: a,b; requests.memory for: a`.
     """

@@ -8,7 +8,10 @@ _REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 
 
 def note_requester(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
-    """Write the name of the requesting user into a new CertificateSigningRequest, in place."""
+    """Write who requests a new CertificateSigningRequest into it, in place: name, UID, groups and extra.
+
+    These fields of the manifest are overwritten.
+    """
     if attempt.operation != "CREATE" or attempt.resource.key != _REQUESTS:
         return
     spec = attempt.document.setdefault("spec", {})

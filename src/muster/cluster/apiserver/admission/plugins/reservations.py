@@ -22,7 +22,7 @@ class Reservations:
         self._taken: dict[str, Counter[str]] = {}
 
     def exchange(self, old: Measure | None, new: Measure | None) -> None:
-        """Replace the measure of an object; None for an object that does not exist."""
+        """Replace the measure of an object, and update `untaken`. None stands for an object that does not exist."""
         groups = {measure.group for measure in (old, new) if measure is not None and measure.group}
         for group in groups:
             self.untaken -= self._left(group)

@@ -32,7 +32,7 @@ _GROW = frozenset({POD_GROUP.resource, SERVICE.resource, CLAIMS})
 
 
 class _Quota(Struct, frozen=True):
-    """One quota, decoded."""
+    """One ResourceQuota, decoded."""
 
     name: str
     scope: Scope
@@ -47,7 +47,10 @@ class QuotaAdmission:
         self._understood: dict[str, tuple[Entry, _Quota]] = {}  # by UID
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Raise `ApiError` (403) if the write would exceed a quota."""
+        """Raise `ApiError` (403) if the write would exceed a quota.
+
+        A new pod is refused, too, if it does not state an amount that a quota limits.
+        """
         if not attempt.namespace or not _may_take(attempt):
             return
         resource, namespace = attempt.resource.key, attempt.namespace

@@ -16,7 +16,10 @@ from muster.cluster.store import Key, Store
 
 
 def follow_runtime_class(attempt: WriteAttempt, store: Store) -> None:
-    """Set the overhead, node selector and tolerations of a new pod from its class, in place."""
+    """Set the overhead, node selector and tolerations of a new pod from its RuntimeClass, in place.
+
+    Raises `ApiError` (403) if the class is missing, or the pod states something else.
+    """
     if (runtime := _class_of(attempt, store)) is None:
         return
     spec = attempt.document["spec"]

@@ -45,7 +45,7 @@ def _note_submitter(attempt: WriteAttempt) -> None:
 
 
 def _copies_template(attempt: WriteAttempt) -> bool:
-    """Return whether a controller copied the annotations from a template, into which its user may write any name.
+    """Return whether a controller copied the annotations from a template, where users may name any submitter.
 
     The engine itself writes the annotations of a Workload and of a CronJob's Job.
     """

@@ -60,12 +60,12 @@ def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
         if attempt.old is not None and _read_queue(attempt.old) == named:
             return
         if not named and (settings.without_queue or not settings.selects.matches(_labels_of(store, attempt.namespace))):
-            return  # it waits until it names one, or nothing in the namespace queues
+            return  # the object waits until it names a queue, or nothing in this namespace queues
         if not named and attempt.resource.key == CRON_JOB.resource:
             named = _find_queue(store, attempt.user.name, attempt)
         target = find_cluster_queue(store, attempt.namespace, named) if named else None
         if named and target is None:
-            return  # it waits until there is such a queue
+            return  # the object waits until the queue exists
         if why := refuse_work(short_user(attempt.user.name), target, list_cluster_queues(store)):
             raise attempt.make_refusal(why)
 

@@ -23,7 +23,7 @@ from muster.runtime.objects import meta_of
 
 
 class WaitingLimits:
-    """The plugin that limits how many jobs of these kinds a user may have waiting in a queue.
+    """The plugin that limits how many jobs and GPUs of one user may wait in a ClusterQueue.
 
     Pods that queue by themselves are not limited.
     """
@@ -52,7 +52,7 @@ class WaitingLimits:
         name = queue.metadata.name
         earlier = find_cluster_queue(store, attempt.namespace, _queue_label(attempt.old)) if attempt.old else None
         if earlier is not None and earlier.metadata.name == name:
-            return  # another LocalQueue of the same line
+            return  # another LocalQueue of the same ClusterQueue
         waiting = sum(self._find_waiting(store, submitter, name), InLine())
         if why := refuse_in_line(short_user(submitter), name, limits, waiting, _measure(integration, job)):
             raise attempt.make_refusal(why)
@@ -79,7 +79,7 @@ def _queue_label(document: Document) -> str:
 
 
 def _measure(integration: Integration[Any], job: Any) -> InLine:
-    """Return what a waiting job counts.
+    """Return how many jobs and GPUs a waiting job counts for.
 
     A job whose pods cannot be read never starts; it counts as one job without GPUs.
     """

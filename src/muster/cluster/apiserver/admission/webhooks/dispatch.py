@@ -45,7 +45,7 @@ _WITHOUT_EFFECT = ("None", "NoneOnDryRun")
 
 
 class _Hooks(Struct):
-    """The webhooks in all configurations of one kind, cached with which of them match which writes."""
+    """The webhooks in all configurations of one kind, and a cache of which webhooks match which writes."""
 
     kind: Kind[MutatingWebhookConfiguration] | Kind[ValidatingWebhookConfiguration]
     entries: Sequence[Entry] = ()

@@ -44,7 +44,7 @@ class _Review(Struct):
 
 
 class WebhookDecision(msgspec.Struct, frozen=True):
-    """The decision of a webhook."""
+    """The decision in a webhook's answer, with the JSON patch, warnings and audit annotations that come with it."""
 
     allowed: bool
     status: Status | None = None
@@ -132,7 +132,11 @@ def version_for(understood: tuple[str, ...]) -> str:
 
 
 def read_answer(body: bytes, uid: str, version: str, *, may_change: bool) -> WebhookDecision:
-    """Read the verdict in an answer. Raises `ReviewError`."""
+    """Return the decision in the body of a webhook's answer.
+
+    Raises `ReviewError` for a malformed answer, and for one to another review. may_change: whether the webhook may
+    patch the object.
+    """
     try:
         review = Kind(GROUP, version, "AdmissionReview", "", _Review).decode(body)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
         self._stop_header_timer()
 
     def _count(self, size: int) -> None:
-        """Count bytes of a request outside its body."""
+        """Count bytes of a request outside its body. Raises `ValueError` if a request has too many."""
         self._header_bytes += size
         self._pending_bytes = 0
         if self._header_bytes > MAX_HEADER_BYTES:

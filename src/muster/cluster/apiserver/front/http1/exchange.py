@@ -99,7 +99,10 @@ class Exchange:
         scope["extensions"] = {EXTENSION: self}
 
     async def run(self, app: App) -> None:
-        """Run the application on the request, and answer 500 if it fails."""
+        """Run the application on the request.
+
+        If it fails, answer 500, or close the connection if the answer has begun.
+        """
         try:
             await app(self.scope, self.receive, self.send)
             if not self.has_ended and not self.is_gone:
@@ -121,7 +124,10 @@ class Exchange:
     # -- for the application
 
     async def receive(self) -> Message:
-        """Return the next part of the body."""
+        """Return the next part of the body, or `http.disconnect` once the client is gone or the answer has ended.
+
+        The first call sends `100 Continue` if the client waits for that.
+        """
         if not self._is_awaited:
             self._is_awaited = True
             if self._expects_continue():
@@ -177,8 +183,8 @@ class Exchange:
     def _head(self, status: int, headers: list[Field]) -> bytes:
         """Return the status line and headers of the answer.
 
-        Set by them how the body ends (its length, chunks, or the end of the connection) and whether the connection
-        stays open.
+        They decide how the body ends (its length, chunks, or the end of the connection) and whether the connection
+        stays open; the exchange keeps both.
         """
         lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
         says_close = False
@@ -222,7 +228,7 @@ class Exchange:
             self._end()
 
     def _end(self) -> None:
-        """Go on after a complete answer."""
+        """End the exchange after its complete answer; the connection goes on with the next request."""
         self.has_ended = True
         self._pieces.clear()  # the application does not read the rest of the body
         self.unread = 0

@@ -86,7 +86,10 @@ class Session:
     # -- input
 
     def receive(self, data: bytes, now: float) -> list[Event]:
-        """Process bytes from the client, and return the events in them."""
+        """Process bytes from the client, and return the events in them.
+
+        A breach of the protocol raises nothing: it queues a GOAWAY frame and sets `is_over`.
+        """
         events: list[Event] = []
         if self.is_over:
             return events
@@ -126,7 +129,10 @@ class Session:
                 self._on_other(frame, now)
 
     def _on_other(self, frame: Frame, now: float) -> None:
-        """Check a frame that needs no action (PRIORITY, GOAWAY, an extension) at the cost of patience."""
+        """Check a frame that needs no action (PRIORITY, GOAWAY, an extension), and charge the client's patience for it.
+
+        Raises `BadConnection`.
+        """
         match frame.type:
             case frames.PUSH_PROMISE:
                 raise BadConnection(Code.PROTOCOL_ERROR, "a client does not push")
@@ -332,7 +338,10 @@ class Session:
         return number in self._exchanges
 
     def pump(self, most: int, now: float) -> list[int]:
-        """Queue frames of answers within the windows, some `most` bytes, and return the streams that they are of."""
+        """Queue about `most` bytes of answers as frames, and return the streams of the frames.
+
+        The client's windows bound how much is queued.
+        """
         progressed: dict[int, None] = {}
         try:
             for number in self._outgoing.pump(most, now):

@@ -74,7 +74,7 @@ class Stream:
         self._news: asyncio.Future[None] | None = None  # set while the application waits for the body or the client
 
     async def run(self, app: App) -> None:
-        """Run the application on the request, and answer 500 if it fails."""
+        """Run the application on the request. If it fails, answer 500, or reset the stream if the answer has begun."""
         try:
             await app(scope_of(self._head, self, has_body=self._has_body), self.receive, self.send)
             if not self._has_ended and not self.is_gone:
@@ -97,7 +97,10 @@ class Stream:
     # -- for the application
 
     async def receive(self) -> Message:
-        """Return the next part of the body."""
+        """Return the next part of the body, or `http.disconnect` once the client is gone.
+
+        The first call widens the window of the body, and sends status 100 if the client waits for that.
+        """
         session = self._carrier.session
         if not self._is_read:
             self._is_read = True

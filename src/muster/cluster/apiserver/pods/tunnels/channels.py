@@ -94,7 +94,7 @@ def make_exit_status(code: int) -> Status:
 
 
 def encode_outcome(status: Status, *, as_status: bool) -> bytes:
-    """Return the data of the error channel for a Status."""
+    """Return the data of the error channel for a Status: as JSON, or else its message, which is empty for a success."""
     if as_status:
         members: dict[str, Any] = {"metadata": {}}
         return msgspec.json.encode(members | msgspec.to_builtins(status))

@@ -25,7 +25,10 @@ _WRITTEN = frozenset({STDIN, RESIZE})  # the channels that clients write to
 
 
 async def converse(dialect: ChannelDialect, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
-    """Hold the conversation on a WebSocket. Raises `WireError`, `ChannelError`."""
+    """Start a program, carry its input and output over a WebSocket, and send its exit status at the end.
+
+    If the client leaves, the program is left at once. Raises `WireError`, `ChannelError`.
+    """
     line = _Channels(wire, dialect)
     await line.begin(channels)
     try:
@@ -47,7 +50,10 @@ async def converse(dialect: ChannelDialect, channels: frozenset[int], opening: O
 
 
 async def _listen(line: "_Channels", channels: frozenset[int], program: Program) -> None:
-    """Pass the client's messages on to the program until the client disconnects."""
+    """Pass the client's messages on to the program until the client disconnects.
+
+    Raises `ChannelError` for data on a channel that clients do not write to.
+    """
     sizes = Sizes()
     while (piece := await line.receive()) is not None:
         if piece.data and piece.channel not in _WRITTEN:  # ending a channel that the client only reads is harmless

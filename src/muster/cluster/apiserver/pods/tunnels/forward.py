@@ -47,7 +47,10 @@ class _Connection(Struct):
 
 
 async def over_streams(dial: Dial, wire: Wire) -> None:
-    """Carry each connection in two SPDY streams, one of them for errors. Raises `WireError`, `SpdyError`."""
+    """Forward ports for a client, with two SPDY streams for each connection, one of them for errors.
+
+    Raises `WireError`, `SpdyError`.
+    """
     forwarding = _Forwarding(dial, wire)
     try:
         await forwarding.run()
@@ -56,7 +59,10 @@ async def over_streams(dial: Dial, wire: Wire) -> None:
 
 
 async def over_channels(dial: Dial, dialect: str, ports: Sequence[int], wire: Wire) -> None:
-    """Carry one connection to each port, in two channels of a WebSocket each. Raises `WireError`, `ChannelError`."""
+    """Forward one connection to each port for a client, in two channels of a WebSocket each.
+
+    Raises `WireError`, `ChannelError`.
+    """
     connections = [_Connection(port, 2 * number, 2 * number + 1) for number, port in enumerate(ports)]
     spoken = DIALECTS[dialect]
 

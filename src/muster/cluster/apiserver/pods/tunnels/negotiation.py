@@ -68,7 +68,7 @@ def choose(upgrade: Upgrade, spoken: Collection[str]) -> str:
 
 
 def make_consent_headers(upgrade: Upgrade, protocol: str) -> list[tuple[bytes, bytes]]:
-    """Return the headers of the answer 101."""
+    """Return the headers of the answer 101, which accepts a WebSocket with this protocol."""
     digest = hashlib.sha1(upgrade.key.encode() + _WEBSOCKET_GUID, usedforsecurity=False).digest()
     chosen = [(b"sec-websocket-protocol", protocol.encode())] if protocol else []
     accepted = (b"sec-websocket-accept", base64.b64encode(digest))

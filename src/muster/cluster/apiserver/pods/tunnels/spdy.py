@@ -89,7 +89,7 @@ Event: TypeAlias = Opened | Data | Reset
 
 
 class Spdy:
-    """The server's side of one connection."""
+    """The server's side of one SPDY connection."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -183,7 +183,10 @@ class Spdy:
         return Opened(stream, self._parse_headers(body[10:]), bool(flags & _FIN))
 
     def _parse_headers(self, block: bytes) -> dict[str, str]:
-        """Parse a block of headers; names become lower case, and of several values the first counts."""
+        """Parse a block of headers; names become lower case, and of several values the first counts.
+
+        Raises `SpdyError`.
+        """
         try:
             plain = self._inflate.decompress(block, MAX_HEADER_BYTES)
         except zlib.error as error:

@@ -27,7 +27,10 @@ class WebSocketWire:
         self._send = self._protocol.send_text if text else self._protocol.send_binary
 
     async def receive(self) -> bytes:
-        """Return the next message that is not empty, or b"" once the client has closed the WebSocket or is gone."""
+        """Return the next message that is not empty, or b"" once the client has closed the WebSocket or is gone.
+
+        Raises `WireError` if the client breaks the protocol.
+        """
         while not self._messages:
             if self._protocol.close_rcvd is not None or not (data := await self._raw.receive()):
                 return b""

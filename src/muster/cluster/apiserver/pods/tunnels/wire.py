@@ -14,7 +14,7 @@ class WireError(Exception):
 
 
 class WireConnection(Protocol):
-    """The connection below a wire."""
+    """The client's connection that a `RawWire` writes to, and pauses."""
 
     def write(self, data: bytes) -> None:
         """Send data, or buffer it."""
@@ -34,7 +34,7 @@ class WireConnection(Protocol):
 
 
 class Wire(Protocol):
-    """The connection of a conversation, in pieces or messages."""
+    """A connection that carries bytes in both directions, in pieces or messages."""
 
     async def receive(self) -> bytes:
         """Return the next piece or message, or b"" once the peer is gone. Raises `WireError`."""

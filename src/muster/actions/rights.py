@@ -1,0 +1,51 @@
+"""Ask the server whether the user has a right, before an action that must not stop half way."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from muster.api.kinds import Kind
+from muster.api.server.authorization import (
+    SELF_SUBJECT_ACCESS_REVIEW,
+    ResourceAttributes,
+    SelfSubjectAccessReview,
+    SelfSubjectAccessReviewSpec,
+)
+from muster.runtime.client import Client
+
+_NAMELESS = ("create", "list")  # the verbs of requests that name no object
+
+
+class Right(Struct, frozen=True):
+    """The right to a verb on objects of a kind, or on a subresource of them."""
+
+    verb: str
+    kind: Kind[Any]
+    subresource: str = ""
+
+    @property
+    def resource(self) -> str:
+        """The resource that the right is about, with its subresource and group: `jobs.batch`, `jobs/status.batch`."""
+        return ".".join(filter(None, (self.part, self.kind.group)))
+
+    @property
+    def part(self) -> str:
+        """The plural of the kind, with the subresource: `jobs`, `jobs/status`."""
+        return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
+
+
+async def has_right(client: Client, right: Right, name: str, namespace: str) -> bool:
+    """Return whether the user has a right to an object, as the server decides now. Raises `ApiError`.
+
+    name: of the object, for verbs that name one. namespace: "" for kinds of the whole cluster.
+    """
+    attributes = ResourceAttributes(
+        namespace=namespace,
+        verb=right.verb,
+        group=right.kind.group,
+        resource=right.kind.plural,
+        subresource=right.subresource,
+        name="" if right.verb in _NAMELESS else name,
+    )
+    asked = SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resource_attributes=attributes))
+    return (await client.create(SELF_SUBJECT_ACCESS_REVIEW, asked)).status.allowed

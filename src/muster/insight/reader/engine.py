@@ -1,0 +1,66 @@
+"""Read what runs a cluster: whether an engine leads it, whether it is embedded, and whether its nodes are simulated."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from muster.api.core import NODE
+from muster.api.groups.coordination import LEASE, Lease
+from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
+from muster.api.ours.embedded import NODE_KIND_LABEL, SERVER_MARK, SIMULATED
+from muster.insight.reader.listing.access import UNSEEN, get_or_none
+from muster.runtime.client import Client
+from muster.runtime.refusals import ignoring
+from muster.runtime.transport import Request
+
+NOT_LED = "no engine answers, so nothing that waits starts: does muster controllers, or the manager of Kueue, run?"
+# The states that a job leaves only if an engine runs.
+_FOR_ENGINE = frozenset(("Queued", "Checking", "Evicting"))
+
+
+async def is_embedded(client: Client) -> bool:
+    """Return whether the cluster is an embedded cluster of Muster."""
+    version: Any = msgspec.json.decode((await client.raw(Request("GET", "/version"))).body)
+    return SERVER_MARK in str(version.get("gitVersion"))
+
+
+async def is_led(client: Client, now: datetime) -> bool:
+    """Return whether an engine runs in the cluster, as far as this user can see.
+
+    The result is False if the engine does not answer the visibility API and no engine renews the Lease. The Lease
+    counts because an engine outside the cluster never answers that API.
+    """
+    path = f"/apis/{VISIBILITY_GROUP}/{VISIBILITY_VERSIONS[0]}"
+    if (await client.transport.request(Request("GET", path))).status != 503:
+        return True
+    from muster.api.config.types import NAMESPACE, LeaderElection  # imported late because it loads slowly
+
+    lease = await get_or_none(client, LEASE, LeaderElection().resource_name, NAMESPACE)
+    return lease is not None and _is_held(lease, now)
+
+
+def _is_held(lease: Lease, now: datetime) -> bool:
+    spec = lease.spec
+    lasts = timedelta(seconds=spec.lease_duration_seconds or 0)
+    return bool(spec.holder_identity and spec.renew_time and now < spec.renew_time + lasts)
+
+
+async def say_if_not_led(client: Client, states: Iterable[str], now: datetime, say: Callable[[str], None]) -> None:
+    """Warn that no engine answers, if none does and a job is in a state that only an engine can end."""
+    if not _FOR_ENGINE.isdisjoint(states) and not await is_led(client, now):
+        say(NOT_LED)
+
+
+async def is_simulated(client: Client) -> bool:
+    """Return whether all nodes are simulated. The result is False if the user may not see nodes."""
+
+    async def any_node(labels: str) -> bool:
+        return bool((await client.page(NODE, labels=labels, limit=1)).items)
+
+    with ignoring(*UNSEEN):
+        return not await any_node(f"{NODE_KIND_LABEL}!={SIMULATED}") and await any_node(
+            f"{NODE_KIND_LABEL}={SIMULATED}"
+        )
+    return False

@@ -1,0 +1,1 @@
+"""Read what is over: past runs, and the decisions of the engine."""

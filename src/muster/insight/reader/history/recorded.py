@@ -1,0 +1,112 @@
+"""Read past runs: from the history of a Muster server, or else from existing objects and Events."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from muster.api.core import Pod
+from muster.api.status import ApiError
+from muster.insight.history.build import ended_at, lacks_pods, with_past
+from muster.insight.history.runs import PATH, Run, RunQuery, Runs
+from muster.insight.record import JobRecord
+from muster.runtime.client import Client
+from muster.runtime.transport import Request
+
+# The most runs on a page that a server returns.
+_PAGE = 1_000
+
+NO_HISTORY = "this cluster keeps no history: only jobs that are still there are shown, and what Events tell of others"
+
+
+async def read_history(
+    client: Client, wanted: RunQuery, limit: int, say: Callable[[str], None]
+) -> tuple[list[Run], bool]:
+    """Return the matching runs, the newest first, and whether there are more.
+
+    limit: the maximum number of runs; 0 for all.
+    say: receives a sentence if the cluster keeps no history.
+
+    Raises:
+        ApiError: the user may not see Jobs, or the server refuses the query.
+        TransportError: the server does not answer.
+    """
+    try:
+        return await _read_kept_runs(client, wanted, limit)
+    except ApiError as error:
+        if error.code not in (403, 404):
+            raise
+    from muster.insight.reader.history.pastruns import list_existing_runs  # it takes a while to load
+
+    runs = await list_existing_runs(client, wanted, say)
+    say(NO_HISTORY)
+    return (runs[:limit], len(runs) > limit) if limit else (runs, False)
+
+
+async def read_recorded_runs(client: Client, wanted: RunQuery) -> list[Run]:
+    """Return the matching runs from the history, the newest first.
+
+    Return none if the cluster has no history or the user may not see it.
+
+    Raises:
+        ApiError: the server refuses the query for another reason.
+        TransportError: the server does not answer.
+    """
+    try:
+        return (await _read_kept_runs(client, wanted, 0))[0]
+    except ApiError as error:
+        if error.code not in (403, 404):
+            raise
+        return []
+
+
+async def recall_jobs(
+    client: Client, namespace: str, jobs: Sequence[JobRecord], pods: Mapping[str, Sequence[Pod]]
+) -> list[JobRecord]:
+    """Return the jobs, each with its recorded run if some of its pods no longer exist.
+
+    If the cluster has no history, or the user may not see it, the jobs are returned unchanged.
+    pods: the pods that still exist, by the UID of their job.
+
+    Raises:
+        ApiError: the server refuses the query for another reason.
+        TransportError: the server does not answer.
+    """
+    lacking = [job for job in jobs if lacks_pods(job, pods.get(job.metadata.uid, ()))]
+    if not lacking:
+        return list(jobs)
+    names = (lacking[0].metadata.name,) if len(lacking) == 1 else ()
+    since = min(filter(None, map(ended_at, lacking)), default=None)
+    runs = await read_recorded_runs(client, RunQuery(namespace=namespace, names=names, since=since))
+    run_by_uid, uids = {run.uid: run for run in runs}, {job.metadata.uid for job in lacking}
+    return [with_past(job, run_by_uid.get(job.metadata.uid)) if job.metadata.uid in uids else job for job in jobs]
+
+
+async def recall_job(client: Client, job: JobRecord, pods: Sequence[Pod]) -> JobRecord:
+    """Return one job, with its recorded run if some of its pods no longer exist. See `recall_jobs`."""
+    [job_record] = await recall_jobs(client, job.metadata.namespace, [job], {job.metadata.uid: pods})
+    return job_record
+
+
+async def _read_kept_runs(client: Client, wanted: RunQuery, limit: int) -> tuple[list[Run], bool]:
+    runs: list[Run] = []
+    query = _query(wanted)
+    while True:
+        query["limit"] = str(min(limit - len(runs), _PAGE) if limit else _PAGE)
+        answer = msgspec.json.decode((await client.raw(Request("GET", PATH, query))).body, type=Runs)
+        runs += answer.items
+        if not answer.more or (limit and len(runs) >= limit):
+            return runs, bool(answer.more)
+        query["after"] = answer.more
+
+
+def _query(wanted: RunQuery) -> dict[str, str]:
+    parameters = {
+        "namespace": wanted.namespace,
+        "names": ",".join(wanted.names),
+        "owner": wanted.owner,
+        "queue": wanted.queue,
+        "states": ",".join(wanted.states),
+        "since": str(int(wanted.since.timestamp())) if wanted.since is not None else "",
+        "until": str(int(wanted.until.timestamp())) if wanted.until is not None else "",
+    }
+    return {name: value for name, value in parameters.items() if value}

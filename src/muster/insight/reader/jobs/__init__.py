@@ -1,0 +1,1 @@
+"""Read jobs and groups of pods, with their pods and Events."""

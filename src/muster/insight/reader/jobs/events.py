@@ -1,0 +1,65 @@
+"""The reader of the Events about a job: of its own object, of its Jobs and of its Workload."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import Struct
+
+from muster.api.core import EVENT, Event
+from muster.api.kueue import Workload
+from muster.insight.reader.listing.access import list_or_none
+from muster.insight.record import JobRecord
+from muster.runtime.client import Client
+
+# The most Jobs of a JobSet whose Events are read, and the most Events that are returned.
+_MOST_JOBS, _MOST = 10, 50
+
+
+class Told(Struct, frozen=True):
+    """The content of an Event.
+
+    about: the kind and name of the object that the Event is about. count: how often it occurred.
+    """
+
+    at: datetime | None
+    reason: str
+    message: str
+    about: str
+    is_warning: bool
+    count: int
+
+
+async def read_events(client: Client, namespace: str, job: JobRecord | None, workload: Workload | None) -> list[Told]:
+    """Return the newest Events about a job, the newest first; none if the user may not see Events."""
+    uids = [one.metadata.uid for one in (job, workload) if one is not None]
+    uids += [one.metadata.uid for one in (job.jobs if job is not None else ())[:_MOST_JOBS]]
+    return await read_events_about(client, namespace, uids)
+
+
+async def read_events_about(client: Client, namespace: str, uids: Iterable[str]) -> list[Told]:
+    """Return the newest Events about objects, by their UIDs, the newest first; none if the user may not see Events."""
+    lists = [await _read(client, namespace, uid) for uid in dict.fromkeys(uids) if uid]
+    return select_newest(event for events in lists for event in events)
+
+
+async def _read(client: Client, namespace: str, uid: str) -> list[Event]:
+    return await list_or_none(client, EVENT, namespace, fields=f"involvedObject.uid={uid}") or []
+
+
+def select_newest(events: Iterable[Event]) -> list[Told]:
+    """Return the content of the newest of these Events, the newest first."""
+    told = [_tell(event) for event in events]
+    return sorted(told, key=lambda one: one.at.timestamp() if one.at is not None else 0.0, reverse=True)[:_MOST]
+
+
+def _tell(event: Event) -> Told:
+    about = event.involved_object
+    last = event.series.last_observed_time if event.series is not None else None
+    return Told(
+        last or event.last_timestamp or event.event_time or event.first_timestamp,
+        event.reason,
+        event.message,
+        f"{about.kind} {about.name}",
+        event.type == "Warning",
+        max(event.count, event.series.count if event.series is not None else 0, 1),
+    )

@@ -1,0 +1,19 @@
+"""Read the pods of one job, and keep no more of ten thousand pods than is asked for."""
+
+from muster.api.core import Pod
+from muster.api.kinds import Kind
+from muster.insight.reader.listing.views import POD_LINES, make_sharer
+from muster.insight.record import JobRecord
+from muster.runtime.client import Client
+
+
+async def read_own_pods(client: Client, job: JobRecord, kind: Kind[Pod] = POD_LINES) -> list[Pod]:
+    """Return the existing pods of a job.
+
+    kind: the view of pods to read.
+
+    Raises:
+        ApiError: the user may not list pods.
+    """
+    page = await client.list(kind, job.metadata.namespace, labels=job.pod_selector, transform=make_sharer(kind))
+    return list(filter(job.owns, page.items))

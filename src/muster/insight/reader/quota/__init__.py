@@ -1,0 +1,1 @@
+"""Read Workloads, and the queues that hold them."""
