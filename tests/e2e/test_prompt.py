@@ -62,6 +62,31 @@ def test_a_question_loads_no_slow_module(cluster: Muster, arguments: tuple[str, 
     assert done.stderr.splitlines()[-1] == ""
 
 
+VALUES = """
+import dataclasses, sys
+import muster.cli.commands.observation.ps, muster.cli.commands.submission.run, muster.cluster.serving
+
+def could_be_struct(type_):
+    fields, made = dataclasses.fields(type_), type_.__dataclass_params__
+    return made.frozen and made.eq and all(one.compare and one.init and one.hash is None for one in fields)
+
+found = {
+    one
+    for name, module in list(sys.modules.items())
+    if name.startswith("muster.")
+    for one in vars(module).values()
+    if isinstance(one, type) and one.__module__ == name and dataclasses.is_dataclass(one) and could_be_struct(one)
+}
+print(*sorted(one.__qualname__ for one in found))
+"""
+
+
+def test_frozen_values_of_commands_and_of_the_server_are_structs() -> None:
+    """To make a dataclass takes a class ten times as long, and a server loads over a hundred values."""
+    done = subprocess.run([sys.executable, "-c", VALUES], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []
+
+
 def test_completion_asks_over_the_socket_and_loads_no_slow_module(cluster: Muster) -> None:
     words = {"_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": "muster logs d", "COMP_CWORD": "2"}
     program = [sys.executable, "-c", PROBE, ",".join((*SLOW, "socket"))]

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
+from msgspec.structs import replace
 from tests.system.job_cluster import Wire
 
 from muster.cluster.apiserver.inprocess import InProcessTransport

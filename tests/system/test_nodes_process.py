@@ -10,11 +10,11 @@ import shutil
 import signal
 import sys
 import textwrap
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.system import node_world
 from tests.system.node_world import DICT, LIMIT, condition, main, shell
 

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.system.job_cluster import Wire
 from tests.system.plane import World
 from tests.system.queued_jobs import Queued

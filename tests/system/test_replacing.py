@@ -1,9 +1,9 @@
 """A job that takes the name of one that has ended, in virtual time; pods are driven by hand."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tests.system.plane import World, virtual
 
 from muster.actions.errors import UserError

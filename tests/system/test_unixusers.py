@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from muster.api.core import NAMESPACE
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE

@@ -4,7 +4,6 @@
 the same type. Code distinguishes errors by `reason`, and people read `message`.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -118,6 +117,7 @@ _TYPES_WITH_VALUE = {DUPLICATE, INVALID, NOT_SUPPORTED, NOT_FOUND, TOO_MANY}
 
 
 def _show(value: Any) -> str:
+    import json  # few commands say what is wrong with a field
 
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]

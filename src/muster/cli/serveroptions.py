@@ -5,11 +5,11 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from muster.actions.errors import UserError
 from muster.actions.server.home import Home
@@ -74,8 +74,7 @@ _DECORATORS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedOptions:
+class RequestedOptions(Struct, frozen=True):
     """The server options that the user gave. forget: whether to ignore the options stored in the home."""
 
     given: Mapping[str, Any]
@@ -92,8 +91,7 @@ class RequestedOptions:
         return cls({field: value for field, value in given.items() if value not in (None, "", ())} | files, forget)
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedOptions:
+class ResolvedOptions(Struct, frozen=True):
     """The options with which a server starts, and the files that they name.
 
     remembered: the options that come from the home, as words of a command line; "" if there are none.

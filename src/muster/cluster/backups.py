@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -203,8 +202,7 @@ def _newest_marked(home: Path) -> int:
     return marked.revision if marked else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Salvaged:
+class Salvaged(msgspec.Struct, frozen=True):
     """The result of salvaging a damaged store."""
 
     damage: str

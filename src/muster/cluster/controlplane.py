@@ -7,9 +7,10 @@ All of it runs on one event loop, in virtual time too. Nodes are not part of it:
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.config.configz import CONFIGZ, make_configz
@@ -100,8 +101,7 @@ MakeDefinitions: TypeAlias = Callable[[], Iterable[Document]]
 """Makes CustomResourceDefinitions, some MB of objects, which the server keeps encoded."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControlPlane:
+class ControlPlane(Struct, frozen=True):
     """A running store and API server, and a manager that the caller still has to run.
 
     integrations: the kinds of jobs that may queue.

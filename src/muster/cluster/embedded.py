@@ -12,11 +12,11 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
@@ -59,8 +59,7 @@ _REGISTRATION_SECONDS = 30.0
 _PRIVATE = "muster-run-"  # the prefix of private clusters' homes
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """A running cluster, and the tasks that must not end before it does.
 
     home: the directory of its data. complete: set once everything has started that a start makes; `/readyz` waits for

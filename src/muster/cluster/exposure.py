@@ -4,8 +4,9 @@ The options say where other machines reach the server, and by which names.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
+
+from msgspec import Struct
 
 from muster.api.validation import names
 
@@ -18,8 +19,7 @@ class ExposureError(ValueError):
     """The error of a `--listen` or `--name` that makes no sense; says which, and what was expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """An address or a host name to listen on, in its usual form. Without a port, the port is that of loopback."""
 
     host: str
@@ -31,8 +31,7 @@ class Address:
         return self.host in _EVERYWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Exposure:
+class Exposure(Struct, frozen=True):
     """The addresses and names by which other machines and users reach the server.
 
     Without addresses, only programs of this machine do.

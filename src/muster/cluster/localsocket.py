@@ -7,8 +7,9 @@ import logging
 import os
 import socket
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from muster.cluster.apiserver.front.listener import AddressTaken, AddressUnusable
 from muster.runtime.process.ownership import NotOursError, require_way
@@ -48,8 +49,7 @@ def bind_local(path: Path, mode: int = FOR_ALL) -> socket.socket:
     return listener
 
 
-@dataclass(frozen=True, slots=True)
-class LocalSocket:
+class LocalSocket(Struct, frozen=True):
     """A bound socket, with its path and the result of `identify_file` for the path."""
 
     path: Path

@@ -6,7 +6,6 @@ Upstream it is the kubelet's API. Both sides import this module and not each oth
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
@@ -19,8 +18,7 @@ from muster.runtime.containerlogs import KeptPod
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(Struct, frozen=True):
     """The selection of a container's log.
 
     container: its name, checked.

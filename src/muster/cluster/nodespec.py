@@ -1,7 +1,8 @@
 """Parses `--nodes KIND[:COUNT][,RESOURCE=QTY]...[,device/DRIVER=COUNT]...`: the nodes of an embedded cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.api.ours.gpus import NVIDIA_GPU as GPU
 from muster.api.validation import names
@@ -21,8 +22,7 @@ class NodeSpecError(ValueError):
     """The error of a `--nodes` value that makes no sense; says which part, and what was expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSpec:
+class NodeSpec(Struct, frozen=True):
     """A number of nodes of one kind, as `--nodes` describes them.
 
     resources: the quantities that each node has; for a process node, the part of the machine that it offers.

@@ -4,9 +4,10 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.cluster import backups, decisions, history
@@ -30,8 +31,7 @@ from muster.runtime.process.ownership import require_file
 AUDIT_LOG = "audit.log"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """The options of `muster up`. Without an audit policy no audit log is kept.
 
     exposure: where other machines reach the server; by default nowhere.

@@ -5,9 +5,10 @@ The embedded cluster, an operator in a cluster and a simulation use different se
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.config import Configuration
 from muster.api.values.durations import SECOND
@@ -71,8 +72,7 @@ class Part(StrEnum):
     MULTICLUSTER = "multicluster"  # workloads are dispatched to worker clusters
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(Struct, frozen=True):
     """The parts of the engine that their host reads."""
 
     visibility: Visibility | None  # None: this engine manages no queues

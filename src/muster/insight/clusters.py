@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from muster.api.conditions import find, is_true
 from muster.api.kueue import AdmissionCheck, ClusterQueue, MultiKueueCluster, MultiKueueConfig, Workload
@@ -25,8 +26,7 @@ _UNAUTHORIZED = re.compile(r"\b(401|403|Unauthorized|[Ff]orbidden)\b")  # a port
 NEVER_LOOKED_AT = "no manager has looked at it yet"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerClusterState:
+class WorkerClusterState(Struct, frozen=True):
     """The state of one worker cluster.
 
     word: whether the manager can use the cluster.

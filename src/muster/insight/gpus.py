@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -15,8 +14,7 @@ from muster.insight.text import format_quantity
 HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
 
 
-@dataclass(frozen=True, slots=True)
-class GpuRow:
+class GpuRow(Struct, frozen=True):
     """One GPU of a node.
 
     job: the job that uses it, as NAMESPACE/NAME, or "".

@@ -1,8 +1,9 @@
 """One dispatched workload, with the job that it was made for. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.core import POD
 from muster.api.kinds import Kind
@@ -22,8 +23,7 @@ from muster.multicluster.mirrors.framework import Mirror
 from muster.runtime.objects import key_of, meta_of
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatched:
+class Dispatched(Struct, frozen=True):
     """A workload and its job in the manager's cluster.
 
     owners: the job that the workload names, or the pods of a group.
@@ -109,8 +109,7 @@ class Dispatched:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(Struct, frozen=True):
     """The jobs with this manager's label in one cluster that concern one workload.
 
     own: the copies of its jobs, by name.

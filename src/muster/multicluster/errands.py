@@ -10,6 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from muster.api.status import ApiError
 from muster.multicluster.links.sanitizing import one_line
 from muster.runtime.clock import Clock
@@ -29,8 +31,7 @@ RETRY_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Errand:
+class Errand(Struct, frozen=True):
     """The work for one workload in one cluster.
 
     what: the purpose; two errands with an equal purpose do the same.
@@ -53,8 +54,7 @@ async def await_all_steps(steps: Iterable[Awaitable[Result]]) -> Result:
     return min(waits, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
+class _Failure(Struct, frozen=True):
     what: Hashable
     times: int
     again_at: float

@@ -6,9 +6,10 @@ read. Each step may be interrupted or repeated. Objects without the manager's or
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.conditions import is_true
 from muster.api.kinds import Kind
@@ -46,8 +47,7 @@ class BarredError(Exception):
     """A foreign object has the name of the Workload, job or PodGroup that this manager would create."""
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(Struct, frozen=True):
     """The sender of requests to one worker cluster. here: the client of the manager's own server."""
 
     there: RemoteCluster

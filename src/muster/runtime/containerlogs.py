@@ -7,7 +7,6 @@ length. They serve logs verbatim to clients that ask for `raw`, with the node's 
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 
 import msgspec
@@ -21,8 +20,7 @@ _PARTIAL = {b" %s P " % stream: stream for stream in (STDOUT, STDERR)}
 _RECORD = re.compile(rb"(?m)^- (attempt|missing) F (\d+)\n")
 
 
-@dataclass(frozen=True, slots=True)
-class LineRun:
+class LineRun(msgspec.Struct, frozen=True):
     """Consecutive lines of a log that were written in one piece, with the same time and stream.
 
     A run may also be a part of one long line.
@@ -39,15 +37,13 @@ class LineRun:
         return not self.text.endswith(b"\n")
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRecord:
+class AttemptRecord(msgspec.Struct, frozen=True):
     """A record in a log: all following lines are from this attempt of the container, counted from 0."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(msgspec.Struct, frozen=True):
     """A record in a log: this many bytes of text were logged at this place and are lost."""
 
     bytes: int

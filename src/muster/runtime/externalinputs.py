@@ -3,15 +3,15 @@
 Each component gets them from its caller and reads none of them itself, so that tests can replay a run.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, tzinfo
+
+from msgspec import Struct
 
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids, Random
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalInputs:
+class ExternalInputs(Struct, frozen=True):
     """The clock, random numbers and ids of one process. Tests pass reproducible ones.
 
     zone: the time zone of times of day that name none; None for the zone of the machine.

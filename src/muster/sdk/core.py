@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import structs
+
 from muster.actions.choices import get_job
 from muster.actions.errors import UserError
 from muster.actions.following.elsewhere import make_reach
@@ -291,5 +293,5 @@ async def cancel(reference: JobReference) -> str:
 async def scale(reference: JobReference, workers: int) -> None:
     """Change the number of workers of a job."""
     await record(reference)
-    session = replace(reference.session, namespace=reference.namespace)
+    session = structs.replace(reference.session, namespace=reference.namespace)
     await scale_job(session, reference.name, workers, uid=reference.uid)

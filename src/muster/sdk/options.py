@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from numbers import Real
 from operator import index
 from typing import Any, TypedDict, cast
+
+from msgspec.structs import replace
 
 from muster.actions.errors import UserError
 from muster.actions.parsing import limits, quantities

@@ -8,9 +8,11 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from muster.actions.choices import priority_classes, queue_to_name
 from muster.actions.delivering import explain_unsent

@@ -12,6 +12,7 @@ from tests.system.plane import running
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.cluster.apiserver.custom import definition as compiled
 from muster.cluster.apiserver.objects.bootstrap import put_definitions
+from muster.cluster.apiserver.registry.apiextensions import CUSTOM_RESOURCE_DEFINITIONS
 from muster.cluster.apiserver.registry.owndefinitions import as_stored
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import SqliteJournal
@@ -163,9 +164,11 @@ async def test_a_start_brings_older_ones_up_to_date_and_writes_nothing_else(api:
     assert api.store.revision == revision
 
 
-def test_they_compile() -> None:
-    """The server does not compile them again."""
+def test_they_are_valid() -> None:
+    """The server neither decodes their schemas again nor validates and compiles them."""
     for document in OURS.values():
+        checked = CUSTOM_RESOURCE_DEFINITIONS.view.checker(document)
+        assert (checked.value, *checked.unknown, *checked.errors) == (document,)
         assert not list(compiled.validate_create(CUSTOM_RESOURCE_DEFINITION.typed(document)))
 
 

@@ -1,15 +1,15 @@
 """Select the part of a job's output to show, and format its lines."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 # The maximum length of a line; a longer line is split.
 _LINE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """A selection from a job's output.
 
     ranks: the workers whose output is shown; all workers if empty.

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct
+
 from muster.actions.choices import get_job
 from muster.actions.following.containerlog import ContainerLog, has_log
 from muster.actions.following.elsewhere import OutOfReachError, Reach, cluster_of, copy_of
@@ -376,8 +378,7 @@ def _ends_with_cluster(pods: Iterable[Pod], *, stopped: bool) -> bool:
     return ended and not any(is_active(pod) and pod.spec.node_name for pod in all_pods)
 
 
-@dataclass(frozen=True, slots=True)
-class _Watched:
+class _Watched(Struct, frozen=True):
     """The informers of the followed job: of its object, and of the Jobs of a JobSet."""
 
     key: str

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.actions.following.containerlog import ContainerLog
 from muster.actions.following.elsewhere import OutOfReachError, Reach, cluster_of, copy_of
@@ -28,8 +28,7 @@ from muster.runtime.transport import Request
 ShowOutput: TypeAlias = Callable[[str, bytes, bytes], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Printout:
+class Printout(msgspec.Struct, frozen=True):
     """The output of one job, as it is shown to the user.
 
     show: called with all output. warn: called with remarks on missing output. excerpt: which output is shown.

@@ -1,6 +1,7 @@
 """Decides how long a follower waits for a server that does not answer: `Silence`."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.runtime.transport import SilentError, TransportError
 
@@ -10,8 +11,7 @@ GONE_SECONDS = 30.0
 SILENT_SECONDS = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(Struct, frozen=True):
     """The time for which a server has not answered.
 
     answered: when it answered last.

@@ -6,8 +6,9 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from muster.actions.errors import UserError
 from muster.api.ours.unixusers import HOME_SOCKET
@@ -22,8 +23,7 @@ _SECRETS = ("lock", "kubeconfig", "login.kubeconfig", "server.log*", "audit.log*
 _LOOKS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """The directory of one embedded cluster, and its files."""
 
     path: Path

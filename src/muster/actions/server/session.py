@@ -8,9 +8,10 @@ cluster of the login from `muster user add`, else the system server that root ru
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from muster.actions.errors import UserError
 from muster.actions.server.home import Home
@@ -38,8 +39,7 @@ OWN_NAMESPACE = "default"
 _PAGE_SIZE = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The cluster and the namespace that the options of a command name."""
 
     kubeconfig: str = ""
@@ -51,8 +51,7 @@ class Target:
         return cls(options.pop("kubeconfig", None) or "", options.pop("namespace", None) or "")
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """A connection to a cluster: a client, and the default namespace of commands.
 
     leave: called when the user leaves at once; a cluster that the command started then does not wait for its pods.

@@ -4,9 +4,10 @@ A unit runs `muster up` with only the home, so the server's options stay those s
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from muster.actions.errors import UserError
 
@@ -49,8 +50,7 @@ WantedBy={target}
 _NETWORK = "Wants=network-online.target\nAfter=network-online.target nss-user-lookup.target\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """The unit for one home. user: the account that the server runs as, whose home directory is `user_home`."""
 
     scope: Scope

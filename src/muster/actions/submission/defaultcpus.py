@@ -5,9 +5,9 @@ CPUs. A gang that has more workers than the cluster has CPUs requests less, so t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from muster.actions.errors import UserError
 from muster.actions.parsing.quantities import check_quantity

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.actions.submission.sweep import Sweep
 from muster.api.ours.deferral import Deferral
@@ -66,8 +65,7 @@ class SlurmScript(Struct, frozen=True):
     directory: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Gang:
+class Gang(Struct, frozen=True):
     """A requested gang: what its workers run, request, and find in their environment.
 
     Commands and environment are passed on word for word. Quantities are as in Kubernetes.

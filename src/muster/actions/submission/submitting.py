@@ -5,12 +5,12 @@ A gang with a schedule is a CronJob with such a Service. An MPI gang also gets a
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from msgspec import structs
+from msgspec.structs import replace
 
 from muster.actions.choices import gpu_resource, node_cpus, queue_lacks_cpus
 from muster.actions.errors import UserError

@@ -7,8 +7,9 @@ list of indexes before it runs the trial's command. The shell also finds the val
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.batch import COMPLETION_INDEX, INDEX_FAILURE_COUNT
 from muster.api.kueue.names import JOB_MIN_PARALLELISM
@@ -68,8 +69,7 @@ _LIMIT = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 _PLACE = re.compile(r"(?<!\$)\{([A-Za-z][A-Za-z0-9_]*)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """The trials of a job.
 
     at_once: the maximum number of trials that run at a time; None for no limit.

@@ -5,8 +5,9 @@ A file written for Kueue works unchanged: gates that Muster does not implement a
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 _BETA_ON: Final = frozenset({
     "AdmissionFairSharing", "AdmissionGatedBy", "AssignQueueLabelsForPods", "CleanupProvisioningRequestsOnEviction",
@@ -100,8 +101,7 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGates:
+class FeatureGates(Struct, frozen=True):
     """The feature gates under given settings. Settings of unknown gates are ignored; `problems` names them."""
 
     settings: Mapping[str, bool] = field(default_factory=dict)

@@ -142,8 +142,7 @@ def _quote_value(text: str) -> str:
     return repr(text) if len(text) <= _QUOTED else f"{text[:_QUOTED]!r}..."
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(msgspec.Struct, frozen=True):
     """The variables of a sweep, each with its values.
 
     Index 0 stands for the first value of each variable. From index to index the last variable changes fastest.

@@ -6,8 +6,9 @@ unique. The cost grows with the number of runs, not of indexes: 100,000 succeede
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 Run = tuple[int, int]  # the first and the last index, which are both in the set
 
@@ -15,8 +16,7 @@ Run = tuple[int, int]  # the first and the last index, which are both in the set
 _MAX_DIGITS = 9
 
 
-@dataclass(frozen=True)
-class Indexes:
+class Indexes(Struct, frozen=True, dict=True):
     """An immutable set of non-negative integers, stored as runs."""
 
     runs: tuple[Run, ...] = ()

@@ -6,7 +6,6 @@ by YAML aliases, and the range of numbers. Strict decoding also reports repeated
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -33,8 +32,7 @@ _YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml")
 _decoder = msgspec.json.Decoder()
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(msgspec.Struct, frozen=True):
     """A decoded body: the document, and messages about members that occur twice. Of these, the last one counts."""
 
     document: Document

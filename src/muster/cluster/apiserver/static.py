@@ -1,6 +1,5 @@
 """Makes the answers that change only with the served resources, each identified by a hash of its content."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -9,8 +8,7 @@ import msgspec
 JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class StaticAnswer:
+class StaticAnswer(msgspec.Struct, frozen=True):
     """A document, with what a client needs to cache it.
 
     hash: of the body, so that it is the same in every process.

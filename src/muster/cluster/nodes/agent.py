@@ -12,9 +12,10 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from muster.api.core import NAMESPACE, NODE, POD, ObjectReference, Pod
 from muster.api.ours.embedded import SHORTAGE_ANNOTATION

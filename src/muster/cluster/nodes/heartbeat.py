@@ -9,9 +9,10 @@ guest's fence.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+
+from msgspec import Struct
 
 from muster.api.core import NAMESPACE, NODE, Namespace, Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
 from muster.api.groups.coordination import LEASE, Lease, micro_time
@@ -42,8 +43,7 @@ _VERSION = version("muster-batch")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """A time on two clocks: the node agent's, in seconds, and the machine's boot clock, in nanoseconds."""
 
     monotonic: float

@@ -5,7 +5,6 @@ A row's body describes a decision; the other columns are for queries.
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -41,8 +40,7 @@ class DecisionFileError(Exception):
     """The record of decisions cannot be read or written; one line says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionQuery:
+class DecisionQuery(msgspec.Struct, frozen=True):
     """A query for decisions, the newest first. Empty fields match any.
 
     name: the name of a job.

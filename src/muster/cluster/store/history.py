@@ -6,11 +6,12 @@ history does not stop the cluster; its file is renamed. A row's body describes t
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
+
+from msgspec import Struct
 
 from muster.cluster.store.sidefile import SideFileError, open_or_set_aside
 
@@ -53,8 +54,7 @@ class Row(NamedTuple):
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryQuery:
+class HistoryQuery(Struct, frozen=True):
     """A query for runs, the newest end first. Empty fields match any run.
 
     names: shell patterns, any of which has to match.
@@ -73,8 +73,7 @@ class HistoryQuery:
     after: tuple[int, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRuns:
+class FoundRuns(Struct, frozen=True):
     """The bodies of runs. `more` is the position from which the answer continues; None if it is complete."""
 
     bodies: tuple[bytes, ...]

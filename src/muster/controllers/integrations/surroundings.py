@@ -1,8 +1,9 @@
 """Find the objects that the rules for managed objects read, one by one."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
 
 from muster.api.config import Configuration
 from muster.api.core import NAMESPACE
@@ -43,8 +44,7 @@ def settings_of(configuration: Configuration) -> Settings:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSurroundings:
+class FoundSurroundings(Struct, frozen=True):
     """An implementation of `api.managed.Surroundings` that reads each object by a `Find`.
 
     above: the kinds of owners that count.

@@ -1,8 +1,9 @@
 """Read facts about a gang from its carrier: the Job or PodGroup that says how many pods the gang has. Read-only."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.batch import Job
 from muster.api.core import ObjectReference, Pod
@@ -24,8 +25,7 @@ from muster.gang.quorum import Quorum
 from muster.runtime.objects import make_reference, meta_of
 
 
-@dataclass(frozen=True, slots=True)
-class Carrier:
+class Carrier(Struct, frozen=True):
     """The object that records the size of a gang and gets its events: a Job, a PodGroup."""
 
     kind: Kind[Any]

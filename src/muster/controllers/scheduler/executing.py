@@ -3,7 +3,7 @@
 The decisions are those of `shortage`, `halves` and `recovery`. `scheduler` executes the start of a gang.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.scheduler.ask import GangTurn
@@ -38,8 +38,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.objects import split_key
 
 
-@dataclass(frozen=True, slots=True)
-class Executor:
+class Executor(Struct, frozen=True):
     """The executor of decisions about waiting gangs.
 
     requests: creates ProvisioningRequests for an autoscaler; None if that is off.

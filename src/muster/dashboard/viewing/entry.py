@@ -6,10 +6,10 @@ there.
 """
 
 import ssl
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.api.config.types import Dashboard, IdentityHeaders
 from muster.cluster.apiserver.identity.credentials import HTTP2

@@ -7,8 +7,9 @@ nothing says which pod replaces which.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.core import POD, Pod
 from muster.api.jobset.names import GROUP_SCHEDULING_INIT
@@ -19,8 +20,7 @@ from muster.runtime.containerlogs import KeptPod
 _KEPT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAttempt:
+class WorkerAttempt(Struct, frozen=True):
     """One run of one container of a worker.
 
     rank: the prefix of the worker's log lines.

@@ -6,8 +6,9 @@ Output of programs is shown without characters that could control a terminal.
 import re
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from muster.api.core import ContainerStateTerminated, ContainerStatus, Pod
 from muster.api.jobset import JOB_SET
@@ -59,8 +60,7 @@ _NOT_THERE = ("executable file not found in $PATH", '": no such file or director
 _OF_THE_NODE = ("StartError", "ContainerCannotRun", "ContainerStatusUnknown")
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """The failure of one pod.
 
     who: `rank 2`, or the name of the pod.

@@ -1,15 +1,15 @@
 """Count a job's workers by state. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.core import Pod
 from muster.api.pods import is_finished, is_ready
 from muster.insight.record import JobRecord
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerCounts:
+class WorkerCounts(Struct, frozen=True):
     """The number of a job's workers: wanted, running, ready (ready workers also run) and finished."""
 
     wanted: int

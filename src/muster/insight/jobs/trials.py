@@ -1,9 +1,10 @@
 """The progress of a sweep, and the state of each of its trials. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.core import Pod
 from muster.api.ours.trials import grid_of
@@ -23,8 +24,7 @@ from muster.jobs.job.census import completion_index, failures_of_index
 _MOST_DIGITS = 9
 
 
-@dataclass(frozen=True, slots=True)
-class TrialCount:
+class TrialCount(Struct, frozen=True):
     """The number of a sweep's trials that have succeeded, failed for good, run now, not started, or been cancelled."""
 
     done: int

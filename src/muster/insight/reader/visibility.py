@@ -1,6 +1,5 @@
 """Read the pending workloads of queues from the visibility API, which a cluster may lack."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -19,12 +18,11 @@ from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request, UnreadableAnswerError
 
 
-@dataclass(slots=True)
-class Visibility:
+class Visibility(msgspec.Struct):
     """The visibility API of a cluster. The first request finds the version that the cluster serves."""
 
     client: Client
-    _versions: list[str] = field(default_factory=lambda: list(VISIBILITY_VERSIONS))
+    _versions: list[str] = msgspec.field(default_factory=lambda: list(VISIBILITY_VERSIONS))
 
     async def local(
         self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0

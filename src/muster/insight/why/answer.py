@@ -1,8 +1,9 @@
 """The answer of `muster why` about one job, as lines for users and as a document for programs. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from muster.api.values.quantity import format_amount
 from muster.insight.jobs.state import JobState

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 from muster.api.core import Pod
 from muster.api.kueue import Workload
@@ -25,8 +26,7 @@ _ANOTHER = re.compile(r"a workload \(UID: ([^,)]+), JobUID: [^)]*\)")
 State = Literal["done", "here", "later", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class JobReadings:
+class JobReadings(Struct, frozen=True):
     """All objects that were read about one job.
 
     ahead: the workloads before it in its queue, in order; None if the server does not serve them.
@@ -77,8 +77,7 @@ class JobReadings:
         return _ANOTHER.sub(lambda match: self.names.get(match[1], match[0]), message)
 
 
-@dataclass(frozen=True, slots=True)
-class JobLevel:
+class JobLevel(Struct, frozen=True):
     """One of the six levels that a job passes.
 
     state: done; here, if this level holds the job; later, if the job has not come so far; none, if the level does not
@@ -88,4 +87,4 @@ class JobLevel:
     name: str
     state: State
     text: str
-    details: tuple[str, ...] = field(default=())
+    details: tuple[str, ...] = ()

@@ -9,11 +9,12 @@ import ipaddress
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from muster.api.validation import names
 from muster.runtime.tasks import cancel, in_daemon

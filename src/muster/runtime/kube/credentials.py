@@ -10,7 +10,6 @@ a loop; no secret shows in a `repr`, a log or an error.
 import asyncio
 import base64
 import logging
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +17,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from muster.runtime.clock import Clock
-from muster.runtime.kube.kubeconfig import UserConfig
+from muster.runtime.kube.kubeconfig import Confidential, UserConfig
 from muster.runtime.transport import TransportError
 
 # Renew this long before the end, so that no credential expires while its request is on the way.
@@ -38,19 +37,21 @@ class CredentialError(TransportError):
     """A login gave no credential. The message says where the credential was looked for, and why that failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
+class ClientCertificate(Confidential, frozen=True):
     """A certificate and its key, in PEM."""
 
-    certificate: bytes = field(repr=False)
-    key: bytes = field(repr=False)
+    secrets = ("certificate", "key")
+
+    certificate: bytes
+    key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Confidential, frozen=True):
     """The proof of our identity for a server: a header, a client certificate, both, or neither."""
 
-    authorization: str = field(default="", repr=False)
+    secrets = ("authorization",)
+
+    authorization: str = ""
     certificate: ClientCertificate | None = None
     expires: datetime | None = None
 

@@ -9,11 +9,11 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import IO, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.kinds import without_nulls
 from muster.runtime.kube.credentials import (
@@ -25,7 +25,7 @@ from muster.runtime.kube.credentials import (
     make_bearer_header,
     read_file,
 )
-from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, ExecConfig, UserConfig
+from muster.runtime.kube.kubeconfig import ClusterConfig, Confidential, ConnectionConfig, ExecConfig, UserConfig
 
 # The time limits of a plugin that asks no user, and of one that may open a browser.
 TIMEOUT_SECONDS = 60.0
@@ -36,13 +36,14 @@ MAX_STDOUT_BYTES = 1 << 20
 MAX_STDERR_BYTES = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class PluginCommand:
+class PluginCommand(Confidential, frozen=True):
     """The command line and environment of one plugin run."""
 
+    secrets = ("args", "environ")
+
     command: str
-    args: tuple[str, ...] = field(repr=False)
-    environ: Mapping[str, str] = field(repr=False)
+    args: tuple[str, ...]
+    environ: Mapping[str, str]
     interactive: bool  # whether the plugin may use our terminal
     install_hint: str = ""
 

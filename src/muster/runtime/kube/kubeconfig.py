@@ -5,9 +5,10 @@ that a cluster gives its pods. `credentials` and `https` use them. Invariant: no
 error.
 """
 
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+from msgspec import Struct
 
 EXEC_API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -23,9 +24,23 @@ class InsecureKubeconfigError(KubeconfigError):
     """A kubeconfig that another user wrote would do more than connect to a server."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterConfig:
+class Confidential(Struct, frozen=True):
+    """A value that leaves its secret fields out of its `repr`. `secrets` names those fields."""
+
+    secrets: ClassVar[tuple[str, ...]]
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return the fields that may be shown, also to the library rich."""
+        return [(name, getattr(self, name)) for name in self.__struct_fields__ if name not in self.secrets]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+
+class ClusterConfig(Confidential, frozen=True):
     """The address of a server and how to trust it."""
+
+    secrets = ("proxy_url", "exec_extension")
 
     server: str  # https://host:port/prefix, without a slash at the end
     certificate_authority: bytes | None = None  # PEM; None: what the system trusts
@@ -33,26 +48,26 @@ class ClusterConfig:
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""  # the name on the certificate, if it is not the server's host
     local_socket: str = ""  # the path of a socket by which the server is reached, without TLS
-    proxy_url: str = field(default="", repr=False)  # may hold a password
+    proxy_url: str = ""  # may hold a password
     disable_compression: bool = False
-    exec_extension: Any = field(default=None, repr=False)  # the cluster's data for exec plugins
+    exec_extension: Any = None  # the cluster's data for exec plugins
 
 
-@dataclass(frozen=True, slots=True)
-class ExecConfig:
+class ExecConfig(Confidential, frozen=True):
     """A program that prints a credential (client.authentication.k8s.io)."""
+
+    secrets = ("args", "env")
 
     api_version: str
     command: str
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
     install_hint: str = ""
     provide_cluster_info: bool = False
     interactive_mode: InteractiveMode = "IfAvailable"
 
 
-@dataclass(frozen=True, slots=True)
-class Impersonation:
+class Impersonation(Struct, frozen=True):
     """Another user to act as, which the server must allow."""
 
     user: str
@@ -61,27 +76,27 @@ class Impersonation:
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UserConfig:
+class UserConfig(Confidential, frozen=True):
     """The user of a kubeconfig, with the means to prove the identity.
 
     Of token, user name and exec plugin, the first that is present is used.
     """
 
-    token: str = field(default="", repr=False)
+    secrets = ("token", "password", "client_certificate", "client_key")
+
+    token: str = ""
     token_file: Path | None = None  # its content wins over `token`
     username: str = ""
-    password: str = field(default="", repr=False)
-    client_certificate: bytes | None = field(default=None, repr=False)  # PEM
+    password: str = ""
+    client_certificate: bytes | None = None  # PEM
     client_certificate_file: Path | None = None
-    client_key: bytes | None = field(default=None, repr=False)  # PEM
+    client_key: bytes | None = None  # PEM
     client_key_file: Path | None = None
     exec: ExecConfig | None = None
     impersonation: Impersonation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionConfig:
+class ConnectionConfig(Struct, frozen=True):
     """One server as one user, as a transport needs it."""
 
     cluster: ClusterConfig

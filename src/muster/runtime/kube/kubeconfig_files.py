@@ -6,9 +6,10 @@ files that the cluster gives its pods.
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, KubeconfigError, UserConfig
 from muster.runtime.kube.kubeconfig_parse import MAX_BYTES, Kubeconfig, merge, parse

@@ -12,7 +12,6 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -26,6 +25,7 @@ from muster.runtime.kube.kubeconfig import (
     EXEC_API_VERSIONS,
     EXEC_EXTENSION,
     ClusterConfig,
+    Confidential,
     ConnectionConfig,
     ExecConfig,
     Impersonation,
@@ -123,8 +123,7 @@ class _File(msgspec.Struct):
     users: list[_NamedUser] = []
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """Where an entry of a kubeconfig is, for messages and to resolve relative paths."""
 
     source: str
@@ -167,15 +166,16 @@ class _Place:
         return inline, None if inline else self.file(name, getattr(entry, attribute))
 
 
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
+class Kubeconfig(Confidential, frozen=True):
     """One kubeconfig, or several merged."""
+
+    secrets = ("clusters", "users", "contexts")
 
     source: str
     current_context: str = ""
-    clusters: Mapping[str, tuple[_Place, _Cluster]] = field(default_factory=dict, repr=False)
-    users: Mapping[str, tuple[_Place, _User]] = field(default_factory=dict, repr=False)
-    contexts: Mapping[str, tuple[_Place, _Context]] = field(default_factory=dict, repr=False)
+    clusters: Mapping[str, tuple[_Place, _Cluster]] = {}
+    users: Mapping[str, tuple[_Place, _User]] = {}
+    contexts: Mapping[str, tuple[_Place, _Context]] = {}
 
     def connection(self, context: str = "") -> ConnectionConfig:
         """Return the connection of a context (by default the current one). Raises `KubeconfigError`."""

@@ -11,7 +11,8 @@ import os
 import pwd
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # Private groups have the numbers from here on, which no system gives to groups of its own.
 FIRST_PRIVATE_GROUP = 1 << 31
@@ -30,8 +31,7 @@ class AccountError(Exception):
     """An account cannot be used; the message says which, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """A Unix account, from the databases of this system. groups: all of its groups, including the primary one."""
 
     name: str

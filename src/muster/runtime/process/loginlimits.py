@@ -6,8 +6,9 @@ last wins.
 
 import resource
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _DIRECTORY = Path("/etc/security")
 _KILOBYTE, _MINUTE = 1024, 60
@@ -28,8 +29,7 @@ _UNLIMITED = ("unlimited", "infinity", "-1")
 _KINDS = {"soft": ("soft",), "hard": ("hard",), "-": ("soft", "hard")}
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Struct, frozen=True):
     """A user as the entries of the limits files name users."""
 
     name: str

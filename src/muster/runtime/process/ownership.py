@@ -111,8 +111,8 @@ def _require_way(path: Path, directory: Path, info: os.stat_result) -> None:
         raise NotOursError(
             f"{directory}, on the way to {path}, belongs to {user_name(info.st_uid)}{_describe_remedy()}"
         )
-    writable = info.st_mode & (stat.S_IWOTH | (0 if _is_private_group(info) else stat.S_IWGRP))
-    if writable and not info.st_mode & stat.S_ISVTX:
+    by_group = info.st_mode & stat.S_IWGRP and not _is_private_group(info)
+    if (info.st_mode & stat.S_IWOTH or by_group) and not info.st_mode & stat.S_ISVTX:
         raise NotOursError(
             f"{directory}, on the way to {path}, may be changed by others "
             f"(mode {stat.S_IMODE(info.st_mode):04o}){_describe_remedy()}"

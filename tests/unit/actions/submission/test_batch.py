@@ -1,10 +1,10 @@
 """How a worker is told what a script for Slurm runs in."""
 
-import dataclasses
 import shlex
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from muster.actions.submission.batch import script_call
 from muster.actions.submission.gang import Gang, Role, SlurmScript
@@ -45,7 +45,7 @@ def test_a_worker_is_told_of_its_job():
     ],
 )
 def test_a_trial_is_told_of_its_array_and_of_no_other_host(array, trials):
-    found = told(dataclasses.replace(GANG, sweep=Sweep.parse(array, ())))
+    found = told(structs.replace(GANG, sweep=Sweep.parse(array, ())))
     assert (found.trials, found.hosts) == (trials, "")
 
 
@@ -55,5 +55,5 @@ def test_a_part_of_a_cpu_is_none_for_a_script(cpus, expected):
 
 
 def test_what_a_user_writes_stays_one_word():
-    gang = dataclasses.replace(GANG, script=SlurmScript(ScriptSettings("it's $HOME; %j", output='"%x"'), 1, "muster"))
+    gang = structs.replace(GANG, script=SlurmScript(ScriptSettings("it's $HOME; %j", output='"%x"'), 1, "muster"))
     assert told(gang).batch == ScriptSettings("it's $HOME; %j", output='"%x"')

@@ -1,12 +1,12 @@
 """What `muster run` submits."""
 
-import dataclasses
 import os
 import signal
 import subprocess
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from muster.actions.submission.gang import Gang, Role, SecretVariables, SoftSignal
 from muster.actions.submission.manifests import cron_job, make_job, make_jobset, make_service
@@ -88,7 +88,7 @@ def test_the_ranks_of_several_that_do_not_come_first_are_added_up_in_a_shell():
     asks = [*shell[:4], "sh", "-c", 'echo "$RANK $@"', "sh", "a b", "*"]
     assert shell[4:] == ["w"]
     assert subprocess.run(asks, env=given, capture_output=True, check=True).stdout == b"3 a b *\n"
-    own = container_of(dataclasses.replace(ROLES, environment={"RANK": "x"}), 1)
+    own = container_of(structs.replace(ROLES, environment={"RANK": "x"}), 1)
     assert own["command"] == ["w"]
 
 
@@ -317,7 +317,7 @@ DISRUPTED = [{"type": "DisruptionTarget"}]
 def test_the_job_controller_of_kubernetes_is_told_not_to_count_interruptions(gang, action):
     [rule] = job_of(gang)["podFailurePolicy"]["rules"]
     assert rule == {"action": action, "onPodConditions": DISRUPTED}
-    assert "podFailurePolicy" not in job_of(dataclasses.replace(gang, upstream=False))
+    assert "podFailurePolicy" not in job_of(structs.replace(gang, upstream=False))
 
 
 @pytest.mark.parametrize("retries", [None, 0, 3])

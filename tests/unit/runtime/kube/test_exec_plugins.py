@@ -7,12 +7,12 @@ import select
 import signal
 import stat
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from muster.runtime.kube import exec_plugins
 from muster.runtime.kube.credentials import ClientCertificate, ConfiguredSource, Credential, CredentialError

@@ -416,7 +416,8 @@ def test_no_secret_shows_in_a_repr() -> None:
     proxy = {"proxy-url": f"http://u:{SECRET}@proxy"}
     for user in users:
         kubeconfig = from_dict(document(proxy, user), "x")
-        assert SECRET not in repr(kubeconfig) + repr(kubeconfig.connection())
+        for value in (kubeconfig, kubeconfig.connection(), kubeconfig.connection().user):
+            assert SECRET not in repr(value) + repr([*value.__rich_repr__()])
     certificate = {"client-certificate-data": encoded(CERTIFICATE), "client-key-data": encoded(KEY)}
     assert "PRIVATE" not in repr(connection(user=certificate))
 

@@ -1,11 +1,11 @@
 """A kubeconfig written anew says what it said, and nothing else."""
 
 from base64 import b64encode
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from muster.runtime.kube.kubeconfig import (
     ClusterConfig,

@@ -52,8 +52,12 @@ _WHY_APPROVED = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 def validate_create(definition: CustomResourceDefinition) -> list[FieldError]:
     """Return the errors in a new definition with its defaults."""
-    meta = new_metadata(definition.metadata, names.dns_subdomain, namespaced=False, custom=True)
-    return [*meta, *_validate_new_definition(definition)]
+    return [*validate_new_metadata(definition), *_validate_new_definition(definition)]
+
+
+def validate_new_metadata(definition: CustomResourceDefinition) -> Errors:
+    """Yield the errors in the metadata of a new definition."""
+    yield from new_metadata(definition.metadata, names.dns_subdomain, namespaced=False, custom=True)
 
 
 def validate_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:

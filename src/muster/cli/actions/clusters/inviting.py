@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import click
+from msgspec import structs
 
 from muster.actions.waiting import wait_for_result
 from muster.api.core import CONFIG_MAP, NAMESPACE, SECRET
@@ -125,7 +126,7 @@ async def how_reached(client: Client, own: ConnectionConfig, server: str = "") -
         certificate_authority=authority_of(own.cluster),
         tls_server_name=own.cluster.tls_server_name,
     )
-    return replace(cluster, server=server.rstrip("/"), tls_server_name="") if server else cluster
+    return structs.replace(cluster, server=server.rstrip("/"), tls_server_name="") if server else cluster
 
 
 async def _read_published(client: Client) -> ClusterConfig | None:
@@ -150,7 +151,7 @@ def make_connection(
     invitation: Grant, cluster: ClusterConfig, token: str, authority: bytes, namespace: str = "default"
 ) -> ConnectionConfig:
     """Return the settings with which a manager connects as this account, for a kubeconfig."""
-    trusted = replace(cluster, certificate_authority=cluster.certificate_authority or authority or None)
+    trusted = structs.replace(cluster, certificate_authority=cluster.certificate_authority or authority or None)
     user = UserConfig(token=token)
     return ConnectionConfig(trusted, user, namespace, source="the invitation", context=invitation.name)
 

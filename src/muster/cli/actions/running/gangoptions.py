@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
 from msgspec import structs
+from msgspec.structs import replace
 
 from muster.actions.parsing.quantities import NOTHING
 from muster.actions.submission.caller import find_inherited_environment, umask_annotations

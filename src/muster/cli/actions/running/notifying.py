@@ -1,9 +1,9 @@
 """Decides whether a job of `muster run` can tell somebody of its start and end."""
 
 import os
-from dataclasses import replace
 
 import click
+from msgspec.structs import replace
 
 from muster.actions.submission.gang import Gang
 from muster.api.ours.notify import NoticeSettings

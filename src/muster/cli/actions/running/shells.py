@@ -5,11 +5,12 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
 from msgspec import structs
+from msgspec.structs import replace
 
 from muster.actions.following.follow import Follower
 from muster.actions.jobs.cancelling import cancel

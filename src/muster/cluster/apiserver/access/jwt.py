@@ -6,7 +6,6 @@ for its caller to decide.
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,7 @@ class BadTokenError(Exception):
     """The error of a token that the server refuses; its text says why, and repeats no part of the token."""
 
 
-@dataclass(frozen=True)
-class SigningKey:
+class SigningKey(msgspec.Struct, frozen=True, dict=True):
     """A private key that signs tokens, which name the key by its `id`."""
 
     private: ec.EllipticCurvePrivateKey

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from muster.api.status import ApiError, too_many_requests
 from muster.cluster.apiserver.front.loans import Loans
 from muster.runtime.metrics import Gauges, Registry
@@ -37,8 +39,7 @@ MAX_REST_SECONDS = 0.05
 FEW_STREAMS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The limits of one server. Of seats, room and streams, a user gets at most half of what the other users leave.
 
     seats: seats of all users together.

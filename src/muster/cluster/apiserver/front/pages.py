@@ -5,7 +5,8 @@ ask for the pages without TLS. Nothing else is answered without it.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.cluster.apiserver.front.asgi import App, Receive, Scope, Send
 
@@ -17,8 +18,7 @@ async def _do_nothing() -> None:
 _NEEDS_TLS = b"Client sent an HTTP request to an HTTPS server.\n"  # as Go's servers say it
 
 
-@dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(Struct, frozen=True):
     """An application that serves pages for people below one path. It authenticates its viewers itself.
 
     root: the path, without a slash at its end. close: called when the server has stopped listening.

@@ -2,8 +2,9 @@
 
 import asyncio
 import select
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
 from muster.cluster.apiserver.front.unsent import Unsent
@@ -43,8 +44,7 @@ class Served(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """The state shared by the connections of one listener.
 
     tasks: the requests under way. departed: set when a connection has ended.

@@ -116,7 +116,7 @@ async def put_definitions(client: Client, own: Mapping[str, dict[str, Any]]) -> 
             _attempt_creation(
                 client.patch(kind, name, {"spec": definition["spec"]})
                 if name in stored
-                else client.create(kind, definition)
+                else client.create(kind, {"metadata": definition["metadata"], "spec": {}})  # the server adds its spec
             )
             for name, definition in own.items()
             if stored.get(name) != definition["spec"]

@@ -11,9 +11,10 @@ optional field it keeps the zero, because the client set it.
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from muster.api import meta, published
 from muster.api.meta import DeleteOptions
@@ -57,8 +58,7 @@ def _component_of(api_version: str, kind: str) -> str:
 _Decode: TypeAlias = Callable[[Value], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Struct, frozen=True):
     """A field of a message.
 
     shape: whether the field has one value, a list or a map, or is a message whose fields join the outer object.

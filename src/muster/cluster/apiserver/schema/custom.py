@@ -10,8 +10,9 @@ The rules are those of `apiextensions.k8s.io/v1`:
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from muster.api.status import FieldError
 from muster.api.validation.server.structuralschema import EMBEDDED, INT_OR_STRING, INTEGER_OR_STRING, PRESERVE

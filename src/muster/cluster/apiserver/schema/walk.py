@@ -9,8 +9,9 @@ almost nothing; only a finding renders its path.
 import copy
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from muster.api.schema import DEFINITION
 from muster.api.status import REQUIRED, FieldError
@@ -101,8 +102,7 @@ def _yield_no_constraints(_schema: Schema) -> tuple[()]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaDialect:
+class SchemaDialect(Struct, frozen=True):
     """The rules in which the kinds of schemas differ. Each one takes a schema.
 
     scalar: returns the type that needs no check, and the check of a value that is neither object nor list.

@@ -5,9 +5,10 @@ k8s.io/apimachinery/pkg/util/duration.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from muster.api.core import Container
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
@@ -30,16 +31,14 @@ class Column(Struct):
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RowCondition:
+class RowCondition(msgspec.Struct, frozen=True):
     """The condition `Completed` of a row, which lets clients leave the row out."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Printer:
+class Printer(msgspec.Struct, frozen=True):
     """The columns of a kind's tables, with the function that makes the cells of a row.
 
     cells: returns one value for each column, from an object and the time.

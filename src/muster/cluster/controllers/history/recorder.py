@@ -6,7 +6,6 @@ had not written: ended jobs still exist, and the store keeps the last state of d
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -40,8 +39,7 @@ _FOLLOWED: tuple[Kind[Any], ...] = (JOB_SET, JOB, WORKLOAD, POD)
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(msgspec.Struct, frozen=True):
     """The bounds on the runs in the history: their age since their end, and their number. The newest are kept."""
 
     age: timedelta

@@ -5,9 +5,10 @@ pods of it are left, and what its pods leave behind. Nothing here waits.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from muster.api.batch import JOB, Job
 from muster.api.conditions import find_true
@@ -36,8 +37,7 @@ _MOST_FAILED = 16
 Source: TypeAlias = Job | JobSet | Workload
 
 
-@dataclass(frozen=True, slots=True)
-class _Gone:
+class _Gone(Struct, frozen=True):
     """A deleted job, the time of its deletion, and its pods whose deletion was not seen."""
 
     subject: JobRecord | Workload

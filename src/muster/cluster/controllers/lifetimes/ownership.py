@@ -6,7 +6,8 @@ An object is kept as long as one of its owners exists. A finalizer on a deleted 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectMeta, OwnerReference
 
@@ -14,8 +15,7 @@ from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectMeta, 
 DELETED_REMEMBERED = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """The knowledge of the garbage collector about one object."""
 
     resource: str
@@ -54,8 +54,7 @@ class Item:
         return self.deleting and FOREGROUND_FINALIZER in self.finalizers
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """The action that deletes an item all of whose owners are gone, or wait for the item in a foreground deletion.
 
     foreground: whether the item's own dependents must be deleted before the item.
@@ -65,16 +64,14 @@ class Delete:
     foreground: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DropReferences:
+class DropReferences(Struct, frozen=True):
     """The action that removes references to owners from an item."""
 
     item: Item
     owners: frozenset[str]  # UIDs
 
 
-@dataclass(frozen=True, slots=True)
-class DropFinalizer:
+class DropFinalizer(Struct, frozen=True):
     """The action that removes a finalizer from an item, once the collector has done what the finalizer asks for."""
 
     item: Item

@@ -6,8 +6,9 @@ Failures appear in `Unhealthy` events, so their messages are worded as the kubel
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from muster.api.core import Container, HTTPGetAction, LifecycleHandler, Probe
 from muster.cluster.nodes.container import probes
@@ -25,8 +26,7 @@ class CheckFailedError(Exception):
     """A probe or hook failed; the message says how."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The container whose probes and hooks are executed."""
 
     container: Container

@@ -6,7 +6,8 @@ are divided by the divisor and rounded up; a limit that is not set is the node's
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.core import Container, ObjectFieldSelector, Pod, ResourceFieldSelector
 from muster.api.values.quantity import Quantity, QuantityError, parse_thousandths, parse_whole_units
@@ -30,8 +31,7 @@ class FieldError(Exception):
     """A `fieldRef` or `resourceFieldRef` names a field that does not exist; the message is for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True):
     """The facts about a pod that only its node knows, such as addresses that the pod's status does not have yet."""
 
     pod_ip: str

@@ -10,7 +10,8 @@ exceeds this machine's settings is refused by the kernel itself, with the same m
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.api.core import (
     ConfigMap,
@@ -56,8 +57,7 @@ class TooLongError(ConfigError):
         super().__init__(f"argument list too long: {what} would have more than {limit} bytes", "StartError")
 
 
-@dataclass(frozen=True, slots=True)
-class AskedToken:
+class AskedToken(Struct, frozen=True):
     """A token of the pod's service account that a volume requests.
 
     It consists of the token's audience and its duration.
@@ -67,8 +67,7 @@ class AskedToken:
     seconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Objects:
+class Objects(Struct, frozen=True):
     """The objects that a pod's spec refers to, as far as they exist, and the pod's tokens.
 
     volumes: the persistent volumes, by the name of the claim that is bound to them.
@@ -83,8 +82,7 @@ class Objects:
 NOTHING = Objects({}, {})
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """The names of the ConfigMaps, Secrets and claims to which a container or a volume refers."""
 
     config_maps: frozenset[str] = frozenset()
@@ -108,8 +106,7 @@ class Names:
         return bool(self.config_maps or self.secrets or self.claims)
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """The variables of a container, and the skipped keys of `envFrom` that are no valid variable names, by source."""
 
     variables: dict[str, str]

@@ -7,9 +7,10 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from muster.api.core import (
     CONFIG_MAP,
@@ -71,8 +72,7 @@ DEFAULT_MESSAGE_PATH = "/dev/termination-log"
 MESSAGE_FILE = "termination-message"
 
 
-@dataclass(frozen=True, slots=True)
-class Kit:
+class Kit(Struct, frozen=True):
     """The inputs for starting containers that all pods of a node share.
 
     lifeline: a descriptor whose closing ends all containers; -1 for containers that outlive the server.

@@ -10,9 +10,10 @@ import fcntl
 import os
 import re
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.shim.log import LINE_BYTES, NAME
@@ -29,8 +30,7 @@ _LINES_OF_A_STEP = 1000  # walked back between two turns of other users: a milli
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(Struct, frozen=True):
     """One file of a log, as its name describes it."""
 
     number: int

@@ -3,7 +3,7 @@
 A result changes only after several equal outcomes in a row. Until a startup probe has passed, no other probe runs.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from muster.api.core import Container, Probe
 
@@ -11,8 +11,7 @@ _PERIOD_SECONDS, _TIMEOUT_SECONDS, _FAILURES = 10, 1, 3
 STARTUP, LIVENESS, READINESS = "Startup", "Liveness", "Readiness"
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(Struct, frozen=True):
     """The result of a probe so far: its last outcome, how many times in a row, and the resulting state."""
 
     last: bool | None = None

@@ -6,7 +6,6 @@ pods are deleted with their pod.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -19,8 +18,7 @@ MOST_OF_A_RANK = 5
 MOST_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class PastPod:
+class PastPod(msgspec.Struct, frozen=True):
     """A deleted pod, with the size of its logs in bytes."""
 
     record: PodRecord

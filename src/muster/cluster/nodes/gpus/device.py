@@ -1,13 +1,13 @@
 """Describe the GPUs of a node."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.api.ours.gpus import AMD_GPU, NVIDIA_GPU
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """The GPUs of one maker, and the names that they have in Kubernetes and for programs.
 
     resource: the resource that pods request.
@@ -39,8 +39,7 @@ AMD = Family(AMD_GPU, "amd.com/gpu.product-name", "ROCR_VISIBLE_DEVICES", prefix
 FAMILIES = (NVIDIA, AMD)
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """A GPU of a machine.
 
     number: the number by which programs know the GPU.

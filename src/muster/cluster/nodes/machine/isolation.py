@@ -11,8 +11,9 @@ In order of preference:
 
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.shim.spec import ShimAccount, Spec
@@ -27,8 +28,7 @@ class IsolationError(RuntimeError):
     """The machine cannot keep the pods of different accounts apart; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Isolation:
+class Isolation(Struct, frozen=True):
     """How far the containers of a node are isolated from the machine and from each other.
 
     problem: why the isolation is not complete, in the system's words; "" if it is.

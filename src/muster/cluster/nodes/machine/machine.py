@@ -3,8 +3,10 @@
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.cluster.nodes.gpus.device import Gpu
 
@@ -12,8 +14,7 @@ _LEAST_FREE = 64 << 20
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """The resources of a machine. CPUs are in thousandths, memory and disk in bytes."""
 
     hostname: str

@@ -13,7 +13,8 @@ The machine's own names come last, except those that equal a pod's name.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.core import Pod, Service
 from muster.api.meta import controller_of
@@ -23,8 +24,7 @@ CLUSTER_DOMAIN = "cluster.local"
 _HEADER = "# Kept by muster: the names of the pods that this pod can reach.\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """A pod with an address."""
 
     pod: Pod
@@ -40,8 +40,7 @@ def make_hostname(pod: Pod) -> str:
     return short
 
 
-@dataclass(frozen=True, slots=True)
-class Circle:
+class Circle(Struct, frozen=True):
     """A set of pods of one namespace that can use the same short names, because they have the same controller.
 
     owner: the UID of the controller, or "".

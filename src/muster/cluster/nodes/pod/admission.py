@@ -1,7 +1,8 @@
 """Reject pods that bypassed the scheduler and do not fit on the node. Pure. Messages are the kubelet's."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.core import Pod
 from muster.api.ours.podbounds import explain_excess
@@ -11,8 +12,7 @@ from muster.api.values.quantity import Quantity, parse_amount
 UNEXPECTED = "UnexpectedAdmissionError"
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """The reason why a node rejects a pod, which then fails before it starts."""
 
     reason: str

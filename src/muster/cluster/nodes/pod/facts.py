@@ -5,23 +5,22 @@ setting the wall clock does not end or prolong anything.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
+
+from msgspec import Struct, field
 
 from muster.api.core.podstatus import ResourceStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
+class Now(Struct, frozen=True):
     """The present time on the wall clock and on the monotonic clock."""
 
     wall: datetime
     monotonic: float
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """The end of an attempt of a container."""
 
     code: int
@@ -34,8 +33,7 @@ class Exit:
     container_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One run of a container, which may have ended."""
 
     number: int  # 0 for the first: the number of restarts
@@ -55,8 +53,7 @@ class Attempt:
         return self.exit is None
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """The reason why a container cannot be created or a pod cannot be set up now.
 
     reason, message: as in the kubelet's waiting state of a container. retry_at: when to try again.
@@ -67,8 +64,7 @@ class Trouble:
     retry_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerFacts:
+class ContainerFacts(Struct, frozen=True):
     """The facts about a container from which a decision about its pod is made."""
 
     attempt: Attempt | None = None  # the newest
@@ -82,8 +78,7 @@ class ContainerFacts:
 UNKNOWN = ContainerFacts()
 
 
-@dataclass(frozen=True, slots=True)
-class EndDecision:
+class EndDecision(Struct, frozen=True):
     """A decision of the node itself to end a pod, with its reason."""
 
     # gone: the pod's object is deleted. shutdown: the node stops with its cluster. left: the node leaves a running
@@ -97,8 +92,7 @@ class EndDecision:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PodFacts:
+class PodFacts(Struct, frozen=True):
     """The facts about a pod from which a decision about it is made."""
 
     containers: Mapping[str, ContainerFacts] = field(default_factory=dict)
@@ -117,20 +111,17 @@ class PodFacts:
         return self.containers.get(name, UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepare:
+class Prepare(Struct, frozen=True):
     """The action that sets up address, hosts file and volumes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve:
+class Reserve(Struct, frozen=True):
     """The action that starts the shim of a container's first attempt in advance. The shim runs no program yet."""
 
     container: str
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """The action that starts an attempt of a container. `restarts` is the new value of that fact."""
 
     container: str
@@ -138,8 +129,7 @@ class Start:
     restarts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """The action that asks a container to end, by the preStop hook and then the stop signal.
 
     why: the event's message.
@@ -150,8 +140,7 @@ class Stop:
     grace_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Struct, frozen=True):
     """The action that ends a container at once."""
 
     container: str
@@ -160,8 +149,7 @@ class Kill:
 Action = Prepare | Reserve | Start | Stop | Kill
 
 
-@dataclass(frozen=True, slots=True)
-class PodNote:
+class PodNote(Struct, frozen=True):
     """An event about a state of the pod, for users.
 
     While the note stays in the plan, the event is recorded only once.

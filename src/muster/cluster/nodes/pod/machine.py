@@ -20,7 +20,8 @@ kubelet's:
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.core import Container, Pod, PodStatus
 from muster.api.jobset.names import GROUP_SCHEDULING_INIT
@@ -57,8 +58,7 @@ from muster.cluster.nodes.pod.status import status_of
 MOST_RESERVED = 8
 
 
-@dataclass(frozen=True, slots=True)
-class PodPlan:
+class PodPlan(Struct, frozen=True):
     """A node's plan for a pod: the actions, the status to report, and when to decide again."""
 
     actions: tuple[Action, ...]

@@ -10,9 +10,10 @@ interrupted pod ends, and its Job creates another.
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from msgspec import Struct
 
 from muster.api.core import Container, ContainerStatus, Pod
 from muster.api.ours.oom import OOM_KILLED, describe_excess
@@ -33,8 +34,7 @@ UNKNOWN_MESSAGE = "The container could not be located: its shim was killed, or t
 _MESSAGE_BYTES, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """A restored container; `shim` is set if its attempt is alive."""
 
     facts: ContainerFacts

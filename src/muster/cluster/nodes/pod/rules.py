@@ -1,7 +1,8 @@
 """The rules of pods that `machine` and `status` share: what ends a pod, and which containers restart when. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.core import Container, Pod
 from muster.api.pods import is_finished, is_sidecar
@@ -18,8 +19,7 @@ FENCED_MESSAGE = MESSAGE
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
 
-@dataclass(frozen=True, slots=True)
-class PodEnd:
+class PodEnd(Struct, frozen=True):
     """The reason why a pod must end, and the time when its processes are killed.
 
     `reason` and `message` are for its status.

@@ -8,10 +8,11 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from muster.api.core import POD, Container, Pod
 from muster.api.jobset import names

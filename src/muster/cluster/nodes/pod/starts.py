@@ -8,9 +8,10 @@ import logging
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from muster.api.core import Container, Pod
 from muster.api.status import ApiError

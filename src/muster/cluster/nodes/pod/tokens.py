@@ -5,7 +5,6 @@ volume; a restarted server requests new ones.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -21,8 +20,7 @@ _RENEWAL = 0.8  # of a token's life
 _MAX_AGE_SECONDS = 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedToken:
+class _CachedToken(msgspec.Struct, frozen=True):
     token: str
     renew_at: float
 

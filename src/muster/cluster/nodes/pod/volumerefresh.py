@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from muster.api.core import Pod
 from muster.api.status import ApiError

@@ -13,7 +13,6 @@ this:
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -119,8 +118,7 @@ DEFAULT_STAGES: tuple[Stage, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PodWrite:
+class PodWrite(msgspec.Struct, frozen=True):
     """The next write for a pod: a status, and whether the object is deleted after it."""
 
     status: PodStatus

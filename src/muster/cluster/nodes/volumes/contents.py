@@ -5,7 +5,8 @@
 
 import posixpath
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.api.core import (
     ConfigMap,
@@ -45,36 +46,31 @@ class VolumeError(Exception):
         self.waits = waits
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """One file of a tree."""
 
     data: bytes
     mode: int = _DEFAULT_MODE
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyDirectory:
+class EmptyDirectory(Struct, frozen=True):
     """The content of an emptyDir volume: a directory that is empty at first and is removed with the pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostPath:
+class HostPath(Struct, frozen=True):
     """The content of a hostPath volume: a path of the machine. `type` says what must be there, or be created."""
 
     path: str
     type: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """The content of a volume of files, by relative path. All files are replaced at once when their sources change."""
 
     files: Mapping[str, File] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True):
     """The content of a volume whose claim is bound to a directory of the machine. The directory outlives the pod."""
 
     path: str

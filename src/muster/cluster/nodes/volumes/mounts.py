@@ -15,9 +15,10 @@ The plan is a list of operations, all of strings, that `shim/mounting.py` carrie
 import os
 import posixpath
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 Operation = tuple[str, ...]
 
@@ -29,8 +30,7 @@ class MountError(Exception):
     """Mounts cannot be made; the message is for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A file or directory that a container sees at a path."""
 
     path: str  # in the container, as the user wrote it; `..` cannot leave the root

@@ -8,9 +8,10 @@ import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
+
+from msgspec import Struct
 
 from muster.cluster.store.database import FILE, INSERT_ROWS, make_insertion, shape
 from muster.cluster.store.directory import sync
@@ -29,8 +30,7 @@ BEYOND = 1_000_000_000
 NOTHING: Mapping[str, bytes] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Backup:
+class Backup(Struct, frozen=True):
     """The contents of a backup: the objects at a revision, and files of the home by their name."""
 
     records: Sequence[JournalRecord]

@@ -8,10 +8,11 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from muster.cluster.store.integrity.checksum import WRAP, of_meta, of_row
 from muster.cluster.store.integrity.mark import Mark
@@ -28,8 +29,7 @@ class Damage(Exception):  # noqa: N818 - the word of the field
     """Raised if the files on disk differ from what was written; the text says how."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """The contents of a database, and the mark that belongs to them."""
 
     history: History

@@ -8,9 +8,10 @@ removed.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
+
+from msgspec import Struct
 
 from muster.cluster.store.integrity.checksum import WRAP
 from muster.cluster.store.journal import JournalRecord
@@ -20,8 +21,7 @@ _BYTES = 128  # fixed, so that the file never grows, which works on a full disk 
 _TITLE = "muster store"
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """The state of a store at a revision, as totals.
 
     `total`: the sum of the checksums of all rows ever written. `objects`: the number of objects.

@@ -5,7 +5,8 @@ Pages and rows follow SQLite's file format. Invalid data are skipped, and the ca
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PAGE = 8192  # the page size of all our databases
 _LOG_HEADER, _FRAME_HEADER = 32, 24
@@ -17,8 +18,7 @@ Value = int | bytes | str | None
 Row = tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(Struct, frozen=True):
     """The newest image of each database page by its number, and older images of the same pages."""
 
     current: dict[int, bytes]

@@ -6,8 +6,9 @@ that no compaction can have removed are used.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from muster.cluster.store.integrity.checksum import WRAP, of_meta, of_row
 from muster.cluster.store.integrity.mark import Mark
@@ -18,8 +19,7 @@ from muster.cluster.store.values import Key
 _COLUMNS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(Struct, frozen=True):
     """The contents that are left of a damaged store.
 
     living: the newest intact row of each existing object.

@@ -7,10 +7,10 @@ A pod that is created when all places are taken is rejected.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.conditions import find, find_true, is_true
 from muster.api.core import Pod, PodTemplateSpec
@@ -42,8 +42,7 @@ MAX_ROLES = 18
 TERMINATION_TARGET = "TerminationTarget"
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroup:
+class PodGroup(msgspec.Struct, frozen=True):
     """The pods of one Workload, the oldest first.
 
     name: the name of the group; "" for a single pod.
@@ -80,8 +79,7 @@ class PodGroup:
         return bool(self.name) and self.metadata.annotations.get(POD_GROUP_SERVING) == "true"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMembership:
+class GroupMembership(msgspec.Struct, frozen=True):
     """The pods of a group: those that have a place in it, and the others.
 
     excess: the pods that have no place in the group.

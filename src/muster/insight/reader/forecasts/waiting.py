@@ -4,11 +4,11 @@ It loads the forecasts and the quota tree, which no answer about a running job n
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from muster.api.conditions import find as find_condition
 from muster.api.core import NAMESPACE

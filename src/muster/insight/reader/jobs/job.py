@@ -5,11 +5,11 @@
 """
 
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from muster.api.core import Pod
 from muster.api.kinds import Kind
@@ -41,8 +41,7 @@ from muster.runtime.client import Client
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class JobAndWorkload:
+class JobAndWorkload(Struct, frozen=True):
     """A job and its Workload. Both are None if neither exists.
 
     unseen: the error because of which no Workload is visible; None if they are visible.

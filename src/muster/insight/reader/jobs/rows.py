@@ -6,13 +6,12 @@ decide the states themselves.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.core import EVENT, POD, Pod

@@ -38,7 +38,7 @@ from muster.api.core import (
     PodStatus,
     PodTemplateSpec,
 )
-from muster.api.core.node import ContainerImage, NodeStatus
+from muster.api.core.node import NodeStatus
 from muster.api.jobset import JOB_SET, JobSet, JobSetSpec, ReplicatedJob
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, PodSet, Workload, WorkloadSpec
@@ -48,7 +48,7 @@ from muster.api.kueue.names import (
     TOPOLOGY_ANNOTATIONS,
     WORKLOAD_ANNOTATION,
 )
-from muster.api.meta import ObjectMeta, Struct, UnreadManager
+from muster.api.meta import ObjectMeta, Struct
 from muster.api.ours.interruptions import (
     INTERRUPTIONS_ANNOTATION,
     PREEMPTED_ANNOTATION,
@@ -61,7 +61,8 @@ from muster.api.ours.usage import USAGE_ANNOTATION
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
 
-# No field of an object has this name, nor one that begins with it.
+# No field of an object has this name, nor one that begins with it. A field with such a name has no type, so that a
+# decoder need not know the type.
 _UNREAD = "-"
 # The annotations of pods that lines depend on, and those that demands do.
 _LINE_ANNOTATIONS = frozenset((
@@ -77,12 +78,11 @@ def _reading(*names: str) -> Callable[[type[S]], type[S]]:
     """Return a decorator that lets a type read these fields only. All others keep their defaults."""
 
     def restrict_type(type_: type[S]) -> type[S]:
-        unread = [field for field in msgspec.structs.fields(type_) if field.name not in names]
         body: dict[str, Any] = {"__module__": type_.__module__, "__doc__": type_.__doc__}
-        body["__annotations__"] = {field.name: field.type for field in unread}
-        for field in unread:
-            default: dict[str, Any] = {"default": field.default, "default_factory": field.default_factory}
-            body[field.name] = msgspec.field(name=_UNREAD + field.name, **default)
+        empty, unread = type_(), [name for name in type_.__struct_fields__ if name not in names]
+        body["__annotations__"] = dict.fromkeys(unread, Any)
+        for name in unread:
+            body[name] = msgspec.field(name=_UNREAD + name, default=getattr(empty, name))
         make_type: Any = type(type_)
         restricted: type[S] = make_type(type_.__name__, (type_,), body)
         return restricted
@@ -96,11 +96,11 @@ def shows_all_of(kind: Kind[Any], view: Kind[Any]) -> bool:
 
 
 class _MetaLine(ObjectMeta):
-    managed_fields: tuple[UnreadManager, ...] = msgspec.field(name=_UNREAD, default=())
+    managed_fields: Any = msgspec.field(name=_UNREAD, default=())
 
 
 class _NodeStatusLine(NodeStatus):
-    images: tuple[ContainerImage, ...] = msgspec.field(name=_UNREAD, default=())
+    images: Any = msgspec.field(name=_UNREAD, default=())
 
 
 class NodeLine(Node):
@@ -243,7 +243,7 @@ class PodSharer:
 class JobSpecLine(JobSpec):
     """The spec of a Job without its pod template."""
 
-    template: PodTemplateSpec = msgspec.field(name=_UNREAD, default=PodTemplateSpec())
+    template: Any = msgspec.field(name=_UNREAD, default=PodTemplateSpec())
 
 
 class JobLine(Job):
@@ -273,7 +273,7 @@ class JobSetLine(JobSet):
 
 
 class _PodSetLine(PodSet):
-    template: PodTemplateSpec = msgspec.field(name=_UNREAD, default=PodTemplateSpec())
+    template: Any = msgspec.field(name=_UNREAD, default=PodTemplateSpec())
 
 
 class _WorkloadSpecLine(WorkloadSpec):

@@ -1,11 +1,11 @@
 """What follows when an owner goes, rule by rule, and as a law: nothing is left, nothing is taken by mistake."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectMeta, OwnerReference
 from muster.cluster.controllers.lifetimes.ownership import Delete, DropFinalizer, DropReferences, Graph, Item, decide

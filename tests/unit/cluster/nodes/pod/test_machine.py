@@ -1,6 +1,5 @@
 """What a node decides about a pod: every rule of the kubelet's that we keep, as facts in and a plan out."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from muster.api.core import POD
 from muster.cluster.nodes.pod.facts import (

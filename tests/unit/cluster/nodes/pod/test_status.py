@@ -1,9 +1,9 @@
 """What a node says about a pod: container states and conditions, in the kubelet's words."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts
 from muster.cluster.nodes.pod.machine import decide

@@ -11,7 +11,6 @@ Amounts are integers in the units of `quantity.parse_amount`.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -48,8 +47,7 @@ class _Claim(Struct):
     spec: _ClaimSpec = _ClaimSpec()
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(msgspec.Struct, frozen=True):
     """The part of a ResourceQuota that one object uses, and the scopes that the object belongs to.
 
     classes: the values that scope selectors with values compare with.
@@ -202,8 +200,7 @@ _RULES: Mapping[str, tuple[Any, Callable[[Any], Measure]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """The scopes and scope selector of a ResourceQuota, which decide whether the quota counts an object."""
 
     scopes: tuple[str, ...] = ()

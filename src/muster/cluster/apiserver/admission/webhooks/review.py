@@ -4,7 +4,6 @@ A webhook is not trusted, so every answer is checked. The messages about invalid
 (k8s.io/apiserver, admission/plugin/webhook/request).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -44,8 +43,7 @@ class _Review(Struct):
     response: _Response | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookDecision:
+class WebhookDecision(msgspec.Struct, frozen=True):
     """The decision in a webhook's answer, with the JSON patch, warnings and audit annotations that come with it."""
 
     allowed: bool
