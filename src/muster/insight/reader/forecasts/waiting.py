@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from msgspec import structs
 from msgspec.structs import replace
 
 from muster.api.conditions import find as find_condition
@@ -120,7 +119,7 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
     )
     # With several podsets, the sentence counts only up to the one that did not fit, but `needs` counts all.
     needs = readings.get("needs", ()) if len(workload.spec.pod_sets) == 1 else ()
-    state = structs.replace(facts.state, reason=update_lack(facts.state.reason, needs))
+    state = replace(facts.state, reason=update_lack(facts.state.reason, needs))
     return replace(facts, state=state, head=_explain_head(facts, snapshot), **readings)
 
 
