@@ -21,7 +21,9 @@ def draw_share(share: QuotaShare) -> Markup:
 
 def draw_amount(amount: NodeAmount) -> Markup:
     """Draw what pods request of a resource of a node."""
-    return draw_meter((Part(0, amount.used or 0, "used"),), amount.has, f"{amount.resource}: {describe_amount(amount)}")
+    has = format_quantity(amount.resource, amount.has)
+    known = f"{format_quantity(amount.resource, amount.used)} of {has} requested" if amount.used is not None else has
+    return draw_meter((Part(0, amount.used or 0, "used"),), amount.has, f"{amount.resource}: {known}")
 
 
 def describe_amount(amount: NodeAmount) -> str:

@@ -119,6 +119,7 @@ def test_what_is_announced_changes_only_with_what_is_the_matter(cluster: Muster,
         assert {live.nth(number).get_attribute("id") for number in range(live.count())} <= {
             "trouble-text",
             "output-state",
+            "job-state",
         }, path
         roles = [read_value(node, "role") for node in read_tree(page)]
         assert "status" in roles, f"{path}: what comes is announced only where something was to be followed before"
@@ -140,6 +141,28 @@ def test_what_is_announced_changes_only_with_what_is_the_matter(cluster: Muster,
     page.locator("#trouble").wait_for(state="visible")
     page.evaluate("say('')")
     page.locator("#trouble").wait_for(state="hidden")
+
+
+def test_a_job_that_ends_says_so_to_those_who_listen(cluster: Muster, visit: Visit) -> None:
+    cluster("run", "--detach", "--name", "heard", "--", "sleep", "1000")
+    page = visit(cluster).open("/ui/jobs/default/heard")
+    page.get_by_role("status").get_by_text("Running", exact=True).wait_for()
+    page.evaluate("window.listened = document.getElementById('job-state')")
+    cluster("cancel", "heard")
+    page.get_by_role("status").get_by_text("Cancelled", exact=True).wait_for()
+    assert page.evaluate("listened.isConnected"), "a screen reader says what changes in an element that stays"
+
+
+def test_a_bar_is_said_once_and_in_words(cluster: Muster, visit: Visit) -> None:
+    visitor = visit(cluster)
+    for path in ("/ui/", "/ui/queues", "/ui/nodes", "/ui/queues/cluster/muster-default", "/ui/nodes/sim-0"):
+        nodes = read_tree(visitor.open(path))
+        names = [read_value(node, "name") for node in nodes if read_value(node, "role") == "image"]
+        assert all(re.search(r" used| requested", name) for name in names if name), path
+        said = [read_value(node, "name") for node in nodes if read_value(node, "role") == "StaticText"]
+        assert "used of its own" not in said, f"{path}: what a colour means is for the eye"
+        if path != "/ui/nodes/sim-0":
+            assert not [text for text in said if re.fullmatch(r"[\d.]+\w*/[\d.]+\w*", text)], path
 
 
 def test_a_page_that_is_behind_says_how_old_it_is_to_the_eye_alone(cluster: Muster, visit: Visit) -> None:

@@ -54,7 +54,7 @@ async def test_it_says_what_runs_what_waits_and_what_needs_attention(world: Worl
         assert "ResourceFlavor spot is for nodes with cloud=spot, and no node has these labels" in text
         assert "LocalQueue lost of namespace default names ClusterQueue gone, which does not exist" in text
         assert "Job default/astray is for queue nowhere" in text
-        assert "vision Active 1 1 cpu: 3 of 4 used, 0 borrowed, 0 lent 3/4" in text
+        assert "vision Active 1 1 cpu: 3 of 4 used 3/4" in text
         waits, _, runs = text.partition("Waits longest")[2].partition("Started last")
         assert "waits default Queued 60s insufficient unused quota for cpu in flavor default, 2 more needed" in waits
         assert "runs default" in runs

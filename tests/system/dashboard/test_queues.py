@@ -38,9 +38,9 @@ async def test_the_tree_shows_quotas_with_what_is_borrowed_and_lent(world: World
     await lab(world)
     async with viewing(world) as viewer:
         text = await viewer.text("/queues")
-        assert "Cohort lab 1 0 % cpu: 8 of 8 used, 0 borrowed, 0 lent 8/8" in text
-        assert "speech Active 1 0 1 0 % cpu: 0 of 4 used, 0 borrowed, 4 lent 0/4 (4 lent) default/speech" in text
-        assert "vision Active 1 2 2 25 % cpu: 8 of 4 used, 4 borrowed, 0 lent 8/4 (4 borrowed) default/vision" in text
+        assert "Cohort lab 1 0 % cpu: 8 of 8 used 8/8" in text
+        assert "speech in Cohort lab Active 1 0 1 0 % cpu: 0 of 4 used, 4 lent 0/4 (4 lent) default/speech" in text
+        assert "vision in Cohort lab Active 1 2 2 25 % cpu: 8 of 4 used, 4 borrowed 8/4 (4 borrowed)" in text
         assert "speech" not in await viewer.text("/queues?text=vis")
         assert "Cohort lab" in await viewer.text("/queues?text=vis")
         assert "No queue has this in its name" in await viewer.text("/queues?text=nothing")
@@ -279,7 +279,7 @@ async def test_without_fair_sharing_there_are_no_shares(world: World) -> None:
     async with viewing(world) as viewer:
         text = await viewer.text("/queues")
         assert "Share" not in text
-        assert "vision Active 1 2 2 cpu: 8 of 4 used" in text
+        assert "vision in Cohort lab Active 1 2 2 cpu: 8 of 4 used" in text
 
 
 @virtual

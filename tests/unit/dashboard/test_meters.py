@@ -38,5 +38,5 @@ def test_a_share_is_drawn_in_its_parts(name: str) -> None:
 def test_an_amount_says_what_is_requested() -> None:
     assert describe_amount(NodeAmount("cpu", 3500, 8000)) == "3500m/8"
     assert describe_amount(NodeAmount("memory", None, 1 << 30)) == "-/1Gi"
-    assert 'aria-label="cpu: 2/8"' in draw_amount(NodeAmount("cpu", 2000, 8000))
+    assert 'aria-label="cpu: 2 of 8 requested"' in draw_amount(NodeAmount("cpu", 2000, 8000))
     assert 'class="used"' not in draw_amount(NodeAmount("cpu", None, 8000))

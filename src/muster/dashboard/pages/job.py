@@ -4,7 +4,7 @@ The name may be that of a job, of a group of pods or of a job of a foreign kind,
 that was deleted is shown as the history has it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -154,14 +154,20 @@ def _find_owner_kind(readings: JobReadings) -> str:
     return owners[0].kind if len(owners) == 1 else "Workload"
 
 
-def group_details(level: JobLevel) -> list[tuple[bool, str]]:
-    """Return the details of a level: sentences one by one, and lines in columns as one text with True."""
+def group_details(level: JobLevel) -> list[str | list[list[str]]]:
+    """Return the details of a level: each sentence, and the cells of lines in columns, row by row."""
     groups = groupby(level.details, lambda line: COLUMN_GAP in line)
-    return [part for in_columns, lines in groups for part in _join_lines(lines, in_columns=in_columns)]
+    return [part for in_columns, lines in groups for part in (_tabulate([*lines]) if in_columns else lines)]
 
 
-def _join_lines(lines: Iterable[str], *, in_columns: bool) -> list[tuple[bool, str]]:
-    return [(True, "\n".join(lines))] if in_columns else [(False, line) for line in lines]
+def _tabulate(lines: list[str]) -> Sequence[str | list[list[str]]]:
+    """Return lines in columns as one table; as they are if they are no table, such as a sentence with many spaces."""
+    rows = [*map(_split_columns, lines)]
+    return [rows] if len(rows) > 1 and len({len(row) for row in rows}) == 1 else lines
+
+
+def _split_columns(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split(COLUMN_GAP) if cell.strip()]
 
 
 def _list_sentences(readings: JobReadings) -> list[tuple[str, str]]:

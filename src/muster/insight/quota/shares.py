@@ -40,13 +40,16 @@ class QuotaShare(Struct, frozen=True):
         used, nominal, borrowed, lent = (
             format_quantity(self.resource, one) for one in (self.used, self.nominal, self.borrowed, self.lent)
         )
-        return f"{self.resource}: {used} of {nominal} used, {borrowed} borrowed, {lent} lent"
+        own = f"{used} of {nominal} used" if self.nominal else f"{used} used, none of its own"
+        extra = f", {borrowed} borrowed" * (self.borrowed > 0) + f", {lent} lent" * (self.lent > 0)
+        return f"{self.resource}: {own}{extra}"
 
 
 class QuotaNode(Struct, frozen=True):
     """A Cohort or a ClusterQueue in the tree.
 
-    depth: how many Cohorts are above it. weight: the weight in fair sharing; "" for the default.
+    depth: how many Cohorts are above it. parent: the Cohort just above it, "" for none.
+    weight: the weight in fair sharing; "" for the default.
     shared: the percentage of the lendable quota that it borrows; "" without fair sharing.
     shares: the quota of each resource, over all flavors. flavors: the quota of each flavor and resource.
     row: the ClusterQueue's row, as `make_cluster_queue_row` makes it; None for a Cohort.
@@ -55,6 +58,7 @@ class QuotaNode(Struct, frozen=True):
     kind: Literal["Cohort", "ClusterQueue"]
     name: str
     depth: int
+    parent: str
     weight: str
     shared: str
     shares: tuple[QuotaShare, ...]
@@ -116,7 +120,8 @@ def _make_node(
     flavors = _list_queue_shares(node, row) if row is not None else _list_cohort_shares(node, rows)
     weight = "" if node.weight == 1 else f"{float(node.weight):g}"
     shared = _format_shared(fair.get((kind, node.name)))
-    return QuotaNode(kind, node.name, depth, weight, shared, _sum_flavors(flavors), tuple(flavors), row)
+    parent = node.parent.name if node.parent is not None else ""
+    return QuotaNode(kind, node.name, depth, parent, weight, shared, _sum_flavors(flavors), tuple(flavors), row)
 
 
 def _list_queue_shares(node: Node, row: dict[str, Any]) -> list[QuotaShare]:

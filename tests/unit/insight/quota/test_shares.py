@@ -3,9 +3,10 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from muster.api.kueue import ClusterQueue, Cohort
-from muster.insight.quota.shares import QuotaNode, list_quota_nodes, list_shared_resources
+from muster.insight.quota.shares import QuotaNode, QuotaShare, list_quota_nodes, list_shared_resources
 
 
 def queue(name: str, quota: str, used: str = "0", borrowed: str = "0", *, flavor: str = "f", **spec: Any) -> Any:
@@ -85,4 +86,21 @@ def test_flavors_are_added_up_and_kept() -> None:
     assert [(share.flavor, share.text) for share in (*node.shares, *node.flavors)] == [("", "1/4"), ("x", "1/4")]
     assert node.share_of("cpu") is node.shares[0]
     assert node.share_of("memory") is None
-    assert node.shares[0].words == "cpu: 1 of 4 used, 0 borrowed, 0 lent"
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (QuotaShare("cpu", "", 4000, 1000), "cpu: 1 of 4 used"),
+        (QuotaShare("cpu", "", 4000, 6000, borrowed=2000), "cpu: 6 of 4 used, 2 borrowed"),
+        (QuotaShare("cpu", "", 4000, 0, lent=2000), "cpu: 0 of 4 used, 2 lent"),
+        (QuotaShare("pods", "", 0, 2, borrowed=2), "pods: 2 used, none of its own, 2 borrowed"),
+    ],
+)
+def test_the_words_of_a_share_say_what_the_bar_shows_and_nothing_more(share: QuotaShare, words: str) -> None:
+    assert share.words == words
+
+
+def test_each_node_names_the_cohort_above_it() -> None:
+    nodes = list_quota_nodes([queue("q", "1", cohortName="a")], [cohort("a", "b")])
+    assert [(one.name, one.parent) for one in nodes] == [("b", ""), ("a", "b"), ("q", "a")]

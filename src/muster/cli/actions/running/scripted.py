@@ -127,7 +127,8 @@ def _read_input(*, is_required: bool) -> Script | None:
 def _read_file(word: str) -> Script | None:
     """Return the script in a file; None if the word names no script.
 
-    A file is a script if it has lines with options, or if it begins with #! and no program of its name is on the PATH.
+    A file is a script if it has lines with options, or if it begins with #! and the word is not the name or the path of
+    a program here.
     """
     try:
         path = Path(word)
@@ -139,15 +140,18 @@ def _read_file(word: str) -> Script | None:
         return None  # running the word as a command reports the error
     for number, mark, likely in scripts.find_misspelt_marks(data):
         say(f"{path.name}, line {number}: {mark} is a comment; did you mean {likely}?")
-    bare, begins = "/" not in word and shutil.which(word) is None, data.startswith(b"#!")
-    if (bare and begins) or scripts.has_directives(data, (scripts.MUSTER,)):
+    is_program = shutil.which(word) is not None
+    if (data.startswith(b"#!") and not is_program) or scripts.has_directives(data, (scripts.MUSTER,)):
         return scripts.read(path.name, data)
     if scripts.has_directives(data):
         if not (program := scripts.find_other_program(data)):
             return scripts.read(path.name, data)
         say(f"{path.name}: its #SBATCH lines are comments here: a job cannot carry the text of a script for {program}")
         return None
-    if bare and path.suffix in _RUN_BY:
-        how = f"{_RUN_BY[path.suffix]} {shlex.quote(word)}"
-        say(f"{word}: no program of that name is on PATH here; if the file is meant: {how}, or begin it with #!")
+    if not is_program and path.suffix in _RUN_BY:
+        how = f"{_RUN_BY[path.suffix]} {shlex.quote(word)}, or begin it with #!"
+        if "/" in word:
+            say(f"{word}: you may not execute the file here; run it by {how}")
+        else:
+            say(f"{word}: no program of that name is on PATH here; if the file is meant: {how}")
     return None

@@ -1,5 +1,7 @@
 """`muster top`: show the nodes and their usage."""
 
+import os
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -49,8 +51,11 @@ async def _watch(target: Target, make_picture: Picture) -> None:
     from muster.cli.actions.watching import show
     from muster.cli.terminal.screen import can_show
 
-    if not can_show():
+    if not sys.stdout.isatty():
         raise click.UsageError("--watch draws on a terminal, and the output is none")
+    if not can_show():
+        fault = "is dumb" if os.environ.get("TERM") else "is not set"
+        raise click.UsageError(f"--watch cannot draw on this terminal: TERM {fault}")
     await show(target, "muster top", (NODE, POD, CLUSTER_QUEUE), make_picture, everywhere=True)
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from muster.charts.markup import Markup
 from muster.charts.plot import Series, color_of, draw_legend, draw_stack
-from muster.charts.scales import Tick, format_span
+from muster.charts.scales import Tick, format_span, format_value
 from muster.insight.history.use import OTHERS, UNKNOWN, UseSteps
 from muster.insight.text import format_owners
 
@@ -55,12 +55,23 @@ def draw_use(steps: UseSteps, span: Span, resource: str, limit: int | None) -> U
     ticks = [
         Tick(number / span.marks, _name_tick(span, number), minor=bool(number % 2)) for number in range(span.marks + 1)
     ]
+    unit = _name_unit(resource)
     label = (
         f"Use of {resource} in the {span.title}, by user, on average of each {format_span(steps.step.total_seconds())}"
+        f"{f', in {unit}' * bool(unit)}: {'; '.join([*map(_describe_layer, layers), *map(_describe_line, lines)])}"
     )
-    chart = draw_stack([*map(float, range(count + 1))], layers, lines, ticks, label, _name_unit(resource))
+    chart = draw_stack([*map(float, range(count + 1))], layers, lines, ticks, label, unit)
     legend = draw_legend([*((one.name, one.color) for one in layers), *((one.name, one.color) for one in lines)])
     return UseFigure(chart, legend, is_empty=not layers)
+
+
+def _describe_layer(layer: Series) -> str:
+    """Return what the chart shows of a user, for those who cannot see it."""
+    return f"{layer.name} at most {format_value(max(layer.values))}, {format_value(layer.values[-1])} at the end"
+
+
+def _describe_line(line: Series) -> str:
+    return f"{line.name} {format_value(line.values[-1])}"
 
 
 def _find_divisor(resource: str) -> int:

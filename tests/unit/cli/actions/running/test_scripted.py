@@ -84,12 +84,15 @@ def test_a_line_that_says_nothing_is_named(line, complaint):
 
 
 def test_a_file_without_lines_is_a_command_if_it_can_be_one(here, monkeypatch):
+    (here / "sub").mkdir()
+    script("#!/bin/sh\necho\n", "sub/job.sh")
     script("#!/bin/sh\necho\n")
-    assert submitted("./job.sh")[2]["command"] == ["./job.sh"]
-    assert submitted("job.sh")[2]["command"] == ["/bin/sh", "-c", "#!/bin/sh\necho\n", "job.sh"]
+    for word in ("job.sh", "./job.sh", "sub/job.sh", str(here / "job.sh")):
+        assert submitted(word)[2]["command"] == ["/bin/sh", "-c", "#!/bin/sh\necho\n", "job.sh"], word
     (here / "job.sh").chmod(0o700)
     monkeypatch.setenv("PATH", str(here))
-    assert submitted("job.sh")[2]["command"] == ["job.sh"]
+    for word in ("job.sh", "./job.sh", str(here / "job.sh")):
+        assert submitted(word)[2]["command"] == [word]
 
 
 @pytest.mark.parametrize("word", ["job", "sub", "x" * 5000, "a\0b"])
@@ -110,10 +113,12 @@ def test_of_a_file_that_nothing_here_would_find_it_is_said_how_it_is_run(here, m
         return done.stderr
 
     hint = f"{name}: no program of that name is on PATH here; if the file is meant: {how}, or begin it with #!\n"
-    assert (said(name), said(f"./{name}")) == (hint, "")
+    assert said(name) == hint
+    how = how.replace(name, f"./{name}")
+    assert said(f"./{name}") == f"./{name}: you may not execute the file here; run it by {how}, or begin it with #!\n"
     (here / name).chmod(0o700)
     monkeypatch.setenv("PATH", str(here))
-    assert said(name) == ""
+    assert (said(name), said(f"./{name}")) == ("", "")
 
 
 def test_nothing_waits_for_a_pipe_of_that_name(here):
@@ -134,14 +139,16 @@ def test_python_has_its_arguments(here):
 
 
 @pytest.mark.parametrize("program", ["Rscript", "tcsh", "awk -f"])
-def test_the_lines_of_sbatch_are_comments_in_a_script_that_no_job_can_carry(program):
+def test_the_lines_of_sbatch_are_comments_in_a_script_that_no_job_can_carry(here, program):
     script(f"#!/usr/bin/env -S {program}\n#SBATCH -n 4\n")
+    (here / "job.sh").chmod(0o700)
     _, job, container = submitted("./job.sh", "x")
     assert (job["completions"], container["command"]) == (1, ["./job.sh", "x"])
 
 
-def test_that_the_lines_of_sbatch_are_comments_is_said():
+def test_that_the_lines_of_sbatch_are_comments_is_said(here):
     script("#!/usr/bin/Rscript\n#SBATCH -n 4\n")
+    (here / "job.sh").chmod(0o700)
     done = CliRunner().invoke(command, ["--dry-run", "./job.sh"])
     assert "job.sh: its #SBATCH lines are comments here: a job cannot carry the text of a script for Rscript" in (
         done.stderr

@@ -26,6 +26,11 @@ def test_each_user_has_a_layer_and_the_quota_a_line() -> None:
     assert not figure.is_empty
 
 
+def test_the_chart_says_in_words_how_much_each_user_uses() -> None:
+    chart = draw("cpu", use("ada", 4), use("bob", 2), limit=8000).chart
+    assert "in CPUs: ada at most 4, 4 at the end; bob at most 2, 2 at the end; quota 8" in chart
+
+
 def test_two_users_with_one_short_name_are_told_apart() -> None:
     legend = draw("cpu", use("unix:ada", 4), use("system:serviceaccount:muster-users:ada", 2)).legend
     assert "unix:ada" in legend
