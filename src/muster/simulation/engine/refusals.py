@@ -21,10 +21,9 @@ from muster.simulation.scenario.source import ScenarioError
 
 
 def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue]) -> None:
-    """Raise an error for ClusterQueues with admission checks that a simulation does not play: all but MultiKueue's.
+    """Raise an error for ClusterQueues with admission checks that a simulation does not support: all but MultiKueue's.
 
-    Raises:
-        ScenarioError: a ClusterQueue has such a check.
+    Raises `ScenarioError`.
     """
     titles, controllers = {}, {}
     for one in manifests:

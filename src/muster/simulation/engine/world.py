@@ -87,7 +87,10 @@ class World:
         manager.require_queues(reading, site)
 
     def run(self, progress: Progress | None = None) -> None:
-        """Simulate until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
+        """Simulate until all jobs have ended, nothing can happen any more, or the scenario's time is over.
+
+        progress: called after each moment. Raises `ScenarioError` if the time would pass the year 9999.
+        """
         self._expect_next()
         if self._changes is not None:
             self._changes.plan_next()
@@ -135,7 +138,10 @@ class World:
         return self._engine.list_waiting()
 
     def _expect_next(self) -> None:
-        """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
+        """Plan the next submission, if there is one.
+
+        It plans the one after it: there may be more than fit into memory.
+        """
         submission = next(self._submissions, None)
         self._coming = submission is not None
         if submission is not None:
@@ -147,11 +153,7 @@ class World:
 
 
 def _refuse_beside_clusters(reading: Reading, site: Site) -> None:
-    """Raise an error for what is not simulated together with worker clusters.
-
-    Raises:
-        ScenarioError: the scenario has it.
-    """
+    """Raise `ScenarioError` if the scenario has a feature that is not simulated together with worker clusters."""
     spec = reading.scenario.spec
     checkpoints = {f"spec.work[{number}].checkpoint": work.checkpoint for number, work in enumerate(spec.work)}
     groups = {f"spec.work[{number}].podGroup": work.pod_group for number, work in enumerate(spec.work)}

@@ -48,7 +48,7 @@ class Runs:
         self.demands.append(self._amounts.setdefault(demand, len(self._amounts)))
 
     def end(self, job: int, at: float, *, lost: float = nan) -> None:
-        """End the run of a job, if the job runs. lost: how many seconds of it are lost by an eviction."""
+        """End the run of a job, if the job runs. lost: how many seconds of it are lost; NaN without an eviction."""
         if (run := self._open.pop(job, None)) is not None:
             self.ends[run] = at
             self.lost[run] = lost

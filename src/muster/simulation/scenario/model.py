@@ -379,7 +379,7 @@ class Spec(Part, frozen=True):
 
 
 class Scenario(Part, frozen=True):
-    """A scenario."""
+    """A scenario: the document that a user writes."""
 
     api_version: str
     kind: str

@@ -34,7 +34,10 @@ def _is_configuration(manifest: Manifest) -> bool:
 
 
 def _load(manifest: Manifest) -> Configuration:
-    """Return the settings; what they leave out is as in an embedded cluster."""
+    """Return the settings of a Configuration manifest; what they leave out is as in an embedded cluster.
+
+    Raises `ScenarioError` with the first error of the Configuration.
+    """
     settings = {field: value for field, value in manifest.document.items() if field != "metadata"}
     try:
         return load(msgspec.json.encode(settings).decode(), embedded=True)

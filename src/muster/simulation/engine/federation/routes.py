@@ -75,7 +75,7 @@ def _list_routes(
 
 
 def _refuse(reading: Reading, kind: str, name: str, why: str) -> ScenarioError:
-    """Return the error of an object, with its file."""
+    """Return an error about an object that names its file, or the scenario's file if no manifest has the object."""
     for one in reading.manifests:
         if one.document["kind"] == kind and one.document["metadata"].get("name") == name:
             return ScenarioError(f"{one.title_with_line}: {why}")

@@ -19,7 +19,7 @@ _DIGITS = re.compile("([0-9]{1,18})")
 
 
 def draw_nodes(report: Report, palette: Palette) -> Section | None:
-    """Return the section on nodes; None without nodes."""
+    """Return the section on nodes: their free room, and which jobs ran on them; None if nothing of this is known."""
     largest: dict[str, int] = {}
     for job in report.jobs:
         largest[job.work] = max(largest.get(job.work, 1), job.pods)
