@@ -44,12 +44,12 @@ class CurrentUsage(Struct, frozen=True):
 
 
 def usage_by_pod(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
-    """Return the usage of each pod."""
+    """Return the usage of each pod, summed over its containers, by namespace and name."""
     return {(one.metadata.namespace, one.metadata.name): _sum_containers(one) for one in metrics}
 
 
 def usage_by_job(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
-    """Return the summed usage of the pods of each JobSet, and of each Job without one."""
+    """Return the usage of each JobSet, and of each Job without one, summed over its pods, by namespace and name."""
     usage: dict[Name, CurrentUsage] = {}
     for one in metrics:
         labels = one.metadata.labels

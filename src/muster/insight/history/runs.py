@@ -142,7 +142,7 @@ class RunQuery(Struct, frozen=True):
 
 
 def make_row(run: Run) -> dict[str, Any]:
-    """Return a run as a row of a table. All rows have the same keys."""
+    """Return a run as a row of a table, with values for JSON. All rows have the same keys."""
     return {
         "namespace": run.namespace,
         "name": run.name,

@@ -175,7 +175,10 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def gathering(self) -> tuple[int, int] | None:
-        """(workers that have started, workers expected) while the group waits to start together (jobset KEP-498)."""
+        """(workers that have started, workers expected) while the group waits to start together (jobset KEP-498).
+
+        None if no group waits.
+        """
         return None
 
     @property
@@ -232,7 +235,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def wanted(self) -> int:
-        """The desired number of pods, or of successes."""
+        """The desired number of pods, or for a Job with completions, of successes."""
         return sum(role.wanted for role in self.roles)
 
     @property
@@ -319,7 +322,7 @@ class JobRecord(Struct, frozen=True, gc=False):
         return Array.of(sorted(ranks if self.array is None else map(self.array.__getitem__, ranks)))
 
     def ends_with(self, pods: Iterable[Pod]) -> bool:
-        """Return whether these failures end one of the job's Jobs, so that no pod is replaced."""
+        """Return whether the failures among these pods end one of the job's Jobs, so that no pod is replaced."""
         failures = Counter(
             owner.uid for pod in pods if pod.status.phase == "Failed" for owner in pod.metadata.owner_references
         )

@@ -34,7 +34,7 @@ def render_lines(readings: JobReadings, levels: Sequence[JobLevel]) -> list[str]
 
 
 def _render_failures(failures: list[str], state: JobState) -> list[str]:
-    """Return the lines about failed pods: as a block of their own once the job has ended.
+    """Return the lines about failed pods: as a block of their own once the job has failed.
 
     Pods of a cancelled job are left out, because the user ended them.
     """

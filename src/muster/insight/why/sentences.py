@@ -34,7 +34,10 @@ def describe_failures(readings: JobReadings) -> list[str]:
 
 
 def describe_interruptions(readings: JobReadings) -> list[str]:
-    """Return the interruptions of a job that has not ended: the job's own count, or else those of its pods."""
+    """Return a line for each interruption of an unfinished job: the job's own count, or else those of its pods.
+
+    None after the job's end. Of many pods only the first few have a line.
+    """
     job = readings.job
     if job is None or readings.state.finished:
         return []
@@ -45,7 +48,7 @@ def describe_interruptions(readings: JobReadings) -> list[str]:
 
 
 def describe_notices(readings: JobReadings) -> str:
-    """Return why the job's last undelivered notice failed; "" if all arrived."""
+    """Return why the last notice to the job's user could not be delivered; "" if none failed."""
     annotations = readings.job.metadata.annotations if readings.job is not None else {}
     return last_telling_line(annotations.get(NOTIFY_FAILURE_ANNOTATION, ""))
 

@@ -34,7 +34,7 @@ def describe_readiness(readings: JobReadings) -> JobLevel:
 
 
 def _explain_unready(readings: JobReadings) -> list[str]:
-    """Return what the pods that are not ready wait for."""
+    """Return lines on what the pods that are not ready wait for; of many only the first few."""
     if readings.job is None:
         return []
     waiting = (pod for pod in readings.live if not is_ready(pod) and not is_unheard(pod))

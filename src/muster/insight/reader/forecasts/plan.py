@@ -91,7 +91,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
 
 
 async def _of_job(lists: Lists, job: Job) -> Subject:
-    """Return the nodes and quota that a new Job needs.
+    """Return the nodes and quota that a new Job needs; if no forecast is possible, the result names the problem.
 
     The server creates one pod as a dry run; copies of it stand for the other pods.
     """
@@ -170,10 +170,9 @@ async def _survey(
     now: datetime,
     carriers: Sequence[Carrier],
 ) -> ClusterReadings:
-    """Read the state of the cluster.
+    """Read the nodes, pods and other objects that placement depends on.
 
-    Raises:
-        ApiError: the user may not see all nodes and pods, so that no forecast is possible.
+    Raises `ApiError` if the user may not see all nodes and pods, so that no forecast is possible.
     """
     nodes, pods = await lists.of(NODE_LINES), await lists.of(POD)
     if nodes is None or pods is None:

@@ -116,10 +116,10 @@ async def investigate(
     *,
     kind: Kind[Pod] = POD_LINES,
 ) -> JobReadings | None:
-    """Read everything that explains the state of the job or Workload of a name; None if neither exists.
+    """Read all objects that explain the state of the job or Workload of a name; None if neither exists.
 
-    memo: results of earlier calls, for a caller whose lists follow a watch.
-    kind: the view of pods to read.
+    memo: results of earlier calls, for a caller whose lists follow a watch. kind: the view of pods to read. Raises
+    `ApiError` if the user may see neither jobs nor Workloads.
     """
     read = await find(client, namespace, name)
     job, workload = read.job, read.workload
