@@ -66,11 +66,10 @@ def require_uid(kind: Kind[Any], meta: ObjectMeta, uid: str) -> None:
 
 
 async def no_job(client: Client, name: str, namespace: str) -> str:
-    """Return the sentence that there is no job with this name, with the most similar name that the user may see.
+    """Return a sentence that there is no job with this name, with the most similar name that the user may see.
 
-    If pods of a group with this name do not queue yet, the sentence says why instead.
-
-    namespace: "" means all namespaces.
+    If pods of a group with this name do not queue yet, the sentence says why instead. namespace: "" means all
+    namespaces. Errors of the server only shorten the sentence.
     """
     names: list[str] = []
     kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))
@@ -227,7 +226,7 @@ async def has_gpus(client: Client) -> bool:
 
 
 async def node_cpus(client: Client) -> list[int]:
-    """Return the CPUs of the visible nodes that accept pods, in thousandths."""
+    """Return the CPUs of each visible node that accepts pods, in thousandths; empty if the user may not see nodes."""
     nodes = [node for node in await _list_nodes(client) if not node.spec.unschedulable]
     return [parse_thousandths(node.status.allocatable.get("cpu", 0)) for node in nodes]
 
@@ -245,7 +244,7 @@ async def queue_lacks_cpus(client: Client, namespace: str, name: str) -> bool:
 
 
 async def _list_nodes(client: Client) -> Sequence[Node]:
-    """Return the first page of the cluster's nodes; none if the user may not see nodes."""
+    """Return the first page of the cluster's nodes; none if the server refuses the list."""
     try:
         return (await client.page(NODE, limit=_MOST_NODES)).items
     except ApiError:

@@ -111,7 +111,10 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. An expected failure prints one line on stderr and sets a non-zero exit code."""
+    """Run the command line, and exit with its code.
+
+    An expected failure prints one line on stderr; its code is not 0.
+    """
     gc.set_threshold(_COLLECTION_THRESHOLD)
     streams.replace_streams()
     try:

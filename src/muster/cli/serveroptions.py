@@ -83,7 +83,7 @@ class RequestedOptions:
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> "RequestedOptions":
-        """Take the shared options out of a command's options, and return them."""
+        """Remove the shared server options from a command's options, and return them. Paths become absolute."""
         forget = options.pop("forget")
         given = {field: options.pop(field) for field in ServerOptions.__struct_fields__}
         files = {
@@ -109,14 +109,17 @@ class ResolvedOptions:
 
 
 def server_options(command: Command) -> Command:
-    """Add the options of a server to a command."""
+    """Return the command with the options of a server."""
     for decorator in reversed(_DECORATORS):
         command = decorator(command)
     return command
 
 
 def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
-    """Return the requested options, completed by those stored in the home, after checking them. Raises `UserError`."""
+    """Return the requested options, completed by those stored in the home, after checking them.
+
+    Raises `UserError`, and `click.UsageError`, which says which options come from the last start.
+    """
     former = None if requested.forget else read_options(home)
     options = merge_options(former or ServerOptions(), requested.given)
     not_given = [field for field in ServerOptions.__struct_fields__ if field not in requested.given]

@@ -16,7 +16,8 @@ def split_lines(begun: bytes, text: bytes) -> tuple[bytes, bytes]:
     """Split text that follows an unfinished line; return the whole lines, and the new unfinished line.
 
     A carriage return lets later text overwrite a line: each whole line is returned as it looks in the end. The
-    unfinished line keeps nothing that is already overwritten.
+    unfinished line keeps nothing that is already overwritten. One that gets very long is returned as it is, without a
+    line break.
     """
     whole, newline, rest = (begun + text).rpartition(b"\n")
     if b"\r" in whole:
@@ -44,6 +45,6 @@ def make_row(line: bytes) -> str:
 
 
 def _forget_earlier_states(line: bytes) -> bytes:
-    """Return a line without the text that is overwritten. The carriage returns around the last text stay."""
+    """Return an unfinished line without text that carriage returns have let later text overwrite."""
     states = line.rstrip(b"\r")
     return states[max(states.rfind(b"\r"), 0) :] + line[len(states) :][:1]

@@ -54,7 +54,10 @@ async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
 
 
 def make_reach(client: Client) -> Reach:
-    """Return a function that opens a client for a worker cluster, with the kubeconfig in the manager's cluster."""
+    """Return a function that opens a client for a worker cluster by name, with the kubeconfig of the manager.
+
+    The client's opening raises `OutOfReachError`.
+    """
 
     @asynccontextmanager
     async def reach(name: str) -> AsyncIterator[Client]:
@@ -66,7 +69,10 @@ def make_reach(client: Client) -> Reach:
 
 @asynccontextmanager
 async def open_tunnel(client: Client, name: str) -> "AsyncIterator[HttpsTransport]":
-    """Open a transport to a worker cluster that also supports exec and attach. Raises `OutOfReachError`."""
+    """Open a transport to a worker cluster that also supports exec and attach.
+
+    Raises `OutOfReachError` if the cluster or its kubeconfig is missing or may not be seen by the user.
+    """
     from muster.insight.reader.clusters import connection_to, engine_namespace  # few jobs run in other clusters
 
     cluster = await get_or_none(client, MULTI_KUEUE_CLUSTER, name)

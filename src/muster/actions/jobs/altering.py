@@ -67,7 +67,7 @@ async def alter(session: Session, name: str, alteration: Alteration, now: dateti
 
 
 def find_obstacle(job: JobRecord, alteration: Alteration, now: datetime) -> str:
-    """Return why the job cannot be altered like that; "" if it can."""
+    """Return why the job cannot be altered like that; "" if it can, or if `force` overrides the objection."""
     name = job.metadata.name
     if job.end is not None or job.is_cancelled:
         return f"{name} has ended already" if job.end is not None else f"{name} has been cancelled already"
@@ -127,7 +127,7 @@ def _list_limit_paths(job: JobRecord) -> list[str]:
 
 
 def describe(job: JobRecord, alteration: Alteration) -> list[str]:
-    """Return a sentence about each changed setting."""
+    """Return a sentence about each setting that the alteration changes, with the value before."""
     name, labels = job.metadata.name, job.metadata.labels
     sentences = []
     if alteration.time_limit is not None:

@@ -30,11 +30,9 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A Deployment that runs an engine.
+    """A Deployment that runs an engine: Kueue's manager, or Muster.
 
-    replicas: the desired number of replicas.
-    pods: the pods that have not ended.
-    troubles: why pods do not run.
+    replicas: the desired number of replicas. pods: the pods that have not ended. troubles: why pods do not run.
     deleting: whether the Deployment is being deleted and waits for its pods to end.
     """
 
@@ -99,7 +97,7 @@ def identify_object(document: Mapping[str, Any]) -> Key:
 
 
 def is_musters(api_service: Json) -> bool:
-    """Return whether an APIService refers to Muster."""
+    """Return whether an APIService leads to Muster's Service for the visibility API."""
     service = api_service["spec"].get("service") or {}
     return bool(service.get("name") == VISIBILITY_SERVICE)
 
@@ -176,7 +174,7 @@ def _find_troubles(pod: Pod) -> list[str]:
 
 
 async def _read_live(client: Client, documents: Sequence[Json]) -> dict[Key, Json]:
-    """Return the live objects of these documents, by `identify_object`."""
+    """Return the existing objects of these documents, by `identify_object`; missing ones are left out."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def find(document: Json) -> Json | None:

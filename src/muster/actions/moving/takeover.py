@@ -122,7 +122,7 @@ def _find_manager(seen: MoveState, options: Options) -> Engine | None:
 def _has_begun(seen: MoveState, manager: Engine | None) -> bool:
     """Return whether a takeover has stopped Kueue's manager already.
 
-    Then continuing disturbs jobs less than stopping half way.
+    If so, to go on disturbs jobs less than to stop half way.
     """
     return seen.kueue_state is not None and (manager is None or not manager.replicas)
 

@@ -19,7 +19,7 @@ class Patience:
         self._said = False
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the inner transport; tell the user if it takes long."""
+        """Return the response of the inner transport; tell the user if it takes long. Raises `TransportError`."""
         cancel = call_later(PATIENCE_SECONDS, lambda: self._tell(request))
         try:
             return await self._transport.request(request)

@@ -47,7 +47,7 @@ class Target:
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> "Target":
-        """Remove the shared target options from a command's options, and return them."""
+        """Remove the options `kubeconfig` and `namespace` from a command's options; return them as a target."""
         return cls(options.pop("kubeconfig", None) or "", options.pop("namespace", None) or "")
 
 
@@ -81,7 +81,10 @@ class Session:
 
 
 def names_another(target: Target, home: Home) -> bool:
-    """Return whether the target is a cluster other than the embedded one of this home."""
+    """Return whether commands connect to a cluster other than the one that runs in this home.
+
+    The target's option, KUBECONFIG, or a stored login may name another.
+    """
     named = target.kubeconfig or os.environ.get("KUBECONFIG", "")
     if not named:
         return home.uses_login()

@@ -20,7 +20,7 @@ _DEFAULT = "1"
 
 
 def read_default(environ: Mapping[str, str]) -> int:
-    """Return the default CPU request of a worker, in thousandths of a CPU.
+    """Return the default CPU request of a worker, in thousandths of a CPU, from the environment.
 
     Raises `UserError` for an invalid setting.
     """
@@ -67,7 +67,7 @@ def _count_workers(gang: Gang) -> int:
 def _shrink(default: int, workers: int, nodes: Sequence[int]) -> int:
     """Return the largest request up to the default for which this many workers fit on the empty nodes.
 
-    Return the default if they never fit.
+    Return the default if they never fit. nodes: the CPUs of each node, in thousandths.
     """
     low, high = 0, default
     while low < high:

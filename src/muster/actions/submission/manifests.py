@@ -109,7 +109,7 @@ def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _suspend(gang: Gang) -> dict[str, Any]:
-    """Return the field that suspends a deferred job, unless a queue keeps the job from starting early."""
+    """Return the field that suspends a deferred job until its time or the jobs it waits for; {} for other jobs."""
     return {"suspend": True} if gang.deferral else {}
 
 
@@ -167,7 +167,10 @@ def _count_allowed_failures(gang: Gang) -> int:
 
 
 def make_service(gang: Gang, owner_uid: str = "") -> dict[str, Any]:
-    """Return the headless Service that completes the host names of workers; it is deleted with their Job or CronJob."""
+    """Return the headless Service that completes the host names of workers.
+
+    owner_uid: of the Job or CronJob with which the Service is deleted; "" for no owner.
+    """
     metadata: dict[str, Any] = {"name": gang.name, "namespace": gang.namespace}
     if owner_uid:
         kind = "CronJob" if gang.schedule else "Job"

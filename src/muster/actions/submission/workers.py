@@ -101,7 +101,7 @@ def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
 
 
 def has_timer(command: Iterable[str]) -> bool:
-    """Return whether the command of a worker sends the program a signal before the time limit."""
+    """Return whether the command of a worker contains the timer that sends a signal before the time limit."""
     return any(_TIMER.search(word) for word in command)
 
 

@@ -49,7 +49,7 @@ class LiveLine:
     def around(self, data: bytes) -> Iterator[bytes]:
         """Yield the bytes to write so that the data appear above all rows; b"" if nothing changes.
 
-        The caller writes the bytes inside the `with` block, as fast as the terminal takes them. Only one caller at a
+        The caller writes the bytes inside the `with` block, and nothing else is drawn meanwhile. Only one caller at a
         time may do so.
         """
         rows = self._compose_rows()

@@ -19,7 +19,7 @@ _IN, OUT, _ERR = 0, 1, 2
 
 
 class OutputError(Exception):
-    """Output could not be written.
+    """The error that output could not be written.
 
     The class is no OSError, so that no handler takes it for a failure of the work itself.
     """
@@ -30,7 +30,7 @@ class OutputError(Exception):
 
 
 class _Stream(io.FileIO):
-    """A file whose writes wait instead of failing with EAGAIN.
+    """A file whose writes wait where they would fail with EAGAIN.
 
     A program that shares the terminal may have made the terminal non-blocking.
     """
@@ -85,7 +85,7 @@ def raw_of(stream: TextIO) -> io.RawIOBase:
 
 
 def give_up_output() -> None:
-    """Discard output that is buffered; otherwise Python would try to write it at exit."""
+    """Discard all output from now on, also what is buffered; otherwise Python would try to write it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), OUT)
 
 

@@ -135,7 +135,7 @@ class VisibleCapacity:
         )
 
     def find_quota(self, extent: Extent, namespace: str, queue: str) -> QuotaNode | None:
-        """Return the quota behind a LocalQueue; None if the user may not see how large it can become."""
+        """Return the quota behind a LocalQueue; None if there is none, or the user may not see how it can grow."""
         node = extent.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
         return node if node is None or self._followed or not self._follows(node) else None
 

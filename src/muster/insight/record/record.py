@@ -342,7 +342,10 @@ class JobRecord(Struct, frozen=True, gc=False):
         return self._rank_in(pod.role, pod.job_index, pod.rank) if pod.role and pod.rank.isdecimal() else pod.rank
 
     def _rank_in(self, role_name: str, job_index: str, index: str) -> str:
-        """Return the rank of the pod with this index in this Job of the role."""
+        """Return the rank, over all roles, of the pod with this index in this Job of the role.
+
+        Return the index if the role or the number of the Job is unknown.
+        """
         role = next((one for one in self.roles if one.name == role_name), None)
         if role is None or not job_index.isdecimal():
             return index

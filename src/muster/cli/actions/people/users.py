@@ -20,7 +20,10 @@ _KINDS: tuple[Kind[Any], ...] = (SERVICE_ACCOUNT, SECRET, CLUSTER_ROLE_BINDING, 
 
 
 def require_unix_namespace(namespace: Namespace, name: str) -> None:
-    """Raise `UserError` if a system server would refuse the jobs of a namespace, because no Unix user owns it."""
+    """Raise `UserError` if a system server would refuse the jobs of a namespace, because no Unix user owns it.
+
+    name: the user who would work in the namespace.
+    """
     if UNIX_UID not in namespace.metadata.annotations:
         raise UserError(
             f"this server runs jobs as users of this machine, and namespace {namespace.metadata.name} belongs to none. "
@@ -69,7 +72,10 @@ def make_row(
 
 
 async def remove_user(client: Client, name: str) -> bool:
-    """Delete all objects of a user; return whether any existed. The user's jobs stay. Raises `ApiError`."""
+    """Delete the account, token and bindings of a user; return whether any existed. Raises `ApiError`.
+
+    The user's jobs stay.
+    """
     had = False
     for kind in _KINDS:
         where = USERS_NAMESPACE if kind in (SERVICE_ACCOUNT, SECRET) else ""

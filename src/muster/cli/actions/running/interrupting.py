@@ -46,7 +46,7 @@ class Cancelling:
     def leave_job(self) -> bool:
         """Let the job continue without this command, unless the user has interrupted it; return whether it does.
 
-        Ignore all later interrupts.
+        If it does, later interrupts are ignored.
         """
         self._left = True
         if self.begun:
@@ -67,7 +67,7 @@ class Cancelling:
         self._deletion = asyncio.create_task(self._try_deletion(), name="cancel")
 
     async def close(self) -> None:
-        """Stop a cancellation of the job that is still running in the background."""
+        """Cancel the request that cancels the job, if it is still under way."""
         if self._deletion is not None:
             self._deletion.cancel()
             await asyncio.wait({self._deletion})

@@ -117,8 +117,8 @@ def _separate_first(gang: Gang) -> list[Role]:
 async def run_shell(session: Session, gang: Gang, *, named: bool, keeps_job: bool = False) -> int:
     """Submit the shell, and connect it to this terminal until it ends; return its exit code.
 
-    named: whether the user chose the name of the job.
-    keeps_job: whether the ended job and its output stay; otherwise the job is deleted.
+    named: whether the user chose the name of the job. keeps_job: whether the ended job and its output stay; otherwise
+    the job is deleted. A signal that ends this command ends the job. Raises `ApiError`, `TransportError`, `UserError`.
     """
     main = asyncio.current_task()
     assert main is not None
@@ -223,7 +223,7 @@ class _Shell:
             self._pod.set_result(pod)
 
     async def run(self) -> None:
-        """Copy both terminals to each other until the shell ends.
+        """Wait until the shell's pod runs, and copy both terminals to each other until the shell ends.
 
         Raises `ApiError`, `TransportError` if the server refuses.
         """

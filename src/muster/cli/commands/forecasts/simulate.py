@@ -144,7 +144,10 @@ def command(
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder of the report before the simulation, which may take long."""
+    """Create the folder of the report before the simulation, which may take long.
+
+    Raises `click.BadParameter` if that fails.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -165,7 +168,10 @@ class _Progress:
         self._interrupted = False
 
     def count(self, done: int, total: int) -> None:
-        """Show how many of several simulations are done, and how long the others may take."""
+        """Show how many of several simulations are done, and how long the others may take.
+
+        Raises `KeyboardInterrupt` after an interrupt.
+        """
         if self._interrupted:
             raise KeyboardInterrupt
         now = self._clock.monotonic()

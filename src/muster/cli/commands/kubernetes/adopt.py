@@ -94,7 +94,10 @@ async def _report(target: Target, config: str | None, form: str) -> int:
 
 
 def _tell_next_step(holder: str) -> str:
-    """Return what is left to do if nothing prevents the takeover. holder: the identity in the engines' Lease."""
+    """Return a sentence on what is left to do if nothing prevents the takeover.
+
+    holder: the identity in the Lease of engines; "" if nobody holds it.
+    """
     from muster.operator.precedence import is_ours
 
     if holder and is_ours(holder):
