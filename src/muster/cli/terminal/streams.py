@@ -79,7 +79,10 @@ def replace_streams() -> None:
 
 
 def raw_of(stream: TextIO) -> io.RawIOBase:
-    """Return the raw file below an output stream. A remark that cannot be written raises `OutputError` there."""
+    """Return the raw file below an output stream.
+
+    For a stream of remarks, which drops failed writes, the raw file raises `OutputError` for them.
+    """
     raw: io.RawIOBase = stream.buffer.raw  # type: ignore[attr-defined]
     return _Output(raw.fileno(), "w", closefd=False) if isinstance(raw, _Remarks) else raw
 

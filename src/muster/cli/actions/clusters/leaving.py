@@ -93,7 +93,7 @@ async def _find_config_name(client: Client) -> str:
 async def _delete_leftovers(client: Client, name: str, reach: Reach) -> None:
     """Delete the copies of waiting and ended jobs in the worker cluster, because nothing else would later.
 
-    A cluster that cannot be reached only gets a remark.
+    If the cluster cannot be reached, print the command that deletes them there.
     """
     mark = await read_origin(client)
     label = f"{MULTI_KUEUE_ORIGIN_LABEL}={mark}"

@@ -70,7 +70,7 @@ def make_admission_check() -> dict[str, Any]:
 
 
 def require_free(name: str, existing: MultiKueueCluster | None) -> None:
-    """Raise `MembershipError` if this command did not create the existing worker cluster of that name."""
+    """Raise `MembershipError` if `existing`, a worker cluster of that name, was not joined by this command."""
     if existing is None:
         return
     source = existing.spec.cluster_source.kube_config

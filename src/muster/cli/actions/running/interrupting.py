@@ -54,7 +54,10 @@ class Cancelling:
         return self._left
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """Handle Ctrl-C, or another signal that asks this process to end: cancel the job, or end the command."""
+        """Handle a signal that asks this process to end: first cancel the job, the second time end the command.
+
+        After a cancellation that failed, the next signal tries again.
+        """
         if self._left or (number == signal.SIGHUP and self._tries):
             return  # a closing terminal sends SIGHUP more than once
         self.note(number)
