@@ -54,7 +54,10 @@ class Background:
             doing.cancel()  # if the caller was interrupted
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Start a coroutine on the loop; return its future. Raises `Error` if Python is about to end."""
+        """Start a coroutine on the loop; return its future. Expected failures become `Error`.
+
+        Raises `Error` if Python is about to end.
+        """
         if self._closed:
             work.close()
             raise Error(
