@@ -78,7 +78,7 @@ class Engine(JobResizer):
                 self._begin(job)
 
     def submit(self, submission: Submission) -> None:
-        """Add a job, which enters its queue or requests nodes."""
+        """Add a job: record it, and put it in its queue; a job without a queue requests nodes at once."""
         known = self._templates.find(submission)
         template = known.template
         local = find_local_queue(submission.local_queue, template)
@@ -220,7 +220,7 @@ class Engine(JobResizer):
         self._queues.add(job.workload, until=until)
 
     def _move(self, job: SimulatedJob, reason: str) -> None:
-        """Move an evicted job behind the others of its queue, if the reason of its eviction requires that."""
+        """Set the time by which a queue orders an evicted job: now, or its creation, by the reason of the eviction."""
         moment = (self._start + timedelta(seconds=self.record.now)).replace(microsecond=0)  # as the API has it
         behind = convert.requeues_behind(reason, self._reading)
         job.workload = replace(job.workload, queued=moment if behind else job.workload.created)

@@ -115,7 +115,10 @@ class _RunTimes(Mapping[str, RunTime]):
 
 
 def _copy_quota(root: Node) -> Tree:
-    """Return the quota of a root Cohort, or of a ClusterQueue without one, and what is held of it."""
+    """Return a copy of the quotas of a root and all below it, with the workloads that hold quota there.
+
+    root: a root Cohort, or a ClusterQueue without one.
+    """
     copy = Tree()
     cohorts = [] if root.is_queue else [root]
     while cohorts:

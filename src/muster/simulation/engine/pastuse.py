@@ -45,7 +45,10 @@ class PastUse:
         self._charged: dict[str, list[str]] = {}  # the jobs that got quota in this moment, by LocalQueue
 
     def follow(self, queues: Queues) -> None:
-        """From now on, order the workloads of these queues by past use."""
+        """From now on, order the workloads of these queues by past use.
+
+        Do nothing if the Configuration has no admission fair sharing.
+        """
         self._queues = queues
         if self._accounts is None:
             return

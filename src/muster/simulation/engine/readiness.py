@@ -52,7 +52,7 @@ class Readiness(Struct):
         self._set_deadline()
 
     def turn(self, now: datetime, *, ready: bool) -> None:
-        """Record that all pods are ready, or that some are no longer ready."""
+        """Record that all pods are ready, or that some are no longer ready, and set the deadline by that."""
         self.conditions = with_readiness(self.conditions, ready, now)
         self._set_deadline()
 
@@ -202,7 +202,7 @@ class ReadinessWatch:
         return key in self._jobs
 
     def release(self, key: str) -> None:
-        """Record that a job is not admitted any more."""
+        """Record that a job is not admitted any more, if it is watched."""
         if (job := self._jobs.get(key)) is not None:
             job.release()
 
@@ -216,9 +216,9 @@ class ReadinessWatch:
             self._on_ready(key)
 
     def plan_deadlines(self, now: float) -> None:
-        """Plan the end of the time limit of each job that waits for its pods since this time.
+        """Plan the eviction of each job at its deadline, if it still waits for its pods to be ready.
 
-        Most jobs are ready at the same time, and need no plan.
+        Only jobs whose wait began since the last call count: most of them are ready at the same time, and need no plan.
         """
         for key in self._unplanned:
             if (job := self._jobs.get(key)) is not None and job.deadline is not None:

@@ -195,7 +195,7 @@ class SimulatedCluster(ABC):
             self.record.change(self.record.now, self._scope + workload.queue, flavor, resource, sign * amount)
 
     def _note_quotas(self) -> None:
-        """Record the nominal quotas that hold from now on."""
+        """Record the nominal quotas of all ClusterQueues from now on."""
         for name, node in self._tree.queues.items():
             for (flavor, resource), quota in node.policy.quotas.items():
                 self.record.quotas.set(self.record.now, (self._scope + name, flavor, resource), quota.nominal)

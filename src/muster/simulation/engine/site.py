@@ -321,7 +321,7 @@ async def _make_listed_nodes(
 
 
 def _complete(node: Node) -> Node:
-    """Return a node with what a kubelet adds: it is ready, and takes 110 pods unless it says otherwise."""
+    """Return a node as a kubelet would report it: ready, and with room for 110 pods unless it says otherwise."""
     status = node.status
     ready = () if is_ready(node) else (Condition(type="Ready", status="True"),)
     allocatable = {_PODS: "110"} | (status.allocatable or status.capacity)

@@ -168,7 +168,7 @@ class _Reader:
         self._owned: set[str] = set()
 
     def read_workloads(self) -> Iterator[TakenJob]:
-        """Yield the jobs that have a Workload which holds quota or waits for it.
+        """Yield the jobs that have a Workload which holds quota or waits for it, and note that these jobs have one.
 
         Raises `UnreadableJobError` if a Workload or its job is invalid.
         """
@@ -284,7 +284,7 @@ def _find_bounds(job: Job | JobSet) -> Bounds | None:
 
 @contextmanager
 def _name_in_errors(kind: str, meta: ObjectMeta) -> Iterator[None]:
-    """Turn an error about a value into an `UnreadableJobError` that names the object."""
+    """Raise an error about a value inside the `with` block as an `UnreadableJobError` that names the object."""
     try:
         yield
     except (QuantityError, SelectorError) as error:

@@ -116,7 +116,7 @@ class World:
 
     @property
     def engine(self) -> Engine:
-        """The cluster that decides, or the manager of others."""
+        """The engine of the simulated cluster, or of the manager if there are worker clusters."""
         return self._engine
 
     @property
@@ -128,7 +128,8 @@ class World:
     def _is_stuck(self, still: int) -> bool:
         """Return whether nothing but time-outs can happen: jobs get quota, find no nodes, and back off, for ever.
 
-        still: for how many times nothing came or started; each waiting job gets a few until it was tried again.
+        still: the number of moments since a job last came or started. Each waiting job is allowed a few, so that it has
+        been tried again.
         """
         expects = self._coming or (self._changes is not None and self._changes.has_more)
         return not expects and not self.record.runs.is_any_open and still > _STILL_MOMENTS * self._engine.count_jobs()

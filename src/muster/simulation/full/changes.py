@@ -53,7 +53,10 @@ class ClusterChanges:
                 self._agenda.plan(until, Rank.END, line.reconnect)
 
     async def happen(self, cluster: Cluster, now: float, until: float) -> None:
-        """Carry out the changes that are due by `until`. Raises `ApiError`."""
+        """Carry out the changes that are due by `until`: of queues, nodes and the engine, in this order.
+
+        Pods on lost nodes are evicted before the nodes are deleted. Raises `ApiError`.
+        """
         self.record.now, ran_engine = now, self._runs_engine
         while (event := self._agenda.take_due(until)) is not None:
             event()

@@ -113,12 +113,15 @@ class Cluster:
         self._engine = engine
 
     async def stop_engine(self) -> None:
-        """Stop the engine, which decides nothing until `start_engine`."""
+        """Stop the engine, so that nothing is decided until `start_engine`.
+
+        The cluster must have an engine of its own.
+        """
         assert self._engine is not None, "a scenario with restarts has an engine of its own"
         await self._engine.stop()
 
     async def start_engine(self) -> None:
-        """Start the engine again. It knows nothing but what is stored."""
+        """Start the engine again; it knows only what the server has stored."""
         assert self._engine is not None, "a scenario with restarts has an engine of its own"
         self._engine.start()
 

@@ -24,9 +24,9 @@ class EngineProcess:
         reach: Reach,
         more: Sequence[Callable[[Manager], Reconciler]] = (),
     ) -> None:
-        """Run nothing yet.
+        """Prepare the parts without running them.
 
-        reach: opens transports to worker clusters. more: make further controllers of the process.
+        reach: opens transports to worker clusters. more: functions that create further controllers of the process.
         """
         self._plane = plane
         self._reach = reach

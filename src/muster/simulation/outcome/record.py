@@ -56,7 +56,7 @@ class Waiting(Struct, frozen=True):
 
 
 class QuotaChange(Struct, frozen=True):
-    """A change of the quota that a queue uses."""
+    """A change of the quota that a queue uses. at: seconds from the start. amount: how much more; less if negative."""
 
     at: float
     queue: str
@@ -165,7 +165,7 @@ class SimulationRecord:
         return len(self.names)
 
     def submit(self, name: str, work: int, queue: str, pods: int, priority: int, at: float, run_time: float) -> int:
-        """Add a job; return its number."""
+        """Add a submitted job to the record, with no start yet; return its number."""
         self.moves += 1
         self.names.append(name)
         self._work.append(work)
@@ -267,7 +267,10 @@ class SimulationRecord:
         return JobColumns(self._queue, self._pods, self._submitted, self._run_time, self._ended)
 
     def jobs(self) -> Iterator[JobOutcome]:
-        """Yield the outcomes in order of submission."""
+        """Yield the outcome of each job so far, in order of submission.
+
+        The wait of a job that has not started counts to now.
+        """
         queues, clusters = list(self._queues), list(self._clusters)
         for job, name in enumerate(self.names):
             submitted, started, ended = self._submitted[job], self._started[job], self._ended[job]

@@ -37,7 +37,11 @@ class Runs:
         return list(self._amounts)
 
     def start(self, job: int, at: float, demand: Amounts, pods: int, *, continued: bool = False) -> None:
-        """Add a run that begins. continued: see the class."""
+        """Add a run that begins.
+
+        demand: what the job needs of the cluster. pods: how many it has. continued: whether the job ran right before
+        with another number of pods.
+        """
         self._open[job] = len(self.jobs)
         self.jobs.append(job)
         self.starts.append(at)

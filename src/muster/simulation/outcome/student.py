@@ -24,7 +24,7 @@ class MeanEstimate(Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "MeanEstimate":
-        """Return the estimate of some values, at least one."""
+        """Return the mean of some values, at least one, with its confidence interval."""
         mean = fmean(values)
         if len(values) < 2:
             return cls(mean, None, None)

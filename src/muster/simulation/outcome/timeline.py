@@ -201,7 +201,7 @@ def _build_demand(bins: Bins, record: SimulationRecord) -> dict[tuple[str, str],
 
 
 def list_rows(timeline: Timeline) -> Iterator[TimelineRow]:
-    """Yield the rows of `timeline.csv`, in order of time."""
+    """Yield the rows of `timeline.csv`, in order of time: of quotas, jobs, pods and nodes for each bin."""
     demand: dict[str, list[float]] = {}
     for (_, resource), series in timeline.demand.items():
         total = demand.setdefault(resource, [0.0] * len(series))

@@ -256,7 +256,7 @@ class WorkerCluster(Part, frozen=True):
 
 
 class NodeChoice(Part, frozen=True):
-    """Some nodes; all that the set fields name.
+    """A selection of nodes: those that match all fields that are set; all nodes if none is.
 
     nodes: their names. pool: a pool of the scenario. labels: what their labels must be.
     """

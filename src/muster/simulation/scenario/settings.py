@@ -13,10 +13,9 @@ _KIND = "Configuration"
 
 
 def take_configuration(reading: Reading, default: Configuration) -> tuple[Reading, Configuration]:
-    """Return the scenario without its Configuration, and the settings; the default if it has none.
+    """Return the scenario without its Configuration, and that Configuration; `default` if it has none.
 
-    Raises:
-        ScenarioError: the Configuration is invalid, or there are two.
+    Raises `ScenarioError` if the Configuration is invalid, or there are two.
     """
     found = [one for one in reading.manifests if _is_configuration(one)]
     if not found:

@@ -153,11 +153,11 @@ class ManagerEngine(Engine):
             worker.record_uses()
 
     def _look_at_news(self) -> None:
-        """Examine the workloads whose clones changed; those that only need a home come last.
+        """Decide about the workloads whose clones changed; first about all but those that only need a home.
 
-        Meanwhile such a clone may lose its quota to the clone of a workload that got quota in the manager when another
-        one ended. A real cluster has the same delay: it learns of a clone's quota from the worker, and of its own
-        decisions at once.
+        If there are any, those that need a home wait until the next call. Meanwhile such a clone may lose its quota to
+        the clone of a workload that got quota in the manager when another one ended. A real cluster has the same delay:
+        it learns of a clone's quota from the worker, and of its own decisions at once.
         """
         news = {key: one for key in self._unseen if (one := self._dispatches.get(key)) is not None}
         urgent = {key: None for key, one in news.items() if not self._needs_home(one)}

@@ -25,10 +25,10 @@ _ACTIVE = AdmissionCheckStatus(conditions=(Condition(type=ACTIVE, status="True",
 def find_routes(
     reading: Reading, site: Site, configuration: Configuration, clusters: Collection[str]
 ) -> dict[str, Route]:
-    """Return where workloads go, by ClusterQueue. clusters: the worker clusters of the scenario.
+    """Return where the workloads of each ClusterQueue are sent, by its name; ClusterQueues that send none are left out.
 
-    Raises:
-        ScenarioError: a check is not one of MultiKueue, or names what the scenario does not have.
+    clusters: the worker clusters of the scenario. Raises `ScenarioError` if a check is not one of MultiKueue, names an
+    object that the scenario does not have, or the dispatcher cannot be simulated.
     """
     for one in site.connections:
         if one.metadata.name not in clusters:

@@ -78,7 +78,7 @@ class WorkerEngine(Engine):
         self._uses: Counter[tuple[str, str, str]] = Counter()  # how the use of quota changes at this moment
 
     def list_keys(self) -> list[str]:
-        """Return the keys of the clones."""
+        """Return the keys of the workloads that have a clone in this worker cluster."""
         return list(self._clones)
 
     def has_queue(self, local_queue: str) -> bool:

@@ -61,7 +61,7 @@ class GangAsk(Struct, frozen=True, eq=False):
         running: tuple[str, ...] = (),
         is_elastic: bool = False,
     ) -> "GangAsk":
-        """Make the request of a gang."""
+        """Return the request of a gang for nodes, with the fields that follow from the others."""
         alike: Hashable = frozenset(shapes.items() if pins is None else pins.items())
         uniform = next(iter(shapes.items())) if len(shapes) == 1 and pins is None and near is None else None
         if uniform is not None and uniform[0].meets_others:

@@ -315,7 +315,10 @@ class Machines:
                 keys.append(alike)
 
     def _is_helpless(self, ask: GangAsk, now: float) -> bool:
-        """Return whether another try of a gang after the head would change nothing."""
+        """Return whether another try to start a waiting gang, after the head, would certainly change nothing.
+
+        It would not if the gang has no victims to preempt, and lacks room, would delay the head, or was refused lately.
+        """
         if ask.precedence.strength is not None and self._may_displace(ask):
             return False
         if self._record is None and ask.uniform is not None:  # a record has each refusal, so that it needs each try
@@ -476,7 +479,7 @@ class Machines:
             self._helped()
 
     def _protect(self, key: str) -> None:
-        """Remove a gang from those that others may preempt."""
+        """Remove a gang from the gangs that others may preempt, if it is one of them."""
         if (candidate := self._candidates.pop(key, None)) is not None:
             self._resistances[candidate.resistance] -= 1
             if not self._resistances[candidate.resistance]:

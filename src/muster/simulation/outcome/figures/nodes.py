@@ -102,7 +102,7 @@ def _draw_stays(report: Report, palette: Palette) -> Figure:
 
 
 def split_numbers(name: str) -> list[tuple[int, str]]:
-    """Return the key by which people order names: n-2 comes before n-10."""
+    """Return a sort key by which n-2 comes before n-10."""
     parts = _DIGITS.split(name)
     return [(int(part), "") if number % 2 else (-1, part) for number, part in enumerate(parts)]
 

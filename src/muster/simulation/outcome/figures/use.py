@@ -24,7 +24,7 @@ def draw_use(timeline: Timeline, palette: Palette) -> Section:
 
 
 def list_resources(timeline: Timeline) -> list[str]:
-    """Return the resources to draw, the scarcest first: the one of which the largest part of the capacity is used."""
+    """Return the resources to draw, up to a limit, those first of which the largest part of the capacity is used."""
     shares: dict[str, float] = {}
     for (_, resource), series in timeline.demand.items():
         if resource not in _HIDDEN:
