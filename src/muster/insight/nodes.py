@@ -85,7 +85,10 @@ def _order_resources(there: frozenset[str]) -> tuple[str, ...]:
 
 
 def make_node_row(node: Node, pods: Sequence[Pod] | None) -> NodeRow:
-    """Return the row of a node. pods: those on the node; None if the reader may not see all of them."""
+    """Return the row of a node: its health, its labels, its amounts and its jobs.
+
+    pods: those on the node; None if the reader may not see all of them, so that the use and the jobs are unknown.
+    """
     name, has = node.metadata.name, _read_amounts(node.status.allocatable)
     used, jobs = sum_pods(pods or ())
     tally, pods_by_job = used.get(name, _NOTHING), jobs.get(name)

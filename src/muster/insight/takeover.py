@@ -138,7 +138,7 @@ def format_finding(finding: Finding) -> str:
 
 
 def state_of(workload: Workload) -> str:
-    """Return the state of a workload, one of `STATES`."""
+    """Return the state of a workload: finished, admitted, reserved, pending or inactive."""
     conditions = workload.status.conditions
     if is_true(conditions, FINISHED):
         return "finished"

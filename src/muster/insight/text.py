@@ -152,7 +152,7 @@ def list_names(names: Sequence[str]) -> str:
 
 
 def count_things(number: int, one: str, many: str) -> str:
-    """Return a number with its noun: `1 node`, `3 nodes`."""
+    """Return a number with its noun: `1 node`, `3 nodes`. one, many: the singular and the plural."""
     return f"{number} {one if number == 1 else many}"
 
 

@@ -75,7 +75,10 @@ def make_worker_table(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -
 
 
 def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -> list[Sequence[str]]:
-    """Return a row for each pod of a job by rank, with its usage and requests."""
+    """Return a row for each pod of a job by rank: its rank, name, node, CPUs, memory and memory limit.
+
+    CPUs and memory are the use and, if there is one, the request; `-` for a use that is not known.
+    """
     rows: list[Sequence[str]] = []
     for pod in sorted(pods, key=_make_order_key):
         meta, requests = pod.metadata, pod_requests(pod.spec)

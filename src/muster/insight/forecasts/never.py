@@ -200,7 +200,8 @@ def with_verdict(subject: JobRecord | Workload, state: JobState, room: VisibleCa
 def judge_ask(ask: LeastDemand, room: VisibleCapacity, namespace: str = "", queue: str = "") -> NeverVerdict:
     """Decide whether a demand can never be satisfied, or which nodes must recover first; `OPEN` if neither.
 
-    queue: the LocalQueue whose quota the pods need; "" if they need none.
+    queue: the LocalQueue whose quota the pods need; "" if they need none. A demand that cannot be judged, such as one
+    with an invalid quantity, is `OPEN`.
     """
     ask = replace(
         ask, podsets=tuple((room.completion.podset(podset, namespace), count) for podset, count in ask.podsets)

@@ -33,7 +33,7 @@ def describe_outcome(plan: ObjectPlan, namespace: str) -> str:
 
 
 def describe_verdict(plan: ObjectPlan) -> str:
-    """Return whether an object would start, in a few words."""
+    """Return whether an object would start, in a few words, with the nodes that it waits for."""
     awaits = f" for {plan.awaits}" if plan.verdict == "waits" and plan.awaits else ""
     return f"{_WORDS[plan.verdict]}{awaits}"
 

@@ -67,7 +67,7 @@ NO_TRACE = Trace()
 
 
 def sum_traces(pods: Iterable[Pod]) -> Trace:
-    """Return the summed trace of these pods."""
+    """Return the nodes of these pods, when the first one started, and their summed usage."""
     traced = list(pods)
     nodes = frozenset(pod.spec.node_name for pod in traced if pod.spec.node_name)
     usages = filter(None, (usage_of(pod.metadata.annotations.get(USAGE_ANNOTATION, "")) for pod in traced))

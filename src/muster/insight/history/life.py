@@ -154,7 +154,7 @@ def render_life(life: Life) -> list[str]:
 
 
 def make_life_document(life: Life) -> dict[str, Any]:
-    """Return a life as values that JSON can hold."""
+    """Return a job's life as values for JSON: its facts, and its moments with their decisions."""
     facts = life.facts
     return {
         "namespace": facts.namespace,

@@ -129,7 +129,7 @@ class RunQuery(Struct, frozen=True):
     until: datetime | None = None
 
     def matches(self, run: Run) -> bool:
-        """Return whether a run matches the query."""
+        """Return whether a run matches all fields of the query that are not empty."""
         return (
             self.namespace in ("", run.namespace)
             and (not self.owner or is_user(self.owner, run.owner))

@@ -35,7 +35,7 @@ class UseLayer(Struct, frozen=True):
 
 
 class UseSteps(Struct, frozen=True):
-    """The use of a resource by owner, in equal steps of time.
+    """The use of a resource by owner, in equal steps of time from `since` on.
 
     The owner with the largest use comes first. The owners beyond the first few share the last layer.
     """

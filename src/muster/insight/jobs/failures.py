@@ -234,7 +234,10 @@ def last_telling_line(text: str) -> str:
 
 
 def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
-    """Return why a job failed: the failures of pods, or the limit of the job that was exceeded; and its restarts."""
+    """Return why a job failed: the failures of pods, or the limit of the job that was exceeded; and its restarts.
+
+    Without a failed pod, return the message of the job's condition.
+    """
     whole = max(end.restarts - job.interruptions + job.suspensions, 0)
     restarted = _describe_restarts(whole, job.job_restarts if end.by_pods else 0, "had been", "had been")
     again = f"; {restarted}" if restarted else ""
@@ -276,7 +279,10 @@ def shorten_indexes(array: str) -> str:
 
 
 def _describe_late_start(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
-    """Return that the started workers waited too long for the others; "" if the job ended for another reason."""
+    """Return a sentence that the started workers waited too long for the others.
+
+    "" if the job ended for another reason.
+    """
     if job.gathering is None or not (GAVE_UP in end.message or any(map(_gave_up_waiting, pods))):
         return ""
     started, expected = job.gathering

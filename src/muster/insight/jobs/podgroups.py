@@ -123,7 +123,7 @@ def _is_any_live(pods: Iterable[Pod]) -> bool:
 
 
 def make_row(view: PodGroupView, now: datetime) -> dict[str, Any]:
-    """Return the row about a group, for tables and for JSON."""
+    """Return the row about a group, for tables and for JSON: its names and state, and the counts of its pods."""
     group, census = view.group, view.census
     return {
         "namespace": view.namespace,

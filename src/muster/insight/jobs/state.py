@@ -177,7 +177,10 @@ def parse_rank(job: JobRecord, rank: str) -> str:
 
 
 def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
-    """Return the ranks in a list such as `0,2-3`. Raises `ValueError` as `parse_rank` does, and for too many."""
+    """Parse a list of ranks such as `0,2-3`.
+
+    Raises `ValueError` for ranks that the job does not have, for a range that ends before it begins, and for too many.
+    """
     ranks: set[str] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -215,9 +218,9 @@ def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState, quota_
 
 
 def _describe_partial_sweep(job: JobRecord, quota_state: QuotaState) -> str:
-    """Return that a sweep has quota for fewer trials at a time than its user requested; "" if it has enough.
+    """Return a phrase that a sweep has quota for fewer trials at a time than its user requested; "" if it has enough.
 
-    A sweep that requested all its trials at a time runs as many as there is quota for.
+    A sweep that requested all its trials at a time runs as many as there is quota for, so that "" is returned.
     """
     if not quota_state.is_partial or quota_state.asked >= job.wanted:
         return ""
@@ -303,7 +306,10 @@ def _describe_grace(live: Iterable[Pod]) -> str:
 
 
 def _state_of_stuck_pods(job: JobRecord, live: Sequence[Pod], done: int, wanted: int) -> JobState | None:
-    """Return the state of a job with pods on lost nodes or pods that cannot start; None if it has neither."""
+    """Return the state of a job with pods on lost nodes or pods that cannot start; None if it has neither.
+
+    live: the pods that have not ended. done: how many pods are ready or have succeeded.
+    """
     if unheard := explain_unheard(job, live):
         has_run = all(pod.status.phase == "Running" for pod in live)
         return JobState("Running" if has_run else "Starting", done, wanted, unheard, blocked=True)
@@ -372,7 +378,10 @@ def find_workload_state(workload: Workload, quota_state: QuotaState, pods: Itera
 
 
 def _state_of_suspended(job: JobRecord, quota_state: QuotaState | None, done: int, wanted: int) -> JobState:
-    """Return the state of a suspended job: its queue resumes it, or a user does."""
+    """Return the state of a suspended job.
+
+    With quota it is Starting, with a queue it is Queued, and otherwise a user has to resume it.
+    """
     if quota_state is not None:
         return JobState("Starting", done, wanted)
     if job.metadata.labels.get(QUEUE_NAME_LABEL):

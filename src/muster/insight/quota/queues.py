@@ -31,7 +31,10 @@ _RARELY = ("pods", "ephemeral-storage")
 
 
 def make_cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
-    """Return the row of a ClusterQueue; amounts are in the units of admission."""
+    """Return the row of a ClusterQueue: its state, the counts of its workloads, its quotas and its users.
+
+    Amounts are in the units of admission.
+    """
     spec, status = queue.spec, queue.status
     leaving = {"state": LEAVING} if queue.metadata.deletion_timestamp is not None else {}
     return {

@@ -204,7 +204,7 @@ def say_once(message: str) -> str:
 
 
 def _find_stage(workload: Workload, waits_since: datetime | None) -> tuple[Stage, str, datetime | None]:
-    """Return the state of a Workload as a word, its reason, and when it began.
+    """Return the state of a Workload as a word, its reason, and when it began; "" and None if they are unknown.
 
     waits_since: when the Workload last began to wait.
     """
@@ -230,7 +230,10 @@ def _find_stage(workload: Workload, waits_since: datetime | None) -> tuple[Stage
 
 
 def _find_wait_begin(workload: Workload) -> datetime | None:
-    """Return when a Workload last began to wait: at its submission, or at its last eviction or requeue."""
+    """Return when a Workload last began to wait: at its submission, or at its last eviction or requeue.
+
+    None if no object says so.
+    """
     latest = workload.metadata.creation_timestamp
     for type_ in (EVICTED, REQUEUED):
         begun = find_true(workload.status.conditions, type_)

@@ -188,7 +188,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def waiting(self) -> Mapping[str, str]:
-        """The conditions that roles still wait for, by role."""
+        """The conditions that roles still wait for before they start, by role; empty if there are none."""
         return {}
 
     @property
@@ -370,7 +370,10 @@ class JobRecord(Struct, frozen=True, gc=False):
         return self._name_of_rank(self.rank(pod))
 
     def name_of_gone_pod(self, job_name: str, pod_name: str) -> str:
-        """Return the same as `name_of_pod` for a deleted pod, from its name and the name of its Job."""
+        """Return the display name of a deleted pod, as `name_of_pod`, from its name and the name of its Job.
+
+        `pod NAME` if the rank is unknown.
+        """
         job = next((one for one in self.jobs if one.metadata.name == job_name), None)
         index = pod_name.removeprefix(f"{job_name}-").rpartition("-")[0]
         if job is None or job.spec.completion_mode != INDEXED or not index.isdecimal():
@@ -394,7 +397,10 @@ def _is_job_interrupted(job: Job) -> bool:
 
 
 def _is_ended_by(job: Job, failures: int) -> bool:
-    """Return whether a Job with this number of failed pods has ended or must end."""
+    """Return whether a Job has ended or must end, given this number of failed pods.
+
+    It must end if its conditions announce that, or more pods failed than its backoffLimit.
+    """
     if any(find_true(job.status.conditions, kind) for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET)):
         return True
     limit = job.spec.backoff_limit

@@ -31,7 +31,10 @@ def describe_cluster(readings: JobReadings) -> JobLevel:
 
 
 def _describe_home(readings: JobReadings, name: str) -> JobLevel:
-    """Return the level that says whether the cluster that runs the job is connected."""
+    """Return the level that says which cluster runs the job, and for how long it is out of reach if it is.
+
+    name: of the cluster.
+    """
     home = next((one for one in readings.clusters if one.name == name), None)
     if home is None or home.word != "Lost":
         return JobLevel("cluster", "done", f"it runs in {name}")

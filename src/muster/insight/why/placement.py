@@ -56,7 +56,7 @@ def _name_jobs_apart(readings: JobReadings) -> list[str]:
 
 
 def _name_roles(readings: JobReadings, pods: Sequence[Pod]) -> str:
-    """Return ` (driver)`, the roles of these pods, if the job has several roles."""
+    """Return ` (driver)`, the roles of these pods in brackets; "" if the job has only one role."""
     if readings.job is None or len(readings.job.roles) < 2:
         return ""
     names = {pod.metadata.labels.get(REPLICATED_JOB_NAME, "") for pod in pods}

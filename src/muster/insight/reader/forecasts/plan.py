@@ -132,7 +132,7 @@ async def _find_priority(lists: Lists, subject: Subject) -> int:
 
 
 def _of_pods(pods: Iterable[Pod], sources: Sequence[GangSource[Any]], now: datetime) -> list[Subject]:
-    """Return what these pods need: one subject for each gang or queued group, and one for each other pod."""
+    """Return the planned objects that pods stand for: one for each gang or queued group, and one for each other pod."""
     gangs: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
         key, source = gang_of(pod, sources)

@@ -60,9 +60,10 @@ _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 async def read_wait(
     lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState, memo: Memo
 ) -> JobReadings:
-    """Read why a workload waits: which workloads are ahead, what is missing, and when the workload will start.
+    """Return the readings with why a workload waits: those ahead, what is missing, and when it will start.
 
-    memo: results of earlier calls, for a caller whose lists follow a watch.
+    If that cannot be known, the estimate has the reason. memo: results of earlier calls, for a caller whose lists
+    follow a watch.
     """
     namespace = workload.metadata.namespace
     if not stands.queue:

@@ -63,10 +63,8 @@ def find_job_uid(job: JobRecord | None, workload: Workload | None) -> str:
 async def find(client: Client, namespace: str, name: str) -> JobAndWorkload:
     """Return the job of a name with its Workload.
 
-    Without such a job, return the Workload of that name, or the Workload whose owner has that name.
-
-    Raises:
-        ApiError: the user may see neither jobs nor Workloads.
+    Without such a job, return the Workload of that name, or the Workload whose owner has that name; both are None if
+    there is none. Raises `ApiError` if the user may see neither jobs nor Workloads.
     """
     job, hidden = await _read_or_refusal(record_named(client, name, namespace))
     if job is not None and (workload := await _find_labelled(client, job)) is not None:

@@ -304,7 +304,7 @@ async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str
 
 
 async def _explain_closed_queues(client: Client, standings: list[_Standing]) -> list[_Standing]:
-    """Return the standings; the state of each job whose ClusterQueue admits nothing gets the reason."""
+    """Return the standings, with the reason added to the state of each job whose ClusterQueue admits nothing."""
     if not any(one.stand is not None and one.stand.closed for one in standings):
         return standings
     queues = {one.metadata.name: one for one in await list_or_none(client, CLUSTER_QUEUE) or ()}
@@ -358,9 +358,9 @@ async def pods_by_job(
 async def plain_pods(
     client: Client, namespace: str, workloads: Iterable[Workload], kind: Kind[Pod] = POD_LINES
 ) -> Sequence[Pod]:
-    """Return the pods that queue without a job, or none if no given Workload belongs to such a pod.
+    """Return the pods of a namespace that queue without a job; none if no given Workload belongs to such a pod.
 
-    kind: the view of pods to read.
+    kind: the view of pods to read. None, too, if the user may not see pods.
     """
     if not any(map(_is_of_pods, workloads)):
         return ()
