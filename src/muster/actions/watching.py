@@ -37,7 +37,7 @@ class Watch:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def look_again(self) -> None:
-        """Make `run` call its `look` again soon."""
+        """Make `run` call its `look` again at once, as after a change."""
         self._changed.set()
 
     async def run(self, look: Callable[[], Awaitable[None]]) -> None:

@@ -30,7 +30,7 @@ def split_lines(begun: bytes, text: bytes) -> tuple[bytes, bytes]:
 
 
 def last_state(line: bytes) -> bytes:
-    """Return a line as it looks in the end, after its carriage returns."""
+    """Return what a terminal shows of a line once its carriage returns have let later text overwrite it."""
     return line.rstrip(b"\r").rpartition(b"\r")[2]
 
 
@@ -40,7 +40,7 @@ def is_wiped(line: bytes) -> bool:
 
 
 def make_row(line: bytes) -> str:
-    """Return an unfinished line as it looks now, for one row of a terminal; "" if it is blank."""
+    """Return what a terminal shows of an unfinished line now, without control characters; "" if it is blank."""
     return _CONTROLS.sub(b"", last_state(line).replace(b"\t", b" ")).decode(errors="replace").rstrip()
 
 

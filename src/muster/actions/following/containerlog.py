@@ -124,7 +124,10 @@ class ContainerLog:
         await self._lines.finish()
 
     async def _read(self) -> bool:
-        """Show the rest of the previous attempt's log and all of the newest one; return False if the pod is deleted."""
+        """Show the rest of the previous attempt's log and the newest one to its end; False if the pod is deleted.
+
+        Temporary errors are retried. Raises `ApiError`.
+        """
         while True:
             try:
                 async with self._open(follow="true") as newest:
@@ -158,7 +161,10 @@ class ContainerLog:
         return error.code == 429 or error.code >= 500 or (error.code == 403 and self._was_let_in)
 
     async def _catch_up(self) -> None:
-        """Show the lines of the previous attempt that have not been shown yet."""
+        """Show the lines of the previous attempt that have not been shown yet; none if there was no such attempt.
+
+        Raises `ApiError`, `TransportError`.
+        """
         try:
             # Other servers ignore the unknown parameter, and return the last attempt that has ended.
             async with self._open(previous="true", beforeNewest="true") as previous:

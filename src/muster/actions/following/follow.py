@@ -93,10 +93,10 @@ class Follower:
     _ended_there: Ending | None = None
 
     async def run(self, job: JobRecord | None = None) -> Ending:
-        """Follow the job to its end, and its output to the last line. job: its record, if the caller has read it.
+        """Follow the job to its end, and its output to the last line; return how it ended.
 
-        Raises `ApiError` (NotFound; Unauthorized; output that the user may not read), `TransportError` if the server
-        does not come back.
+        job: its record, if the caller has read it. Raises `ApiError` (NotFound; Unauthorized; output that the user may
+        not read), `TransportError` if the server does not come back.
         """
         job = job or await get_job(self.client, self.name, self.namespace)
         self._raw = self.show is not None and await is_embedded(self.client)
@@ -169,7 +169,10 @@ class Follower:
             self._copies.append(task)
 
     async def _print_gone(self, job: JobRecord, pods: list[Pod]) -> None:
-        """Show the output that the node keeps of pods that were deleted before all of their output was shown."""
+        """Show the output that the node keeps of pods that were deleted before all of their output was shown.
+
+        An error becomes a warning. Do nothing if no output is shown, or the server is not Muster's.
+        """
         printout = self._make_printout()
         if printout is None or not self._raw:
             return
@@ -397,7 +400,7 @@ class _Watched:
 
     @classmethod
     def of(cls, follower: Follower, job: JobRecord) -> "_Watched":
-        """Return the informers for a job."""
+        """Return the informers of a job: of its object and, for a JobSet, of its Jobs. They do not run yet."""
         name = follower.name
         key, by_name = f"{follower.namespace}/{name}", f"metadata.name={name}"
         if job.kind == JOB:

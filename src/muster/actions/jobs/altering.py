@@ -107,7 +107,7 @@ def _find_obstacle_to_queueing(job: JobRecord, alteration: Alteration) -> str:
 
 
 def make_edits(job: JobRecord, alteration: Alteration) -> list[dict[str, Any]]:
-    """Return the JSON patch that makes the changes to the job's object."""
+    """Return the JSON patch that makes the changes to the job's object; [] if nothing changes."""
     labels = {QUEUE_NAME_LABEL: alteration.queue, PRIORITY_CLASS_LABEL: alteration.priority}
     new_labels = {**job.metadata.labels, **{label: value for label, value in labels.items() if value}}
     values: dict[str, Any] = {}

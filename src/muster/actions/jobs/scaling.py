@@ -93,7 +93,7 @@ def list_size_fields(part: Part, workers: int) -> dict[str, int]:
 
 
 def make_size_fields(part: Part, workers: int) -> dict[str, Any]:
-    """Return the fields of a Job's spec for this number of workers.
+    """Return the fields of a Job's spec for this number of workers: its parallelism, and for a gang its completions.
 
     Raises `UserError` if the Job's completions forbid that number.
     """

@@ -111,7 +111,10 @@ async def find_kueue(client: Client) -> list[Engine]:
 
 
 async def observe(client: Client, options: Options, documents: Sequence[Json], learned: RunFacts) -> MoveState:
-    """Return the state of the cluster that a move depends on. Raises `ApiError`."""
+    """Return the state of the cluster that a move depends on: the engines, webhooks, Services and documents.
+
+    Raises `ApiError`.
+    """
     where = options.namespace
     muster = await client.find(DEPLOYMENT, NAME, where)
     kueues_webhooks, own_webhooks = await _read_webhooks(client)
@@ -136,7 +139,7 @@ async def observe(client: Client, options: Options, documents: Sequence[Json], l
 
 
 async def _read_webhooks(client: Client) -> tuple[list[Json], list[Json]]:
-    """Return the webhook configurations of Kueue's manager, and those of Muster."""
+    """Return the webhook configurations of Kueue's manager, and those of Muster. Raises `ApiError`."""
     kueues: list[Json] = []
     own: list[Json] = []
     for kind in _CONFIGURATIONS:

@@ -30,7 +30,7 @@ class ScriptError(Exception):
 
 
 class Directive(Struct, frozen=True):
-    """The options on one line of a script."""
+    """The options on one line of a script. number: of the line, from 1. words: the options as words."""
 
     number: int
     words: tuple[str, ...]

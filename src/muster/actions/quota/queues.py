@@ -155,7 +155,7 @@ async def _describe_users(client: Client, queue: LocalQueue, namespace: str) -> 
 
 
 async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
-    """Delete the queues; return one sentence for each deleted object. Raises `ApiError`.
+    """Delete the queues of a plan; return one sentence for each deleted object. Raises `ApiError`.
 
     For a moment, wait until the engine has released a ClusterQueue that no job uses, so that the next command sees its
     quota free.

@@ -44,17 +44,17 @@ class Division:
 
     @property
     def cohort(self) -> str:
-        """The Cohort of the teams."""
+        """The Cohort of the teams: that of the whole ClusterQueue, or a default name if it has none."""
         return self.whole.spec.cohort_name or TEAMS_COHORT
 
     @property
     def flavor(self) -> str:
-        """The flavor of the quota that is divided."""
+        """The ResourceFlavor of the quota that is divided."""
         return self.whole.spec.resource_groups[0].flavors[0].name
 
     @property
     def parts(self) -> list[ClusterQueue]:
-        """The teams that have a part."""
+        """The ClusterQueues of the teams that have a part of the divided quota."""
         return [one for one in self.queues if one.metadata.annotations.get(QUOTA_OF) == self.whole.metadata.name]
 
     def without(self, name: str) -> "Division":

@@ -29,7 +29,7 @@ class Patience:
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the stream of the inner transport.
 
-        A stream may be silent for any time, so nothing is told about it.
+        A stream may be silent for any time, so the user is not told that it takes long.
         """
         return self._transport.stream(request)
 

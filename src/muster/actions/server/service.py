@@ -195,7 +195,7 @@ def name_start(unit: Unit) -> str:
 
 
 def name_install(unit: Unit) -> str:
-    """Return the command that writes the unit."""
+    """Return the command that installs the unit, with the options that select it."""
     is_system, is_default = unit.scope == "system", unit.home == unit.user_home / ".muster"
     return shlex.join(
         [

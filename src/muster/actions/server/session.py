@@ -92,7 +92,10 @@ def names_another(target: Target, home: Home) -> bool:
 
 
 def find_unused_home(target: Target, home: Home) -> Path | None:
-    """Return the home that MUSTER_HOME names, if KUBECONFIG names another cluster and no option chooses one."""
+    """Return the home that MUSTER_HOME names, if KUBECONFIG names another cluster and no option chooses one.
+
+    None otherwise.
+    """
     is_chosen = target.kubeconfig or not os.environ.get("KUBECONFIG") or not os.environ.get("MUSTER_HOME")
     return None if is_chosen or not names_another(target, home) else home.path
 
@@ -166,7 +169,7 @@ def _describe_server(config: "ConnectionConfig") -> str:
 def _find_restarted(target: Target) -> "ConnectionConfig | None":
     """Return the current server and credentials of the embedded cluster; None while no server runs.
 
-    For any other cluster this returns nothing new: a kubeconfig that now names another server means another cluster.
+    None, too, for any other cluster: a kubeconfig that now names another server means another cluster.
     """
     from muster.runtime.kube.kubeconfig import KubeconfigError
 
@@ -236,7 +239,10 @@ async def connect(
 
 @asynccontextmanager
 async def own_cluster() -> AsyncIterator[Session]:
-    """Open a session with a cluster inside this process, which leaves nothing on disk."""
+    """Open a session with a cluster inside this process, which leaves nothing on disk.
+
+    The cluster ends with the session. Raises `UserError` if a package that a server needs is missing.
+    """
     try:
         check_packages()
         from muster.cluster.embedded import run_ephemeral_cluster

@@ -56,7 +56,10 @@ def _lacks_request(role: Role) -> bool:
 
 
 def _count_workers(gang: Gang) -> int:
-    """Return how many workers without a request must fit on the nodes at one time."""
+    """Return how many workers without a request must fit on the nodes at one time.
+
+    That is 1 for a sweep, and the smallest size for an elastic gang, because these can start with so few.
+    """
     if gang.sweep is not None:
         return 1  # trials queue independently
     if gang.elastic is not None:

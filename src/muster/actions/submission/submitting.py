@@ -45,10 +45,11 @@ _SUFFIX = 5
 
 
 async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, named: bool = True) -> JobRecord:
-    """Create the objects of a gang; return the job as the server created it.
+    """Create the objects of a gang, adapted to the cluster; return the job as the server created it.
 
-    named: whether the user chose the name, which another job may have. Raises `ApiError`, `TransportError`, and
-    `UserError` if the name is taken. If the job may exist after an error, the error's message says how to end the job.
+    named: whether the user chose the name, which another job may have. say: receives remarks. Raises `ApiError`,
+    `TransportError`, and `UserError` if the name is taken. If the job may exist after an error, the error's message
+    says how to end the job.
     """
     if named:
         await _check_name(client, gang)
@@ -118,13 +119,17 @@ def may_have_created(error: BaseException | None) -> bool:
 
 
 def describe_possible_job(gang: Gang) -> str:
-    """Return that the server may have created the job of a gang, and how to look at the job and to end it."""
+    """Return a sentence that the server may have created a gang's job, and how to look at it and to end it."""
     where = f"{gang.name} -n {gang.namespace}" if gang.namespace else gang.name
     return f"{gang.name} may have been submitted; look at it: muster why {where}; end it: muster cancel {where}"
 
 
 async def foresee(session: Session, job: JobRecord, say: Callable[[str], None]) -> NeverVerdict:
-    """Return the verdict of `predict_start`, whose module is imported only for jobs that need a verdict."""
+    """Return the verdict whether the job can never start, or waits for nodes; `OPEN` if that is not known.
+
+    The module that decides is imported only for jobs that need a verdict. say: receives a sentence if the server does
+    not tell.
+    """
     from muster.actions.submission.foresight import predict_start  # importing it takes long
 
     return await predict_start(session, job, say)
@@ -299,6 +304,6 @@ def _describe_taken_service(gang: Gang) -> str:
 def _choose_error(error: ApiError | TransportError, taken: str) -> Exception:
     """Return the error to raise after a refused creation.
 
-    It is `taken` if an object has the name already, and otherwise the server's error.
+    If an object has the name already, that is a `UserError` with the message `taken`; otherwise the server's error.
     """
     return UserError(taken) if is_refusal(error, "AlreadyExists") else error

@@ -182,7 +182,10 @@ def _restore_template(template: Mapping[str, Any], before: Mapping[str, Any] | N
 
 
 def _adapt_template(template: dict[str, Any], array: Array, name: str) -> dict[str, Any]:
-    """Return the pod template of a sweep, changed for a new Job with this name that repeats the trials in `array`."""
+    """Return the pod template of a sweep, changed for a new Job with this name that repeats the trials in `array`.
+
+    Raises `ValueError` if the container has no command that could be told which trials are meant.
+    """
     [container, *others] = template["spec"]["containers"]
     variables = {entry["name"]: entry for entry in container.get("env", ())}
     if "MUSTER_JOB" in variables:
