@@ -40,9 +40,10 @@ async def require_no_embedded(client: Any) -> None:
 
 
 async def carry_out(move: "Move", plan: "Callable[[MoveState], list[MoveStep]]", *, dry_run: bool, end: str) -> None:
-    """Carry out the remaining steps of a move, or only list and rehearse them. Raises `click.ClickException`.
+    """Carry out the remaining steps of a move, or only list them and rehearse those that can be.
 
-    end: the sentence to print after the move.
+    end: the sentence to print after the move. Raises `click.ClickException` if the move would disturb jobs or cannot
+    continue.
     """
     from muster.actions.moving.steps import RefusedError
 

@@ -135,7 +135,10 @@ def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
 
 
 def require_same_options(home: Home, wanted: ServerOptions) -> None:
-    """Raise `UserError` if the running server has other options than these."""
+    """Raise `UserError` if the running server has other options than these.
+
+    Do nothing if its options are not known.
+    """
     running = read_options(home)
     if running is None:  # a release that remembers no options has started it
         return

@@ -107,10 +107,10 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def ask(main: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine of a command that only sends requests.
+    """Run the coroutine of a command that only sends requests; return its result.
 
     Like `run`, but an event loop is started only if one is needed. The coroutine starts no task and waits for nothing
-    but the answers of the server.
+    but the answers of the server. A signal ends the process with the signal's exit code.
     """
     from muster.runtime.eventloop import drive
 

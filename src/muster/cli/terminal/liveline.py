@@ -85,7 +85,10 @@ class LiveLine:
         self._drawn, self._is_mid_line = rows, False
 
     def _compose_rows(self) -> Sequence[str]:
-        """Return the rows to show now, at most as many as the terminal has room for."""
+        """Return the rows to show now, at most as many as the terminal has room for.
+
+        Empty if stderr is no terminal, or another program has it; what was drawn is then forgotten.
+        """
         if not self._is_visible:
             return ()
         if _is_taken():

@@ -40,7 +40,7 @@ class Printer:
         await self._write(stream, text)
 
     async def finish(self) -> None:
-        """Print the unfinished last line of each worker."""
+        """Print the unfinished last line of each worker, unless blanks have overwritten it."""
         unended, self._unended = self._unended, {}
         for (rank, stream), rest in unended.items():
             self._set_row(rank, stream, b"")

@@ -231,7 +231,8 @@ def _has_its_secret(name: str, cluster: MultiKueueCluster) -> bool:
 async def _remove_from_config(client: Client, config_name: str, name: str) -> None:
     """Remove the worker cluster from the MultiKueueConfig, or delete the MultiKueueConfig with its last cluster.
 
-    The change is printed; nothing happens if the cluster is not in it.
+    The change is printed; nothing happens if the cluster is not in it. Raises `ApiError`, and `click.ClickException` if
+    other writers changed the MultiKueueConfig at each attempt.
     """
     for _ in range(_ATTEMPTS):
         config = await client.find(MULTI_KUEUE_CONFIG, config_name)

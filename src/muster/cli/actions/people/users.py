@@ -36,7 +36,7 @@ def require_unix_namespace(namespace: Namespace, name: str) -> None:
 def requiring_administrator(deed: str) -> Iterator[None]:
     """Replace a refusal of the server inside the `with` block by a `UserError` that says who may manage users.
 
-    deed: what the user wanted to do, as a phrase.
+    Other errors pass. deed: what the user wanted to do, as a phrase.
     """
     try:
         yield
@@ -47,7 +47,7 @@ def requiring_administrator(deed: str) -> Iterator[None]:
 
 
 async def list_users(client: Client) -> list[dict[str, Any]]:
-    """Return a row for each user, by name. Raises `ApiError`."""
+    """Return a row for each user that `muster user add` made, by name. Raises `ApiError`."""
     accounts = (await client.list(SERVICE_ACCOUNT, USERS_NAMESPACE, labels=USER_LABEL)).items
     of_cluster = (await client.list(CLUSTER_ROLE_BINDING, labels=USER_LABEL)).items
     of_namespaces = (await client.list(ROLE_BINDING, labels=USER_LABEL)).items

@@ -39,7 +39,10 @@ class Cancelling:
         return self.code > 0
 
     def note(self, number: int) -> None:
-        """Record an interrupt at once. The event loop calls `interrupt` later."""
+        """Record an interrupt at once: it sets the exit code. The event loop calls `interrupt` later.
+
+        Do nothing after `leave_job`.
+        """
         if not self._left:
             self.code = self.code or 128 + number
 

@@ -30,7 +30,7 @@ async def submit_cron_job(session: Session, gang: Gang, *, on_this_machine: bool
 
 
 def render_cron_job(described: Mapping[str, Any]) -> list[str]:
-    """Return the lines of `muster why` about a CronJob."""
+    """Return the lines of `muster why` about a CronJob: its schedule, problem, last starts and running jobs."""
     name = described["name"]
     zone = f" ({described['timeZone']})" if described["timeZone"] else ""
     following = f"next at {_format_moment(described['nextStart'])}" if described["nextStart"] else "next start unknown"

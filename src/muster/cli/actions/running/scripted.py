@@ -128,7 +128,7 @@ def _read_input(*, is_required: bool) -> Script | None:
 
 
 def _read_file(word: str) -> Script | None:
-    """Return the script in a file; None if the word names no readable script.
+    """Return the script in a file; None if the word names no readable script. Raises `ScriptError`.
 
     A file is a script if it has lines with options, or if it begins with #! and no program of its name is on the PATH.
     A line that looks like options but is a comment gets a warning.

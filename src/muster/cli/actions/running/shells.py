@@ -84,10 +84,10 @@ def make_shell_gang(
 
 
 def on_terminal(gang: Gang) -> Gang:
-    """Return the gang with the standard streams of rank 0 connected to a terminal.
+    """Return the gang with the standard streams of rank 0 connected to a terminal; it ends when the terminal closes.
 
-    A terminal is a field of the pod template, so rank 0 of several workers becomes a role of its own.
-    Raises `click.UsageError` if rank 0 has no template of its own.
+    A terminal is a field of the pod template, so rank 0 of several workers becomes a role of its own. Raises
+    `click.UsageError` if rank 0 has no template of its own.
     """
     if gang.size > 1 and (gang.mpi or gang.script is not None):
         raise click.UsageError("--tty: the processes that mpirun and srun start on several workers have no terminal")
@@ -107,7 +107,7 @@ def on_terminal(gang: Gang) -> Gang:
 
 
 def _separate_first(gang: Gang) -> list[Role]:
-    """Return two roles in place of a gang's only role: rank 0, and the other workers if there are any."""
+    """Return the roles that replace a gang's only role: rank 0 alone, and the other workers if there are any."""
     [whole] = gang.parts
     if whole.workers == 1:
         return [whole]
@@ -214,7 +214,10 @@ class _Shell:
     _pod: "asyncio.Future[Pod]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def observe(self, pod: Pod, rank: str) -> None:
-        """Record whether the program of rank 0 has ended, and whether its pod runs, for which `run` waits."""
+        """Record whether the program of rank 0 has ended, and whether its pod runs, for which `run` waits.
+
+        Pods of other ranks are ignored.
+        """
         if rank != "0":
             return
         self.ended = any(one.state.terminated is not None for one in pod.status.container_statuses)
@@ -225,7 +228,8 @@ class _Shell:
     async def run(self) -> None:
         """Wait until the shell's pod runs, and copy both terminals to each other until the shell ends.
 
-        Raises `ApiError`, `TransportError` if the server refuses.
+        A connection that is lost later ends the copying without an error. Raises `ApiError`, `TransportError` if the
+        server refuses.
         """
         pod = await self._pod
         descriptor, resized, printer = sys.stdin.fileno(), asyncio.Event(), Printer(ranks=False)

@@ -137,7 +137,10 @@ async def _require_no_embedded(client: Any) -> None:
 
 
 async def _require_stopped(client: Any, settings: "Configuration", say: Callable[[str], None]) -> None:
-    """Raise `click.ClickException` if pods of the engine run. Warn that engines outside of pods cannot be seen."""
+    """Raise `click.ClickException` if pods of the engine run.
+
+    say: receives a warning if an engine may run outside of pods, where it cannot be seen.
+    """
     from muster.install.engines import list_running_engines
     from muster.install.options import NAME
 

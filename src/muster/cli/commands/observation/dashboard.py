@@ -137,7 +137,7 @@ async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) ->
 
 @dataclass(frozen=True)
 class Proxied:
-    """The options about a reverse proxy in front of the dashboard."""
+    """The options about a reverse proxy in front of the dashboard; "" for those that are not given."""
 
     token_header: str
     config: str
@@ -145,7 +145,11 @@ class Proxied:
 
 
 async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_only: bool) -> None:
-    """Serve the pages to viewers who sign in, or whom a proxy in front signs in, until the user ends it."""
+    """Serve the pages to viewers who sign in, or whom a proxy in front signs in, until the user ends the command.
+
+    Raises `click.BadParameter` for an invalid option, and `click.ClickException` if the packages or the proxy's files
+    are missing.
+    """
     _require_parts()
     from muster.actions.server.session import find_connection
     from muster.dashboard.app import Dashboard
@@ -209,9 +213,10 @@ async def _listen(
     ready: Callable[[int], None],
     context: "SSLContext | None" = None,
 ) -> None:
-    """Serve a dashboard until the user ends the command.
+    """Serve a dashboard until the user ends the command, then close it.
 
-    option: the option by which the user chooses the port. ready: called with the port.
+    option: the option by which the user chooses the port. ready: called with the port. Raises `click.ClickException` if
+    the address cannot be used.
     """
     from muster.cluster.apiserver.front.listener import AddressUnusable, Listener
 

@@ -152,7 +152,10 @@ def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> None:
 
 
 def _end_process(process: int, pid: int, by: signal.Signals) -> None:
-    """End a process with a signal, and kill it if it ignores the signal."""
+    """Send a signal to a process and wait for its end; print a line if that takes long, and kill it in the end.
+
+    process: its pidfd. pid: its id, for the lines. A process that is gone already is left alone.
+    """
     ended = select.poll()
     ended.register(process, select.POLLIN)
     with suppress(ProcessLookupError):  # the process has just ended by itself

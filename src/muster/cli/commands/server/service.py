@@ -38,7 +38,7 @@ def command() -> None:
 
 
 def _unit_options(command: Command) -> Command:
-    """Add the options that select the unit of a home."""
+    """Return the command with the options that select the unit of a home."""
     account = click.option(
         "--as",
         "account",

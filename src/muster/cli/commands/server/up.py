@@ -111,9 +111,10 @@ def _salvage(home: Home) -> None:
 
 
 def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
-    """Serve until a signal asks to stop. A failed start prints one line and exits with code 1.
+    """Serve until a signal asks to stop.
 
-    ready_fd: a descriptor to write to once the server serves; None for none.
+    ready_fd: a descriptor to write a line to once the server serves; None to print the line. Raises
+    `click.ClickException` if the start fails; the reason is then written to the log, too.
     """
     import uvloop
 

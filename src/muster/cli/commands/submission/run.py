@@ -119,7 +119,7 @@ def _check_replacement(options: dict[str, Any]) -> None:
 
 
 def _check_terminal(options: dict[str, Any]) -> None:
-    """Raise `click.UsageError` if the job cannot use this terminal."""
+    """Raise `click.UsageError` if the job cannot use this terminal: another option excludes that, or there is none."""
     from muster.cli.terminal.remote import is_terminal
 
     others = ("detach", "elastic", "array", "grid", "schedule", "begin", "after", "retries", "mpi", "stdin")
@@ -317,7 +317,7 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
 
 @contextmanager
 def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
-    """Handle signals that ask this command to end, inside the `with` block, by interrupting the job.
+    """Interrupt the job when a signal asks this command to end, inside the `with` block.
 
     A handler records the signal at once, because the event loop may run late.
     """
