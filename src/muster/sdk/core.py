@@ -123,7 +123,7 @@ async def open_session(connections: Connections, options: Options) -> Session:
 
 
 async def find(connections: Connections, name: str, options: Options) -> JobReference:
-    """Return the reference to an existing job. Raises `ApiError` if there is none."""
+    """Return the reference to an existing job. Raises `ApiError` if there is none, and `UserError`."""
     session = await open_session(connections, options)
     job = await get_job(session.client, name, session.namespace)
     return JobReference(session, name, session.namespace, job.metadata.uid)
@@ -176,7 +176,10 @@ async def trial_ended(reference: JobReference, rank: int) -> Ended:
 
 
 async def any_trial(reference: JobReference, ranks: Collection[int]) -> None:
-    """Wait until one of these trials has ended, or the whole job has. Raises `ApiError`, `TransportError`."""
+    """Wait until one of these trials has ended, or the whole job has.
+
+    Raises `ApiError`, `TransportError`, `UserError`.
+    """
     changed = asyncio.Event()
     follower = replace(_make_follower(reference), report=lambda _: changed.set())
     following = asyncio.create_task(follower.run(await record(reference)), name=f"trials-{reference.name}")
@@ -194,7 +197,10 @@ async def any_trial(reference: JobReference, ranks: Collection[int]) -> None:
 
 
 async def any_ended(jobs: Collection[JobReference], trials: Collection[tuple[JobReference, Collection[int]]]) -> None:
-    """Wait until one of these jobs, or one of these trials, has ended."""
+    """Wait until one of these jobs, or one of these trials, has ended.
+
+    Raises `ApiError`, `TransportError`, `UserError`.
+    """
     await run_until_first(*(wait_for_ending(job) for job in jobs), *(any_trial(job, ranks) for job, ranks in trials))
 
 

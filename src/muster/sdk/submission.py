@@ -72,7 +72,8 @@ class Work:
 def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
     """Return the work that runs a function or a command.
 
-    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is not a sequence of arguments.
+    what: a function, a list of words, or a line for the shell. Raises `Error` if a function cannot be pickled or a
+    command has arguments of a function, and `TypeError` if `args` is not a sequence of arguments.
     """
     if callable(what):
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
@@ -141,9 +142,8 @@ async def _run(connections: Connections, work: Work, options: Options) -> JobRef
 async def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
     """Write the calls of a job into a directory, in a thread, because a large argument takes seconds.
 
-    Raises `UserError`.
-
-    A cancellation waits for the thread, so that nothing is written after it.
+    A cancellation waits for the thread, so that nothing is written after it. Raises `UserError` if a file cannot be
+    written.
     """
     await finish_thread(_write_files, directory, files)
 

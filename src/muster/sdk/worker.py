@@ -132,9 +132,10 @@ def _pickle(value: object) -> bytes:
 
 
 def make_call(directory: Path, rank: str, now: Now) -> int:
-    """Make the call in the directory, and write its outcome there; return the exit code.
+    """Make the call in the directory, and write its outcome there; return the exit code: 1 if the call raised.
 
-    rank: the rank of this worker. An outcome of an earlier attempt is deleted first.
+    rank: the rank of this worker. An outcome of an earlier attempt is deleted first. Exits with a message if the call
+    is missing.
     """
     path = directory / OUTCOME.format(rank=rank)
     path.unlink(missing_ok=True)  # the outcome of an earlier attempt
@@ -154,7 +155,7 @@ def make_call(directory: Path, rank: str, now: Now) -> int:
 
 
 def serve_calls(directory: Path, rank: str, now: Now) -> int:
-    """Make the calls that the caller sends until it sends no more; return the exit code.
+    """Make the calls that the caller sends until it sends no more or is gone; return the exit code.
 
     A child process makes the calls, so that a crash loses only one call. After a crash, another child continues.
     """
@@ -198,9 +199,9 @@ def _wait_for_child(child: int, lifeline: socket.socket) -> int | None:
 
 
 def _serve_calls(directory: Path, rank: str, died: str, now: Now) -> int:
-    """Make calls that arrive over the socket, as the child process of a worker; return the exit code.
+    """Make calls that arrive over the socket, as the child process of a worker; return exit code 0.
 
-    died: how the previous child died, which is reported first.
+    died: how the previous child died, which is reported first. Return when the caller closes the connection.
     """
     try:
         connection = connect_to_caller(directory)
