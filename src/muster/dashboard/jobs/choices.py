@@ -30,7 +30,10 @@ class JobChoice(Struct, frozen=True):
 
 
 def list_choices(readings: JobReadings, now: datetime) -> list[JobChoice]:
-    """Return the changes that a page offers for a job in its state, those that end the job last."""
+    """Return the changes that a page offers for a job in its state, those that end the job last.
+
+    For a finished job that is a retry of a sweep's unfinished trials, or none; none for a job that is ending.
+    """
     job, word = readings.job, readings.state.word
     if readings.state.finished:
         can_retry = (
@@ -57,7 +60,7 @@ def list_choices(readings: JobReadings, now: datetime) -> list[JobChoice]:
 def list_parts(job: JobRecord) -> dict[str, Part]:
     """Return the parts of a job that can change size, by the name of the role; "" for a job with one part.
 
-    Empty if the job has ended, or its parts have a fixed size.
+    Empty if the job has ended, runs and was admitted with fewer pods than requested, or its parts have a fixed size.
     """
     can_start_with_fewer = JOB_MIN_PARALLELISM in job.metadata.annotations  # its queue refuses another size then
     if job.end is not None or job.is_cancelled or (can_start_with_fewer and not job.suspended):

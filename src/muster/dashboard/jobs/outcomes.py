@@ -95,7 +95,10 @@ def describe_cron_release(released: Mapping[str, Any], policy: str, now: datetim
 
 
 def _describe_workers(readings: JobReadings, becomes: str = "") -> list[str]:
-    """Return a sentence on how the running workers end. becomes: the end of the sentence, about what follows."""
+    """Return a sentence on how the running workers end, or that none runs.
+
+    becomes: the end of the sentence, about what follows.
+    """
     live = readings.live
     if not live:
         return ["None of its workers runs."]

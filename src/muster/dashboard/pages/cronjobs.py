@@ -182,11 +182,11 @@ def _make_deed(
     *,
     danger: bool = False,
 ) -> Deed:
-    """Return the page and the action of a change of a CronJob.
+    """Return a deed about a CronJob: the page that asks before a change, and the change.
 
     choice: its name in `list_cron_choices`. title: with `{}` for the name. button: its label. ask: returns sentences on
     what will happen, from the names of the unfinished jobs. act: makes the change, and returns a sentence. danger:
-    whether something ends.
+    whether something ends. The deed raises `PageError` if the change does not apply or the viewer lacks a right.
     """
 
     async def ask_about(visit: Visit) -> Question:
@@ -220,7 +220,7 @@ _CRON_JOBS = Subject("cronjobs", "CronJob", _read_cron_job, lambda cron_job: cro
 
 
 async def _require_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> None:
-    """Raise `PageError` (403) for a viewer who may not cancel the jobs of a CronJob."""
+    """Raise `PageError` (403) for a viewer who may not cancel the unfinished jobs of a CronJob, if there are any."""
     if (needed := await _find_jobs_right(visit, cron_job, jobs)) is not None:
         right, name = needed
         await require_right(visit, (right,), name, cron_job.metadata.namespace)

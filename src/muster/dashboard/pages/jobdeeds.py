@@ -51,11 +51,12 @@ def _make_deed(
     danger: bool = False,
     after: Callable[[Visit, Mapping[str, str]], str] | None = None,
 ) -> Deed:
-    """Return the page and the action of a change of a job.
+    """Return a deed about a job: the page that asks before a change, and the change.
 
     choice: its name in `list_choices`. title: with `{}` for the name of the job. button: its label. ask: returns what
     will happen. act: makes the change, and returns a sentence. danger: whether something ends. after: returns the
-    address where the viewer goes then.
+    address where the viewer goes then. The deed raises `PageError` if the change does not apply or the viewer lacks a
+    right.
     """
 
     async def ask_about(visit: Visit) -> Question:
