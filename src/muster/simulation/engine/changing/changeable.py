@@ -74,10 +74,10 @@ class ChangeableEngine(Engine):
             super()._resume(job)
 
     def _replace_hosts(self, job: SimulatedJob, hosts: Sequence[str]) -> bool:
-        """Give a job another node in its topology domain for a lost one; return whether it keeps its quota.
+        """Give a job another node in its topology domain for a lost one; return whether it got one.
 
-        A job that lost several nodes, or has no assigned domains, is evicted. A job for which no other node is free is
-        evicted, too: at once if the feature to fail fast is on, otherwise after one more try later.
+        A job that lost several nodes, or has no assigned domains, is evicted. If no other node is free, a job is
+        evicted, too, if the feature to fail fast is on; otherwise it tries again after a while.
         """
         key, places = job.workload.key, None
         if job.assignment is not None and len(hosts) == 1:
