@@ -97,10 +97,7 @@ def command(no_browser: bool, port: int, read_only: bool, sign_in: bool, **optio
 
 
 async def _open_own(target: Target, *, browse: bool) -> None:
-    """Get a sign-in link from the server, print it or open it in the browser. Raises `ApiError`.
-
-    browse: whether to open a browser.
-    """
+    """Get a sign-in link from the server, print it and, if `browse`, open it in a browser. Raises `ApiError`."""
     import msgspec
 
     from muster.runtime.transport import Request
@@ -113,7 +110,7 @@ async def _open_own(target: Target, *, browse: bool) -> None:
 async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) -> None:
     """Serve the pages of the dashboard on loopback, with the rights of our kubeconfig, until the user ends the command.
 
-    browse: whether to open a browser. read_only: whether the pages offer no changes.
+    The sign-in link is printed and, if `browse`, opened in a browser. read_only: whether the pages offer no changes.
     """
     _require_parts()
     from muster.dashboard.app import Dashboard

@@ -96,7 +96,7 @@ async def _wait_for_first(works: Sequence[Coroutine[Any, Any, bool]]) -> list[bo
 
 
 async def follow(session: Session, namespace: str, name: str, line: "LiveLine") -> int:
-    """Wait for a job or pod group to end, and print its progress; return its exit code.
+    """Wait for a job or pod group to end, and print its progress and outcome; return its exit code.
 
     Raises `ApiError`, `TransportError`.
     """

@@ -70,7 +70,7 @@ def _cancel_starts(home: Home) -> Sequence[Unit]:
 
 
 def require_agreement(ending: str) -> None:
-    """Ask the user whether jobs may end, if there is a terminal to ask on.
+    """Ask the user whether jobs may end, if there is a terminal to ask on; return if so, or without a terminal.
 
     Raises `click.ClickException` if the user does not agree. ending: a phrase that says what ends.
     """

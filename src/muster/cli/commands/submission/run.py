@@ -357,7 +357,9 @@ async def _stay(
 ) -> "Ending":
     """Wait for the submission, then print the progress and output of the job; return how it ended.
 
-    For a detached job, print a hint how to follow it and return at once, unless the job is being cancelled.
+    For a detached job, print its name and a hint how to follow it, and return at once, unless the job is being
+    cancelled. Raises the errors of the submission, and `click.ClickException` if the job can never start in a cluster
+    of the command's own.
     """
     from muster.actions.submission.submitting import foresee
     from muster.cli.terminal.output import say
