@@ -184,8 +184,8 @@ class Dashboard:
     async def _enter(self, request: InboundRequest) -> Response:
         """Sign a viewer in who has a link, or who sends a token by the form: answer with a cookie and a redirect.
 
-        Raises `PageError` if the link is unknown, used or old, or the form comes from elsewhere, and `ApiError` for a
-        wrong token.
+        A wrong token gets the form again (401). Raises `PageError` if the link is unknown, used or old, or the form
+        comes from elsewhere, and `ApiError` if the cluster refuses for another reason.
         """
         if request.method == "POST" and self._host.takes_tokens:
             if not guard.is_from_here(

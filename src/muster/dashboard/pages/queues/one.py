@@ -184,7 +184,8 @@ async def _list_pending(visit: Visit, queue: Queue, count: int, workloads: Seque
 async def _ask_starts(visit: Visit, queue: Queue, rows: Sequence[PendingRow]) -> Mapping[str, StartEstimate] | None:
     """Return forecasts of when these workloads start, by key; None if none has been computed yet.
 
-    The computation goes on in the background. None, too, if the viewer may not see the ClusterQueue.
+    The computation goes on in the background. None, too, without workloads, or if the viewer may not see the
+    ClusterQueue.
     """
     if queue.cluster is None or not rows:
         return None
