@@ -124,9 +124,10 @@ class ContainerLog:
         await self._lines.finish()
 
     async def _read(self) -> bool:
-        """Show the rest of the previous attempt's log and the newest one to its end; False if the pod is deleted.
+        """Show the rest of the previous attempt's log and the newest one to its end; return whether it was complete.
 
-        Temporary errors are retried. Raises `ApiError`.
+        It is not complete if the pod is deleted, or temporary errors last for too long. Raises `ApiError` for other
+        errors.
         """
         while True:
             try:

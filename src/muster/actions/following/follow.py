@@ -285,7 +285,10 @@ class Follower:
         return there if here.code and there is not None and there.code else here
 
     async def _find_ending_there(self, job: JobRecord) -> Ending | None:
-        """Return the ending that the worker cluster reports; None if the worker cluster cannot be reached."""
+        """Return the ending that the worker cluster of a job reports.
+
+        None if the job has none, or it cannot be reached.
+        """
         cluster = await cluster_of(self.client, job)
         if not cluster or self.reach is None:
             return None
@@ -349,7 +352,7 @@ class Follower:
         return list(newest.values())
 
     async def _drain(self) -> None:
-        """Wait until the last lines of all logs have been shown. No log expects more attempts after that."""
+        """End all logs that are followed, and wait until their last lines have been shown."""
         for log in self._logs.values():
             log.finish()
         if self._copies:
