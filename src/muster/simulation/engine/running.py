@@ -161,7 +161,10 @@ class JobRunner(SimulatedCluster):
         self.record.evict(job.number, ran)
 
     def _note_ready(self, key: str) -> None:
-        """Record that the pods of a job are ready, so that jobs that wait for this are tried again."""
+        """Record that the pods of a job are ready, so that jobs that wait for this are tried again.
+
+        Does nothing if the settings do not let jobs wait for the pods of others.
+        """
         if self._settings.blocking is None:
             return
         job = self._jobs[key]

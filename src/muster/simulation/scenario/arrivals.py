@@ -111,7 +111,7 @@ def _draw_jobs(
 
 
 def _round_draw(value: float, least: int) -> int:
-    """Return a drawn number rounded to a whole number of at least `least`, as the API requires."""
+    """Return a drawn number as a whole number between `least` and the most that the API allows."""
     return round(max(least, min(value, MOST)))
 
 

@@ -28,7 +28,8 @@ def find_routes(
     """Return where the workloads of each ClusterQueue are sent, by its name; ClusterQueues that send none are left out.
 
     clusters: the worker clusters of the scenario. Raises `ScenarioError` if a check is not one of MultiKueue, names an
-    object that the scenario does not have, or the dispatcher cannot be simulated.
+    object that the scenario does not have, the dispatcher cannot be simulated, or no ClusterQueue sends workloads to
+    one of the clusters.
     """
     for one in site.connections:
         if one.metadata.name not in clusters:
