@@ -66,7 +66,7 @@ class Failure:
     who: `rank 2`, or the name of the pod.
     what: `ended with exit code 3`.
     line: the last line that the pod printed, or "".
-    told: the failure in the words of Kubernetes.
+    upstream: the failure in the words of Kubernetes, or "".
     code: the exit code as a shell reports it.
     """
 

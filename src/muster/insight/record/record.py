@@ -352,7 +352,7 @@ class JobRecord(Struct, frozen=True, gc=False):
         return str(role.first + int(job_index) * role.each + int(index))
 
     def role_of(self, rank: str) -> str:
-        """Return the name of a rank's role; "" if the job has one role."""
+        """Return the name of a rank's role; "" if the job has only one role, or no worker of this rank."""
         if len(self.roles) < 2 or not rank.isdecimal():
             return ""
         return next((role.name for role in self.roles if role.first <= int(rank) < role.end), "")
