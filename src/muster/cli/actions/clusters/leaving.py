@@ -147,7 +147,7 @@ async def _get_cluster(client: Client, name: str) -> MultiKueueCluster:
 
 
 async def _list_running(client: Client, name: str) -> list[Workload]:
-    """Return the Workloads that run, or may run, in a worker cluster."""
+    """Return the manager's Workloads that run, or may run, in the worker cluster with this name."""
     return [one for one in (await client.list(WORKLOAD)).items if _runs_in(one, name)]
 
 

@@ -110,9 +110,9 @@ def read_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, s
 
 
 def read_users(text: str | None, option: str) -> frozenset[str] | None:
-    """Parse a comma-separated list of users; None for None. Raises `click.BadParameter`.
+    """Parse a comma-separated list of users; None for None. Raises `click.BadParameter`, also for an empty text.
 
-    An empty text names no user: it may come from an unset variable, and the queue would be for everybody.
+    An empty text may come from an unset variable, and the queue would be for everybody.
 
     option: the name of the option, for errors.
     """
