@@ -27,6 +27,8 @@ class Identity(Struct, frozen=True):
 def read_identity(settings: IdentityHeaders, headers: Sequence[tuple[str, str]]) -> Identity:
     """Return the user whom the headers of a proxy name. headers: as they came, decoded as Latin-1.
 
+    Groups that the settings do not allow are left out.
+
     Raises `ApiError`: 400 for what cannot be read, 401 if no user is named, 403 for a user or group of the system.
     """
     user = _read_user(_get_values(headers, settings.user_header), settings)

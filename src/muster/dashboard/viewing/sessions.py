@@ -125,7 +125,7 @@ class Sessions:
         return self._said.pop(session.id, "")
 
     def _end_of(self, proof: Proof) -> datetime:
-        """Return when a session with a proof ends: no later than the certificate that it came from."""
+        """Return when a session that begins now with a proof ends: not after the certificate that it came from."""
         ends = self._clock.now() + SESSION_LIFETIME
         return ends if proof.until is None else min(ends, proof.until)
 
