@@ -66,11 +66,10 @@ def require_uid(kind: Kind[Any], meta: ObjectMeta, uid: str) -> None:
 
 
 async def no_job(client: Client, name: str, namespace: str) -> str:
-    """Return the sentence that there is no job with this name, with the most similar name that the user may see.
+    """Return a sentence that there is no job with this name, with the most similar name that the user may see.
 
-    If pods of a group with this name do not queue yet, the sentence says why instead.
-
-    namespace: "" means all namespaces.
+    If pods of a group with this name do not queue yet, the sentence says why instead. namespace: "" means all
+    namespaces. Errors of the server only shorten the sentence.
     """
     names: list[str] = []
     kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))
@@ -89,7 +88,7 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
 
 
 async def _describe_unqueued_group(client: Client, name: str, namespace: str) -> str:
-    """Say why the pods of a group with this name do not queue; "" if the user sees no such pods."""
+    """Return why the pods of a group with this name do not queue; "" if the user sees no such pods."""
     try:
         # The name of the group may be an annotation, which no server selects by.
         pods = (await client.list(POD_LINES, namespace, labels=MANAGED_LABEL, transform=make_sharer(POD_LINES))).items
@@ -178,11 +177,11 @@ async def describe_missing_queue(client: Client, name: str, namespace: str) -> s
 
 
 async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded: bool) -> str:
-    """Return the queue for the job's label: the requested one, or the LocalQueue `default` if it is visible.
+    """Return the queue for the job's label: the requested one, or the LocalQueue `default` if it is visible; else "".
 
-    An embedded cluster itself puts jobs without a queue into `default`. In any other cluster the webhook that does so
-    may be missing, and a job without a queue would run outside all quota. Raises `ApiError` and `UserError` as
-    `check_own_queue` does.
+    An embedded cluster itself puts jobs without a queue into `default`, so that "" is returned. In any other cluster
+    the webhook that does so may be missing, and a job without a queue would run outside all quota. Raises `ApiError`
+    and `UserError` as `check_own_queue` does.
     """
     if asked:
         await check_own_queue(client, namespace, asked)
@@ -192,9 +191,10 @@ async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded:
 
 
 async def priority_classes(client: Client, name: str) -> dict[str, str]:
-    """Return `queue_priority` with the name if it is a WorkloadPriorityClass, else `priority` with the name.
+    """Return the name as `queue_priority` if it is a WorkloadPriorityClass, else as `priority`.
 
-    Raises `UserError` if there is neither a WorkloadPriorityClass nor a PriorityClass with this name.
+    The other of the two is "", as both are for an empty name. Raises `UserError` if there is neither a
+    WorkloadPriorityClass nor a PriorityClass with this name, and `ApiError`.
     """
     if not name:
         return {"priority": "", "queue_priority": ""}
@@ -227,7 +227,7 @@ async def has_gpus(client: Client) -> bool:
 
 
 async def node_cpus(client: Client) -> list[int]:
-    """Return the CPUs of the visible nodes that accept pods, in thousandths."""
+    """Return the CPUs of each visible node that accepts pods, in thousandths; empty if the user may not see nodes."""
     nodes = [node for node in await _list_nodes(client) if not node.spec.unschedulable]
     return [parse_thousandths(node.status.allocatable.get("cpu", 0)) for node in nodes]
 
@@ -245,7 +245,7 @@ async def queue_lacks_cpus(client: Client, namespace: str, name: str) -> bool:
 
 
 async def _list_nodes(client: Client) -> Sequence[Node]:
-    """Return the first page of the cluster's nodes; none if the user may not see nodes."""
+    """Return the first page of the cluster's nodes; none if the server refuses the list."""
     try:
         return (await client.page(NODE, limit=_MOST_NODES)).items
     except ApiError:

@@ -5,7 +5,7 @@ from muster.runtime.client import Client
 
 
 async def set_cordon(client: Client, name: str, *, cordoned: bool) -> str:
-    """Cordon or uncordon a node; return the outcome as a sentence. Raises `ApiError`."""
+    """Cordon or uncordon a node, unless it is already so; return the outcome as a sentence. Raises `ApiError`."""
     before = await client.get(NODE, name)
     if before.spec.unschedulable == cordoned:
         return f"node/{name} is {'' if cordoned else 'not '}cordoned"

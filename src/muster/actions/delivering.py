@@ -59,7 +59,7 @@ async def deliver(target: str, environment: Mapping[str, str], clock: Clock) -> 
 
 
 def read_notice(environment: Mapping[str, str]) -> Notice:
-    """Return the notice in the pod's environment."""
+    """Return the notice that variables of the pod's environment describe; missing variables are ""."""
     names = ("MUSTER_JOB", "MUSTER_NAMESPACE", "MUSTER_EVENT", "MUSTER_JOB_STATE", "MUSTER_JOB_REASON")
     job, namespace, event, state, reason = (environment.get(name, "") for name in names)
     sentence = f"{job}: {state.lower()}" + (f": {reason}" if reason else "")
@@ -112,7 +112,7 @@ def explain_unsent(settings: NoticeSettings, path: str, *, embedded: bool) -> st
 
 
 def mail(target: str, notice: Notice, sendmail: str) -> None:
-    """Pass the notice to sendmail. Raises `UserError`."""
+    """Send the notice to a mail address by sendmail. Raises `UserError` if sendmail fails."""
     message = EmailMessage(policy=SMTP)
     message["To"] = address_of(target)
     message["Subject"] = f"[muster] {notice.job}: {notice.state.lower()}"

@@ -7,4 +7,4 @@ FAILED: Final = "Error: "
 
 
 class UserError(Exception):
-    """A request of the user cannot be carried out; the message says in one line why, and what to do."""
+    """The error of a user's request that cannot be carried out; the message says in one line why, and what to do."""

@@ -9,7 +9,7 @@ NO_GPUS = "no-gpus"
 
 
 def is_known(home: Home, hint: str) -> bool:
-    """Return whether the user has seen a hint before."""
+    """Return whether the user has been shown a hint before."""
     return (home.path / f"hint-{hint}").exists()
 
 

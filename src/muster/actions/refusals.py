@@ -30,7 +30,7 @@ class _Both(Transport, Tunnels, Protocol):
 
 
 class PlainRefusals:
-    """A transport whose errors say what is missing: a right or a kind.
+    """A transport that replaces unclear refusals of a server by errors that name the missing right or kind.
 
     A server refuses a user without rights to a kind in the same way whether or not it serves the kind. The transport
     therefore asks the server which kinds it serves. A refusal of a kind that is not served becomes a 404.
@@ -41,7 +41,7 @@ class PlainRefusals:
         self._served: dict[str, frozenset[str] | None] = {}
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the inner transport. A refusal that explains nothing is replaced by one that does."""
+        """Return the response of the inner transport. A refusal gets a message that names the missing right or kind."""
         response = await self._transport.request(request)
         if response.status not in _REFUSED:
             return response
@@ -55,13 +55,13 @@ class PlainRefusals:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a stream of the inner transport. Its errors, too, name what is missing."""
+        """Open a stream of the inner transport. A refusal gets a message that names the missing right or kind."""
         async with self._explaining(request), self._transport.stream(request) as chunks:
             yield chunks
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
-        """Open a conversation of the inner transport. Its errors, too, name what is missing."""
+        """Open a conversation of the inner transport. A refusal gets a message that names the missing right or kind."""
         async with self._explaining(request), self._transport.converse(request, protocol) as conversation:
             yield conversation
 

@@ -11,7 +11,7 @@ _PAUSE_SECONDS = 0.25
 
 
 async def wait_for_result(look: Callable[[], Awaitable[T | None]], clock: Clock, seconds: float) -> T | None:
-    """Return the first result of `look` that is not None; None after this many seconds."""
+    """Call `look` repeatedly; return its first result that is not None, or None after this many seconds."""
     end = clock.monotonic() + seconds
     while (result := await look()) is None and clock.monotonic() < end:
         await clock.sleep(_PAUSE_SECONDS)

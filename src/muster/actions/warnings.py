@@ -21,7 +21,7 @@ class Warnings:
         self._said: set[str] = set()
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the inner transport."""
+        """Return the response of the inner transport; show the user each new warning in the response to a write."""
         response = await self._transport.request(request)
         if request.method != "GET":  # warnings about reads concern the programmer, not the user
             for text in parse_warnings(response.headers.get("warning", "")):
@@ -29,7 +29,7 @@ class Warnings:
         return response
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Return the stream of the inner transport."""
+        """Return the stream of the inner transport. Its warnings are not shown."""
         return self._transport.stream(request)
 
     async def close(self) -> None:

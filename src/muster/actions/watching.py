@@ -24,7 +24,7 @@ MOST_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Watch:
-    """A watch on kinds of objects in a namespace; "" means all namespaces.
+    """A watch on kinds of objects in a namespace that calls a function after each change; "" means all namespaces.
 
     A user who may list but not watch these kinds sees changes a little later.
     """
@@ -37,7 +37,7 @@ class Watch:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def look_again(self) -> None:
-        """Make `run` call its `look` again soon."""
+        """Make `run` call its `look` again at once, as after a change."""
         self._changed.set()
 
     async def run(self, look: Callable[[], Awaitable[None]]) -> None:
@@ -62,7 +62,7 @@ class Watch:
         return informer
 
     def _on_trouble(self, trouble: ApiError | TransportError | None) -> None:
-        """Refresh after a transport error: the next `look` finds out whether the server answers."""
+        """Make `run` call its `look` again after a transport error, to find out whether the server answers."""
         if isinstance(trouble, TransportError):
             self._changed.set()
 

@@ -40,7 +40,7 @@ class PlacedBar(Struct, frozen=True):
 
 
 def draw_gantt(rows: Sequence[str], bars: Sequence[Bar], seconds: float, ticks: Sequence[Tick], label: str) -> Markup:
-    """Draw bars in rows over time, from 0 to `seconds`; the page's script adds tooltips and zoom.
+    """Return a drawing of bars in rows over time, from 0 to `seconds`; the page's script adds tooltips and zoom.
 
     rows: the names of the rows. ticks: the labels of the time axis. label: the text for screen readers.
     """

@@ -30,7 +30,10 @@ class Interval(Struct, frozen=True):
 def draw_intervals(
     intervals: Sequence[Interval], write: Callable[[float], str], label: str, *, are_times: bool = False
 ) -> Markup:
-    """Draw intervals from top to bottom. write: formats a value. are_times: whether values are seconds."""
+    """Return a drawing of intervals from top to bottom.
+
+    write: formats a value. label: the text for screen readers. are_times: whether values are seconds.
+    """
     least = min(0.0, *(one.low for one in intervals))
     most = max(0.0, *(one.high for one in intervals))
     farthest = max(-least, most)

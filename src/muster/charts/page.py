@@ -40,7 +40,10 @@ class Tile(Struct, frozen=True):
 
 
 def render_page(title: str, lead: Iterable[Markup], tiles: Iterable[Tile], sections: Sequence[Section]) -> str:
-    """Return a complete HTML page. lead: the paragraphs below the title."""
+    """Return a complete HTML page, with its style and script, a menu of the sections, tiles and figures.
+
+    lead: the paragraphs below the title.
+    """
     style, script = (_read_part(name) for name in ("page.css", "page.js"))
     own = f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     policy = f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"

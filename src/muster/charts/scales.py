@@ -31,7 +31,10 @@ def list_value_ticks(most: float, count: int = 4) -> list[float]:
 
 
 def list_time_ticks(seconds: float, count: int = 8) -> list[Tick]:
-    """Return the labels of a time axis from 0 to `seconds`; every other label is minor. count: the most steps."""
+    """Return the labels of a time axis from 0 to `seconds`; every other label is minor.
+
+    Empty for an axis without length. count: the most steps.
+    """
     if seconds <= 0:
         return []
     step = find_time_step(seconds, count)

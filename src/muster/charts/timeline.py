@@ -26,7 +26,7 @@ class Span(Struct, frozen=True):
 
 
 def draw_timeline(spans: Sequence[Span], ticks: Sequence[Tick], label: str) -> Markup:
-    """Draw spans as coloured bars on one line, with the labels of a time axis below. label: for screen readers."""
+    """Return a drawing of spans as coloured bars on one line, with a time axis below. label: for screen readers."""
     shapes = [_draw_span(span) for span in spans]
     names = [_draw_tick(tick) for tick in ticks]
     attributes = {"class": "timeline", "width": "100%", "height": _HEIGHT + _TICKS, "role": "img", "aria-label": label}

@@ -6,7 +6,10 @@ import gc
 
 
 def main() -> None:
-    """Import the command line and run it."""
+    """Import the command line and run it.
+
+    An interrupt before the import ends, or after the command, ends the process at once, without a traceback.
+    """
     # A signal that the shell ignores for background jobs stays ignored.
     interruptible = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if interruptible:

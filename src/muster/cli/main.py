@@ -89,7 +89,10 @@ class _Commands(SuggestingGroup):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
-        """Return click's completions. No module is imported to get a line of its help."""
+        """Return the names of the commands that begin with `incomplete`, each with a line of help.
+
+        The completions of click follow. No module is imported to get a line of help.
+        """
         from click.shell_completion import CompletionItem
 
         items = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
@@ -111,7 +114,10 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. An expected failure prints one line on stderr and sets a non-zero exit code."""
+    """Run the command line, and exit with its code.
+
+    An expected failure prints one line on stderr; its code is not 0.
+    """
     gc.set_threshold(_COLLECTION_THRESHOLD)
     streams.replace_streams()
     try:

@@ -82,7 +82,7 @@ class RequestedOptions(Struct, frozen=True):
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> "RequestedOptions":
-        """Take the shared options out of a command's options, and return them."""
+        """Remove the shared server options from a command's options, and return them. Paths become absolute."""
         forget = options.pop("forget")
         given = {field: options.pop(field) for field in ServerOptions.__struct_fields__}
         files = {
@@ -107,14 +107,17 @@ class ResolvedOptions(Struct, frozen=True):
 
 
 def server_options(command: Command) -> Command:
-    """Add the options of a server to a command."""
+    """Return the command with the options of a server."""
     for decorator in reversed(_DECORATORS):
         command = decorator(command)
     return command
 
 
 def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
-    """Return the requested options, completed by those stored in the home, after checking them. Raises `UserError`."""
+    """Return the requested options, completed by those stored in the home, after checking them.
+
+    Raises `UserError`, and `click.UsageError`, which says which options come from the last start.
+    """
     former = None if requested.forget else read_options(home)
     options = merge_options(former or ServerOptions(), requested.given)
     not_given = [field for field in ServerOptions.__struct_fields__ if field not in requested.given]
@@ -130,7 +133,10 @@ def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
 
 
 def require_same_options(home: Home, wanted: ServerOptions) -> None:
-    """Raise `UserError` if the running server has other options than these."""
+    """Raise `UserError` if the running server has other options than these.
+
+    Do nothing if its options are not known.
+    """
     running = read_options(home)
     if running is None:  # a release that remembers no options has started it
         return

@@ -30,7 +30,7 @@ data_option = click.option(
 
 
 def target_options(command: Command) -> Command:
-    """Add the options that every command on a cluster has."""
+    """Return the command with the options `--namespace` and `--kubeconfig`, which every command on a cluster has."""
     namespace = click.option(
         "-n",
         "--namespace",
@@ -72,7 +72,10 @@ async def connect(target: Target, *, submits: bool = False) -> AsyncIterator[Ses
 
 
 def say_unexpected_cluster(connected: Session) -> None:
-    """Print which cluster it is that lacks what the user asks for, unless `connect` has printed that on a terminal."""
+    """Print the cluster of the session after a command has failed, if it may be another than the user means.
+
+    Nothing is printed if `connect` has printed that on a terminal.
+    """
     from muster.cli.terminal.output import say
 
     if connected.unused_home is not None and not sys.stderr.isatty():
@@ -90,7 +93,7 @@ def _import_aiohttp() -> None:
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run the coroutine of a command in an event loop; return its result.
 
-    Of an expected failure, the user sees one line.
+    An expected failure becomes a `click.ClickException`, of which the user sees one line.
     """
     import asyncio
 
@@ -104,10 +107,10 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def ask(main: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine of a command that only sends requests.
+    """Run the coroutine of a command that only sends requests; return its result.
 
     Like `run`, but an event loop is started only if one is needed. The coroutine starts no task and waits for nothing
-    but the answers of the server.
+    but the answers of the server. A signal ends the process with the signal's exit code.
     """
     from muster.runtime.eventloop import drive
 
@@ -127,7 +130,7 @@ def ask(main: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def _expected_failures() -> Iterator[None]:
-    """Turn an expected failure inside the `with` block into an error that prints one line."""
+    """Turn an expected failure inside the `with` block into a `click.ClickException`, which prints one line."""
     from muster.api.status import ApiError
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.transport import TransportError
@@ -148,7 +151,7 @@ def list_heeded_signals() -> set[signal.Signals]:
 
 
 async def _run_until_signal(main: Coroutine[Any, Any, T]) -> T:
-    """Run the body and return its result. A signal that asks the command to end cancels the body.
+    """Run the coroutine and return its result. A signal that asks the command to end cancels it.
 
     The process then exits with the signal's exit code. asyncio handles Ctrl-C in the same way. If the signal handler
     raised an exception instead, it would end only the task that runs at that moment.

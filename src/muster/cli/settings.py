@@ -6,7 +6,10 @@ import click
 
 
 def configuration_of(path: str, *, embedded: bool = False) -> Any:
-    """Read a Configuration file; return the checked settings. embedded: use the defaults of an embedded cluster."""
+    """Read a Configuration file; return the checked settings. Raises `click.BadParameter`.
+
+    embedded: use the defaults of an embedded cluster.
+    """
     return written_configuration(path, embedded=embedded)[1]
 
 
@@ -30,7 +33,7 @@ def written_configuration(path: str, *, embedded: bool = False) -> tuple[str, An
 
 
 def read_audit_policy(path: str) -> Any:
-    """Read an audit policy file; return the checked policy."""
+    """Read an audit policy file; return the checked policy. Raises `click.BadParameter`."""
     from muster.cluster.apiserver.access.audit_policy import MAX_POLICY_BYTES, PolicyError, parse
 
     try:

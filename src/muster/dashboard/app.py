@@ -53,14 +53,12 @@ log = logging.getLogger(__name__)
 
 
 class Dashboard:
-    """The pages, for everybody who may see something.
+    """The pages of the dashboard as an ASGI application, for viewers who have signed in.
 
-    hosts: the names by which viewers reach the server beside those of loopback; None for any name.
-    name: of the cookie, which other servers of the same machine must not have.
-    address: where viewers of this machine open the pages.
-    read_only: nothing can be changed from a page.
-    front: the proxy in front, if it signs viewers in.
-    sign_out_path: where that proxy signs viewers out; "" if the pages have no button for it.
+    hosts: the names by which viewers reach the server beside those of loopback; None for any name. name: of the cookie,
+    which other servers of the same machine must not have. address: where viewers of this machine open the pages.
+    read_only: whether the pages offer no changes. front: the proxy in front, if it signs viewers in. sign_out_path:
+    where that proxy signs viewers out; "" if the pages have no button for it.
     """
 
     def __init__(
@@ -93,14 +91,14 @@ class Dashboard:
         self._preparations: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """End all that is followed for viewers."""
+        """End all watches and tasks that keep viewers' pages up to date."""
         await cancel([*self._preparations])
         await self._boards.close()
 
     def make_link(self, proof: Proof, user: str = "") -> str:
-        """Return the path that opens the dashboard once, for whoever has this proof. user: the viewer's name.
+        """Return a path that works once: it signs in whoever opens it as the user of this proof.
 
-        The overview is prepared at once, because the viewer's browser takes a while to open the link.
+        user: the viewer's name. The overview is prepared at once, because the browser takes a while to open the link.
         """
         preparation = asyncio.create_task(self._prepare_overview(proof))
         self._preparations.add(preparation)
@@ -122,7 +120,7 @@ class Dashboard:
         self._renderer.render_main(route.template, values)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request of an ASGI server; an error becomes a page that explains it."""
         caller: Caller = scope["extensions"][EXTENSION]
         headers = dict(reversed(scope["headers"]))  # the first header of a name wins
         headers.pop(AUDIT_ID, None)
@@ -168,7 +166,10 @@ class Dashboard:
     async def _answer_viewer(
         self, request: InboundRequest, path: str, session: Session, viewer: Viewer
     ) -> Response | Stream:
-        """Answer a request of somebody who has signed in. path: below `ROOT`."""
+        """Answer a request of a viewer who has signed in: a page, a change, a stream or a sign-out. path: below `ROOT`.
+
+        Raises `PageError`, `ApiError`, `TransportError`.
+        """
         if path == "/leave" and request.method == "POST":
             await self._read_form(request, session)
             self._sessions.close(session)
@@ -195,14 +196,18 @@ class Dashboard:
     # The way in and out.
 
     async def _hand_out_link(self, request: InboundRequest, caller: Caller) -> Response:
-        """Answer a user of the API with a link. Raises `ApiError` (401, 403)."""
+        """Answer a user of the API with a sign-in link that works once. Raises `ApiError` (401, 403)."""
         until = caller.slot.certified_until if caller.user is not None else None
         proof = Proof(caller.user, request.header("authorization"), caller.slot.peer, until=until)
         viewer = await self._host.recognize(proof)
         return Response(201, msgspec.json.encode({"url": self._address + self.make_link(proof, viewer.name)}))
 
     async def _enter(self, request: InboundRequest) -> Response:
-        """Turn a link, or a token from the page that asks for one, into a session."""
+        """Sign a viewer in who has a link, or who sends a token by the form: answer with a cookie and a redirect.
+
+        A wrong token gets the form again (401). Raises `PageError` if the link is unknown, used or old, or the form
+        comes from elsewhere, and `ApiError` if the cluster refuses for another reason.
+        """
         if request.method == "POST" and self._host.takes_tokens:
             if not guard.is_from_here(
                 request.header("host"), request.header("origin"), request.header("sec-fetch-site")
@@ -232,7 +237,8 @@ class Dashboard:
     async def _find_visitor(self, request: InboundRequest) -> tuple[Session, Viewer] | None:
         """Return the viewer whom the proxy in front or the cookie names, with the session; None before a sign-in.
 
-        Raises `ApiError` if the proxy names no viewer (400, 401, 403), or the cluster does not answer.
+        A session whose credentials are refused is closed. Raises `ApiError` if the proxy names no viewer (400, 401,
+        403), or the cluster does not answer.
         """
         proof = self._front.find_proof(request) if self._front is not None else None
         if proof is not None:
@@ -273,7 +279,10 @@ class Dashboard:
     # Pages.
 
     def _visit(self, viewer: Viewer, path: str, query: Mapping[str, str]) -> tuple[Route, Visit]:
-        """Return what answers a path, and the visit. Raises `PageError` (404)."""
+        """Return the route that answers a path, and the visit for its view.
+
+        Raises `PageError` (404) for an unknown path.
+        """
         found = self._router.find(path)
         if found is None:
             raise PageError("There is no such page", "The menu above leads to those that there are.")
@@ -282,7 +291,7 @@ class Dashboard:
         return route, Visit(viewer, board.copy, path, query, self._clock.now(), names, self._read_only)
 
     def _find_back(self, path: str) -> str:
-        """Return the address of the page that led to a deed; "" for any other path."""
+        """Return the address of the page that has the button of a deed's path; "" for any other path."""
         found = self._router.find(path)
         if found is None or not isinstance(found[0], Deed):
             return ""
@@ -292,7 +301,7 @@ class Dashboard:
         return self._show_values(route, visit, session, await self._view(route, visit))
 
     async def _view(self, route: Page | Deed, visit: Visit) -> Mapping[str, Any]:
-        """Return the values of a page. Raises `ApiError`, `PageError`."""
+        """Return the values for the template of a page. Raises `ApiError`, `PageError`, `TransportError`."""
         visit.copy.begin_round()
         return await route.view(visit)
 
@@ -307,7 +316,7 @@ class Dashboard:
         return self._html(route.template, self._values(route, visit, values) | frame, status)
 
     def _frame(self, viewer: Viewer, session: Session) -> dict[str, Any]:
-        """Return what the menu of each page takes."""
+        """Return the values that each page's menu needs: the viewer, the form key, and whether to show a sign-out."""
         can_leave = not session.is_proxied or bool(self._sign_out_path)
         return {"viewer": viewer, "form_key": session.form_key, "can_leave": can_leave}
 
@@ -315,7 +324,10 @@ class Dashboard:
         return {**values, "section": route.section, "visit": visit, "now": visit.now, "read_only": self._read_only}
 
     def _follow(self, viewer: Viewer, session: Session, at: str) -> Stream:
-        """Answer with the changes of a page. Raises `PageError`."""
+        """Return a stream of the changes of an open page. at: its address.
+
+        Raises `PageError` if there is no such page, or it does not follow changes.
+        """
         path, _, query = at.removeprefix(ROOT).partition("?")
         route, visit = self._visit(viewer, path, dict(parse_qsl(query, max_num_fields=100)))
         if not isinstance(route, Page) or not route.live:
@@ -327,7 +339,10 @@ class Dashboard:
         return self._streams.count(viewer, session, stream, _PROXIED_PAGE_SECONDS if session.is_proxied else None)
 
     async def _render_again(self, session: Session, route: Page, visit: Visit) -> str:
-        """Return the main part of a page, as its viewer may see it now. Raises what the view raises."""
+        """Return the HTML of the main part of a page, as its viewer may see it now.
+
+        Raises `PageError` (401) if the session is closed, and what the view raises.
+        """
         if not self._sessions.is_open(session):
             raise PageError("You have signed out", "Open the dashboard again: muster dashboard", 401)
         await self._host.recognize(session.proof)
@@ -358,9 +373,9 @@ class Dashboard:
     async def _ask_again(
         self, route: Deed, visit: Visit, session: Session, form: Mapping[str, str], refusal: PageError
     ) -> Response:
-        """Return the page of a deed that was refused, with the reason and what the viewer wrote.
+        """Return the page of a deed that was refused, with the reason and what the viewer entered in its form.
 
-        Raises the refusal if the page cannot ask any more.
+        Raises `refusal` if the page cannot be shown any more.
         """
         try:
             values = dict(await self._view(route, visit))
@@ -370,7 +385,10 @@ class Dashboard:
         return self._show_values(route, visit, session, values | {"refusal": refusal}, refusal.status)
 
     async def _read_form(self, request: InboundRequest, session: Session) -> Mapping[str, str]:
-        """Return the values of a form. Raises `PageError` for one that was not sent by a page of this viewer."""
+        """Return the values of a form.
+
+        Raises `PageError` (403) for a form that was not sent by a page of this viewer.
+        """
         sent = await request.read(_FORM_BYTES)
         form = dict(parse_qsl(sent.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
         from_here = guard.is_from_here(
@@ -391,7 +409,10 @@ class Dashboard:
     def _explain(
         self, error: PageError | ApiError | TransportError, frame: Mapping[str, Any] | None = None
     ) -> Response:
-        """Return the page that says what is the matter. frame: with the menu, for a viewer who has signed in."""
+        """Return a page that explains an error, with its status.
+
+        frame: the values for the menu; None for a viewer who has not signed in.
+        """
         match error:
             case PageError():
                 status, title, about = error.status, error.title, error.text
@@ -411,7 +432,7 @@ def _redirect(to: str, headers: Mapping[str, str] | None = None) -> Response:
 
 
 def _own_path(to: str) -> str:
-    """Return a path of a page of this dashboard; that of the first page for anything else."""
+    """Return `to` if it is a path of this dashboard; the path of the first page for anything else."""
     is_own = to.startswith(f"{ROOT}/") and "//" not in to and "\\" not in to and to.isprintable()
     return quote(unquote(to), safe="/") if is_own else f"{ROOT}/"
 
@@ -422,4 +443,4 @@ def _address_of(visit: Visit) -> str:
 
 
 async def _no_rest() -> None:
-    """Send the next piece of a stream at once."""
+    """Do nothing: the next piece of a stream is sent at once."""

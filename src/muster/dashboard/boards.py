@@ -48,7 +48,7 @@ _STILL_SECONDS = 15.0
 
 
 class Board:
-    """What one viewer sees: the copy, and a screen for each address that is open."""
+    """The pages that one viewer has open: the viewer's lists, and a screen for each open address."""
 
     def __init__(self, copy: Copy, clock: Clock, news: asyncio.Event, processor: Callable[[], float]) -> None:
         self.copy = copy
@@ -63,7 +63,10 @@ class Board:
         self._stretch = 1.0  # the factor of all pauses
 
     def screen(self, address: str, render: Render) -> Screen:
-        """Return the screen of an address, which renders once for all who have it open."""
+        """Return the screen of an address, which renders once for all browser tabs that have it open.
+
+        A screen is created if there is none; screens that nobody watches are dropped.
+        """
         now = self._clock.monotonic()
         # Whoever asked for a screen just now is about to watch it.
         self._screens = {
@@ -75,11 +78,14 @@ class Board:
 
     @property
     def watched(self) -> list[Screen]:
-        """The screens that a viewer has open."""
+        """The screens that at least one browser tab has open."""
         return [one for one in self._screens.values() if one.is_watched]
 
     def choose(self) -> list[Screen]:
-        """Return the open pages that have changed and are due. A page that is kept back for long says so."""
+        """Return the watched screens that have changed and may be rendered now.
+
+        A screen that has changed but must wait for long tells its pages that they are old.
+        """
         now, revision = self._clock.monotonic(), self.copy.revision
         changed = [one for one in self.watched if one.revision != revision or now - one.rendered >= _STILL_SECONDS]
         self._count_changes(now, revision)
@@ -93,13 +99,16 @@ class Board:
         return due
 
     def find_next(self) -> float:
-        """Return when the next page is due, on the clock."""
+        """Return when the next screen may be rendered, on the monotonic clock."""
         now = self._clock.monotonic()
         soonest = min(map(self._find_due, self._kept_back), default=now + _STILL_SECONDS)
         return min(soonest, now + _COUNTING_SECONDS) if self._kept_back else soonest
 
     async def refresh(self, due: Sequence[Screen], share: int) -> None:
-        """Render pages that are due. share: the part of the time that a page has is one of so many."""
+        """Render these screens, send their changes, and set how long each then pauses.
+
+        share: how many viewers' boards share the processor; a pause is longer with several.
+        """
         now, revision, before = self._clock.monotonic(), self.copy.revision, self.copy.sharing_seconds
         self.copy.begin_round()
         own_seconds = [await self._render(screen) for screen in due]
@@ -114,7 +123,10 @@ class Board:
             screen.revision, screen.rendered = revision, ended
 
     def _count_changes(self, now: float, revision: int) -> None:
-        """Decide the factor of all pauses by how many changes come in a second."""
+        """Set the factor of all pauses from the changes a second and the processor use of the server.
+
+        Do nothing until some seconds have passed since the last time.
+        """
         if (seconds := now - self._counted_at) < _COUNTING_SECONDS:
             return
         processed, most = self._processor(), _CALM_CHANGES * (1.0 if self._stretch == 1.0 else _CALMED_PART)
@@ -124,23 +136,23 @@ class Board:
         self._counted, self._counted_at, self._processed = revision, now, processed
 
     def _find_due(self, screen: Screen, part: float = 1.0) -> float:
-        """Return when a part of the pause of a page has passed, on the clock."""
+        """Return when a part of a screen's pause will have passed, on the monotonic clock."""
         return screen.rendered + part * min(screen.pause * self._stretch, _MOST_PAUSE_SECONDS)
 
     async def _render(self, screen: Screen) -> float:
-        """Render a page; return how many seconds that took without what other pages share."""
+        """Render a screen; return the seconds that this took, without work whose result other screens share."""
         began, shared = self._clock.monotonic(), self.copy.sharing_seconds
         await self._clock.sleep(0)  # waiting for a busy server counts: its pages are rendered less often
         await screen.refresh()
         return self._clock.monotonic() - began - (self.copy.sharing_seconds - shared)
 
     async def close(self) -> None:
-        """End everything that the board follows."""
+        """End the watches of the viewer's lists."""
         await self.copy.close()
 
 
 class Boards:
-    """The boards of all viewers. Those without a viewer are dropped.
+    """The boards of all viewers, and the tasks that render them. Boards that no viewer uses are dropped.
 
     processor: returns the seconds of processor time that the server has used.
     """
@@ -155,7 +167,7 @@ class Boards:
         self._tasks: list[asyncio.Task[None]] = []
 
     def find(self, viewer: Viewer) -> Board:
-        """Return the board of a viewer."""
+        """Return the board of a viewer, and create it if there is none; the first one starts the tasks that render."""
         board = self._boards.get(viewer.key)
         if board is None:
             self._make_room()
@@ -167,20 +179,20 @@ class Boards:
         return board
 
     def _find_lists(self, viewer: Viewer) -> Lists | None:
-        """Return the lists that the viewers share; None if each follows for themselves."""
+        """Return the lists that all viewers share; None if each viewer's lists are followed separately."""
         if self._lists is None and viewer.follower is not None:
             self._lists = Lists(viewer.follower, self._clock, self._random, has_all_rights=True)
         return self._lists if viewer.follower is not None else None
 
     async def close(self) -> None:
-        """End everything."""
+        """Stop the tasks that render, and close all boards."""
         await cancel(self._tasks)
         for board in self._boards.values():
             await board.close()
         self._boards.clear()
 
     async def _render(self) -> None:
-        """Render in rounds: whenever something has changed, or a page is due that changed before."""
+        """Render screens in rounds, for ever: after a change, or when a screen that changed before is due."""
         next_due = self._clock.monotonic() + _STILL_SECONDS
         while True:
             try:

@@ -14,7 +14,10 @@ _LEVEL = 6
 
 
 async def compress(answer: Response, accepted: str) -> Response:
-    """Return an answer in the form that takes the fewest bytes. accepted: the header Accept-Encoding."""
+    """Return an answer compressed by gzip if the client accepts that and the body is large; else unchanged.
+
+    accepted: the header Accept-Encoding.
+    """
     if len(answer.body) < _FROM_BYTES or "gzip" not in accepted or "content-encoding" in answer.headers:
         return answer
     body = (

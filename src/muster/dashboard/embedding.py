@@ -34,13 +34,17 @@ SIMULATIONS = "simulations"
 def make_pages(
     home: Path, plane: ControlPlane, identify: Identify, connect: Connect, names: Sequence[str], url: str
 ) -> Pages:
-    """Return the pages of a server. names: those by which other machines reach it. url: of the API on this machine."""
+    """Return the dashboard's pages for the API server of an embedded cluster.
+
+    identify: returns the user of a request. connect: returns a client that acts as a user. names: the names by which
+    other machines reach the server. url: the API's on this machine.
+    """
     embedded = _Embedded(home, plane, identify, connect, names, url.replace("https:", "http:", 1))
     return Pages(ROOT, embedded.answer, embedded.close)
 
 
 class _Embedded:
-    """The dashboard of one server, which is made when somebody looks."""
+    """The dashboard of one server, which is created at the first request."""
 
     def __init__(
         self,
@@ -57,12 +61,12 @@ class _Embedded:
         self._peers: dict[int, tuple[float, User]] = {}  # by the id of a Unix user: until when, and who it is
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request; create the dashboard first if there is none."""
         dashboard = self._dashboard or await self._open()
         await dashboard(scope, receive, send)
 
     async def close(self) -> None:
-        """End all that is followed for viewers."""
+        """Close the dashboard, if it was created."""
         if self._dashboard is not None:
             await self._dashboard.close()
 
@@ -90,9 +94,9 @@ class _Embedded:
         return Dashboard(host, sessions, clock, random, hosts=self._names, name=name, address=self._address)
 
     async def _find_user(self, proof: "Proof") -> User:
-        """Return the user with a proof.
+        """Return the user whom a proof names. Raises `ApiError` (401, 403).
 
-        Who a Unix user is counts for some seconds, as it takes a thread to find out. Raises `ApiError` (401, 403).
+        A Unix user is remembered for some seconds, as the look-up takes a thread.
         """
         now = self._plane.inputs.clock.monotonic()
         if proof.peer is not None and proof.peer in self._peers and self._peers[proof.peer][0] > now:
@@ -104,7 +108,7 @@ class _Embedded:
 
 
 def find_namespace(user: User) -> str:
-    """Return the namespace in which a user's jobs are: of a service account its own, of a Unix user theirs."""
+    """Return the namespace of a user's jobs: a service account's own, a Unix user's own, or else `default`."""
     if not user.name.startswith(UNIX_PREFIX):
         return find_home_namespace(user.name) or "default"
     return namespace_of(user.name.removeprefix(UNIX_PREFIX), int(user.uid))

@@ -23,9 +23,10 @@ _FROM_HERE = ("", "same-origin", "none")
 
 
 def is_known_host(host: str, names: Collection[str]) -> bool:
-    """Return whether a request names this server, and no name that somebody made point to it (DNS rebinding).
+    """Return whether the Host header of a request names this server, and no foreign name that points to it.
 
-    host: the header. names: the names and addresses of the server beside those of loopback, in lower case.
+    The check prevents DNS rebinding. host: the header. names: the names and addresses of the server beside those of
+    loopback, in lower case.
     """
     found = _HOST.fullmatch(host.lower())
     if found is None:
@@ -42,9 +43,10 @@ def _is_loopback(name: str) -> bool:
 
 
 def is_from_here(host: str, origin: str, site: str) -> bool:
-    """Return whether a page of this server sent a write.
+    """Return whether a page of this server sent a write, as the request's headers show.
 
-    host, origin, site: the headers Host, Origin and Sec-Fetch-Site; "" where the browser sends none.
+    host, origin, site: the headers Host, Origin and Sec-Fetch-Site; "" where the browser sends none. A request with
+    neither of the last two is not from here.
     """
     if site not in _FROM_HERE:
         return False

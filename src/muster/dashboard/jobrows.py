@@ -8,7 +8,10 @@ from muster.insight.reader.visible import visible_job_rows
 
 
 class JobRows(NamedTuple):
-    """The lines of jobs. namespace: whose they are; "" for all. unseen: sentences about what the viewer may not see."""
+    """The rows of the job list.
+
+    namespace: whose jobs they are; "" for all. unseen: sentences on what the viewer may not see.
+    """
 
     rows: list[dict[str, Any]]
     namespace: str
@@ -16,7 +19,10 @@ class JobRows(NamedTuple):
 
 
 async def read_job_rows(visit: Visit, namespace: str = "") -> JobRows:
-    """Return the lines of a namespace, or of all, or else of the viewer's own. Raises `ApiError`."""
+    """Return the rows of the jobs of a namespace; for "", of all namespaces or of the viewer's own. Raises `ApiError`.
+
+    Pages that are rendered together share the result.
+    """
     return await visit.copy.share(("job rows", namespace), lambda: _read(visit, namespace))
 
 

@@ -26,12 +26,11 @@ Render = Callable[[], Awaitable[str]]
 
 
 class Screen:
-    """A page as one viewer sees it, for all who have it open. began: called when somebody opens it.
+    """An open page of one viewer, rendered once for all browser tabs that have it open.
 
-    find_trouble: returns what keeps the page from being up to date; "" for nothing.
-    made: when it was first asked for, on the clock of the boards.
-    revision: of the copy when it was rendered last. rendered: when that was. pause: the seconds until it may be
-    rendered again, if not much else changes.
+    began: called when a tab opens it. find_trouble: returns what keeps the page from being up to date; "" for nothing.
+    made: when it was created, on the clock of the boards. revision: of the viewer's lists when it was rendered last.
+    rendered: when that was. pause: the seconds until it may be rendered again, if not much else changes.
     """
 
     def __init__(self, render: Render, find_trouble: Callable[[], str], began: Callable[[], None], made: float) -> None:
@@ -48,11 +47,11 @@ class Screen:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody has the page open."""
+        """Whether any browser tab has the page open."""
         return bool(self._watchers)
 
     async def follow(self) -> AsyncIterator[bytes]:
-        """Yield the whole page, then what changes, as server-sent events, until the reader goes."""
+        """Yield the whole page, then its changes, as server-sent events, until the browser closes the stream."""
         waiting: asyncio.Queue[bytes] = asyncio.Queue()
         self._watchers.add(waiting)
         if self._whole:
@@ -74,13 +73,13 @@ class Screen:
             self._watchers.discard(waiting)
 
     def say_late(self, seconds: float) -> None:
-        """Let the pages say that they are old, once until the next rendering. seconds: their age."""
+        """Tell the open tabs that the page is old, once until the next rendering. seconds: its age."""
         if not self._is_late:
             self._is_late = True
             self._send(_encode("late", {"seconds": seconds}))
 
     async def refresh(self) -> None:
-        """Render the page, and send what changed."""
+        """Render the page, and send the changes to the open tabs; an error is sent as a remark."""
         try:
             async with asyncio.timeout(_RENDER_SECONDS):
                 html = await self._render()
@@ -96,7 +95,10 @@ class Screen:
             self._say_trouble("This page cannot be shown: the server's log says why.")
 
     def _publish(self, html: str, trouble: str) -> None:
-        """Send what changed. trouble: what is the matter nevertheless; "" for nothing."""
+        """Send what changed since the last rendering.
+
+        trouble: a remark on what keeps the page from being up to date; "" for none.
+        """
         is_over = bool(self._trouble) and not trouble
         self._shown, changed = find_changes(None if is_over else self._shown, html)
         event = _encode("trouble", {"text": trouble}) if trouble else b""

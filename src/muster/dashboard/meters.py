@@ -8,7 +8,7 @@ from muster.insight.text import format_quantity
 
 
 def draw_share(share: QuotaShare) -> Markup:
-    """Draw a quota: what is used of it, what of it is lent, and, beyond the mark, what is borrowed."""
+    """Return a bar of a quota: its used, lent and, beyond a mark, borrowed part."""
     own = share.used - share.borrowed
     total = max(share.nominal, share.nominal + share.borrowed, share.used)
     parts = (
@@ -20,13 +20,13 @@ def draw_share(share: QuotaShare) -> Markup:
 
 
 def draw_amount(amount: NodeAmount) -> Markup:
-    """Draw what pods request of a resource of a node."""
+    """Return a bar of how much of a node's resource pods request."""
     has = format_quantity(amount.resource, amount.has)
     known = f"{format_quantity(amount.resource, amount.used)} of {has} requested" if amount.used is not None else has
     return draw_meter((Part(0, amount.used or 0, "used"),), amount.has, f"{amount.resource}: {known}")
 
 
 def describe_amount(amount: NodeAmount) -> str:
-    """Return what pods request of a resource of a node, such as `3/8`; `-/8` if that is not known."""
+    """Return how much of a node's resource pods request, such as `3/8`; `-/8` if that is not known."""
     used = "-" if amount.used is None else format_quantity(amount.resource, amount.used)
     return f"{used}/{format_quantity(amount.resource, amount.has)}"

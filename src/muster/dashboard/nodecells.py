@@ -22,27 +22,27 @@ _STEPS = 5
 
 
 class Coloring(Struct, frozen=True):
-    """What the colours of cells mean.
+    """The meaning of the colours in the map of nodes.
 
-    by: BY_USE, BY_JOB, or a resource, whose requested part counts then. jobs: the colour of each job that has one.
+    by: BY_USE, BY_JOB, or a resource whose requested part the colour shows. jobs: the colour of each job that has one.
     """
 
     by: str
     jobs: Mapping[str, str] = {}
 
     def find_job_color(self, row: NodeRow) -> str:
-        """Return the colour of the job that has most of a node; "" for any other job, or for none."""
+        """Return the colour of the job with the most pods on a node; "" if it has no colour, or there is no job."""
         return self.jobs.get(row.jobs[0], "") if row.jobs else ""
 
 
 def choose_colors(rows: Iterable[NodeRow]) -> dict[str, str]:
-    """Return a colour for each of the jobs that are on most nodes."""
+    """Return a colour for each of the jobs that have the most pods on the most nodes."""
     counts = Counter(row.jobs[0] for row in rows if row.jobs)
     return {job: str(number) for number, (job, _) in enumerate(counts.most_common(COLORS))}
 
 
 def draw_group(group: NodeGroup, coloring: Coloring, memo: Memo) -> Markup:
-    """Draw the cells of a group. memo: has the cells that were drawn before."""
+    """Return the drawing of a group's nodes as cells. memo: keeps cells of earlier drawings."""
     return Markup("".join(_recall_cell(row, coloring, memo) for row in group.rows))
 
 
@@ -79,14 +79,17 @@ def _choose_sign(row: NodeRow) -> str:
 
 
 def find_part(row: NodeRow, by: str) -> float:
-    """Return the requested part of a node, from 0 to 1: of one resource, or of the scarcest one."""
+    """Return the requested part of a node's resource, from 0 to 1; by BY_USE, of its scarcest resource.
+
+    0 if the node lacks the resource.
+    """
     if by == BY_USE:
         return row.load
     return next((one.share for one in row.amounts if one.resource == by), 0.0)
 
 
 def _describe_cell(row: NodeRow, by: str, part: float) -> str:
-    """Return what the title of a cell says."""
+    """Return the tooltip of a node's cell: its name, its health, and its job or requested part."""
     health = "" if row.health == "Ready" else f", {row.health}"
     if row.jobs is None:
         return f"{row.name}{health}"
@@ -97,7 +100,7 @@ def _describe_cell(row: NodeRow, by: str, part: float) -> str:
 
 
 def draw_gpus(gpus: Sequence[GpuRow]) -> Markup:
-    """Draw the GPUs of a node, one by one."""
+    """Return a drawing of the GPUs of a node, a cell with the state for each."""
     states = Counter(gpu.state for gpu in gpus)
     label = ", ".join(f"{count} {state.lower()}" for state, count in states.items())
     cells = (
@@ -113,6 +116,6 @@ _GPU_SIGNS = {"Ill": "×", "Used": "▪"}
 
 
 def describe_gpu(gpu: GpuRow) -> str:
-    """Return a GPU with its state, and the job that has it."""
+    """Return the tooltip of a GPU: its name, its model, its state, and the job that uses it."""
     name = f"GPU {gpu.gpu}" + (f" ({gpu.model})" if gpu.model else "")
     return f"{name}: {gpu.state.lower()}" + (f" by {gpu.job}" if gpu.job and gpu.state == "Used" else "")

@@ -14,21 +14,24 @@ _AGE = re.compile(r'(<time class="(?:age|until)"[^>]*>)[^<]*')
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A page as it was sent: the page without its pieces, and each piece by its id."""
+    """A page as it was sent: the HTML with places instead of its pieces, and each piece's HTML by its id."""
 
     frame: str
     pieces: dict[str, str]
 
 
 def split_page(html: str) -> Shown:
-    """Return a page in its pieces."""
+    """Split the HTML of a page into its frame and its pieces, without ages, which change all the time."""
     still = _AGE.sub(r"\1", html)
     pieces = dict[str, str](_PIECE.findall(still))
     return Shown(_PIECE.sub(r"<!--\1-->", still), pieces)
 
 
 def find_changes(before: Shown | None, html: str) -> tuple[Shown, dict[str, str] | None]:
-    """Return the page in its pieces, and what to send: the changed pieces by id, or None for the whole page."""
+    """Return the page in its pieces, and what to send to the browser.
+
+    That is the changed pieces by id, {} if none changed, or None for the whole page.
+    """
     after = split_page(html)
     if before is None or before.frame != after.frame or before.pieces.keys() != after.pieces.keys():
         return after, None

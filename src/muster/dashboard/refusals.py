@@ -14,7 +14,7 @@ _MISSING_RIGHT = re.compile(
 
 
 def explain_error(error: ApiError | TransportError) -> str:
-    """Return what the server said as a sentence; of a missing right also whom to ask for it."""
+    """Return the server's message as a sentence; for a missing right, also whom to ask for it."""
     sentence = make_sentence(str(error))
     right = _MISSING_RIGHT.search(str(error)) if isinstance(error, ApiError) and error.code == _FORBIDDEN else None
     if right is None:

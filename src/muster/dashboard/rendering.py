@@ -28,7 +28,7 @@ _LIST_CHARACTERS = 400  # the page of a job has the whole text
 
 
 class Renderer:
-    """The templates of the dashboard."""
+    """The compiled templates of the dashboard's pages."""
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -51,40 +51,40 @@ class Renderer:
         }
 
     def prepare(self, template: str) -> None:
-        """Compile a template that is rendered soon, if it has not been compiled yet."""
+        """Compile a template, if it has not been compiled yet, so that the first rendering is fast."""
         self._environment.get_template(template)
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
-        """Return a whole page."""
+        """Return the HTML of a whole page, with the menu."""
         return self._environment.get_template(template).render(values, layout="base.html")
 
     def render_main(self, template: str, values: Mapping[str, Any]) -> str:
-        """Return what stands in the main part of a page, which is all that changes while the page is open."""
+        """Return the HTML of the main part of a page, the only part that changes while the page is open."""
         return self._environment.get_template(template).render(values, layout="bare.html")
 
 
 def render_age(moment: datetime | None, now: datetime) -> Markup:
-    """Return how long ago something was, as an element that the page keeps up to date by itself."""
+    """Return how long ago a moment was, as an element that the page's script keeps up to date; empty for None."""
     return Markup() if moment is None else _render_time("age", moment, format_age(moment, now))
 
 
 def render_until(moment: datetime | None, now: datetime) -> Markup:
-    """Return in how long something will be, as an element that the page keeps up to date by itself."""
+    """Return how long it is until a moment, as an element that the page's script keeps up to date; empty for None."""
     return Markup() if moment is None else _render_time("until", moment, format_age(now, moment))
 
 
 def render_offset(moment: datetime, start: datetime) -> Markup:
-    """Return how long after the start of a life something happened, as an element."""
+    """Return how long after the start of a job's life a moment was, as an HTML element."""
     return _render_time("offset", moment, format_age(start, moment))
 
 
 def _render_time(kind: str, moment: datetime, text: str) -> Markup:
-    """Return a time as an element. Its title is the moment, which the page puts into the viewer's time zone."""
+    """Return a text about a moment as a `time` element; its tooltip is the moment, in the viewer's time zone."""
     at = moment.astimezone(UTC)
     since, title = at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S UTC")
     return make_element("time", {"class": kind, "datetime": since, "title": title}, text)
 
 
 def render_duration(seconds: float | None) -> str:
-    """Return a length of time in the form of an age; "" for none."""
+    """Return a number of seconds as text such as `3h20m`; "" for None."""
     return "" if seconds is None else format_duration(int(seconds))

@@ -20,9 +20,10 @@ _SECONDS = 60.0
 
 
 def list_job_rights(choice: str, kind: Kind[Any] | None) -> tuple[Right, ...]:
-    """Return the rights of which a choice about a job needs at least one, the usual one first.
+    """Return the rights of which a change of a job needs at least one, the usual one first.
 
-    kind: of the job; None for one that only its Workload describes. Which right it is depends on the state of the job.
+    choice: the change. kind: of the job; None for one that only its Workload describes. Which right it is depends on
+    the state of the job.
     """
     if choice == "retry":
         return (Right("create", JOB),)
@@ -33,9 +34,10 @@ def list_job_rights(choice: str, kind: Kind[Any] | None) -> tuple[Right, ...]:
 
 
 async def find_refusal(visit: Visit, rights: Sequence[Right], name: str, namespace: str = "") -> str:
-    """Return which right the viewer lacks to change an object; "" for a viewer who has one of the rights, or may have.
+    """Return which right the viewer lacks to change an object; "" if the viewer has one of them.
 
-    name: of the object. namespace: "" for kinds of the whole cluster.
+    "" is also the result until the server has answered. name: of the object. namespace: "" for kinds of the whole
+    cluster. An answer counts for some seconds.
     """
     review = partial(_review, visit, rights, name, namespace)
     is_allowed: bool | None = await visit.copy.answers.ask(("rights", *rights, name, namespace), _SECONDS, review)

@@ -23,10 +23,10 @@ _COLOR_BY_STATE = {state: color for color, states in _COLORS.items() for state i
 
 
 def is_in_state(state: str, wanted: str) -> bool:
-    """Tell whether a job in `state` passes a filter for a state or a group of states; "" lets all pass."""
+    """Return whether a job's state passes a filter for a state or a group of states; "" passes all."""
     return not wanted or state == wanted or state in GROUPS.get(wanted, ())
 
 
 def color_of(state: str) -> str:
-    """Return the class of a state in the style sheet; "" for one that is neither good nor bad."""
+    """Return the style sheet's class for a job's state; "" for a state that is neither good nor bad."""
     return _COLOR_BY_STATE.get(state, "")

@@ -18,12 +18,12 @@ _TYPES = {
 
 
 def url_of_static(name: str) -> str:
-    """Return the address of a file."""
+    """Return the address of a static file, which contains a digest of its content."""
     return f"/ui{PREFIX}{_read(name)[0]}/{name}"
 
 
 def answer_static(path: str) -> Response | None:
-    """Return the file with a path below the prefix; None if there is none."""
+    """Return the answer with the static file that a path names; None if there is none. path: begins with `PREFIX`."""
     digest, _, name = path.removeprefix(PREFIX).partition("/")
     if name not in list_names():
         return None
@@ -35,7 +35,7 @@ def answer_static(path: str) -> Response | None:
 
 @cache
 def list_names() -> frozenset[str]:
-    """Return the names of all files."""
+    """Return the names of all static files of the dashboard."""
     return frozenset(
         one.name for one in (files("muster.dashboard") / "static").iterdir() if one.name.rpartition(".")[2] in _TYPES
     )

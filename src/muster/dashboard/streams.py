@@ -18,17 +18,17 @@ _AGAIN = b"event: again\ndata:\n\n"
 
 
 class OpenStreams:
-    """The streams of one dashboard."""
+    """The counter of the open streams of each viewer of one dashboard."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._streams: Counter[str] = Counter()  # that are open, by the key of the viewer
 
     def count(self, viewer: Viewer, session: Session, stream: Stream, seconds: float | None = None) -> Stream:
-        """Return a stream that counts among those of its viewer, and that ends with the session.
+        """Return a stream that counts among those of its viewer while it is read, and ends with the session.
 
-        seconds: after which the page is told to open it anew, so that a proxy in front looks at the viewer again.
-        Raises `PageError` for too many.
+        seconds: after which the browser has to open it again, so that a proxy in front checks the viewer again; None
+        for never. Raises `PageError` (429) if the viewer has too many streams.
         """
         if self._streams[viewer.key] >= _MOST_STREAMS:
             raise PageError("Too many pages are open", f"Close some of your {_MOST_STREAMS} open pages.", 429)

@@ -11,9 +11,9 @@ _SECONDS = 5.0
 
 
 async def ask_usage(visit: Visit, namespace: str) -> Sequence[PodMetrics]:
-    """Return what the pods of a namespace ("": of all) use, as far as it has been measured and the viewer may see it.
+    """Return the measured usage of the pods of a namespace ("": of all), as far as the viewer may see it.
 
-    A page does not wait for the answer: without one it shows no use yet.
+    A page does not wait for the server: without an answer so far, the result is empty.
     """
     find = partial(read_usage, visit.viewer.client, namespace, _ignore)
     metrics: Sequence[PodMetrics] | None = await visit.copy.answers.ask(("usage", namespace), _SECONDS, find)
@@ -21,4 +21,4 @@ async def ask_usage(visit: Visit, namespace: str) -> Sequence[PodMetrics]:
 
 
 def _ignore(_sentence: str) -> None:
-    """Leave out uses that the viewer may not see: the column says nothing then."""
+    """Ignore a sentence on usage that the viewer may not see: the page's column then stays empty."""

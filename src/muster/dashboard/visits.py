@@ -18,10 +18,11 @@ _MOST_SHOWN = 80  # characters of a name that nothing can have
 
 
 class Visit(Struct, frozen=True):
-    """One request of a viewer.
+    """One request of a viewer, as views get it.
 
     path: below `ROOT`. names: the parts of the path that the pattern of the page names. query: the first value of each
     parameter. copy: a client with the viewer's rights whose lists come from memory. now: the time of the request.
+    read_only: whether pages offer no changes.
     """
 
     viewer: Viewer
@@ -34,7 +35,7 @@ class Visit(Struct, frozen=True):
 
 
 class PageError(Exception):
-    """A page that cannot be shown: says what is the matter, and what to do."""
+    """The error of a page that cannot be shown: its title, what is wrong and what to do, and the HTTP status."""
 
     def __init__(self, title: str, text: str, status: int = 404) -> None:
         super().__init__(title)
@@ -42,11 +43,11 @@ class PageError(Exception):
 
 
 class Page(Struct, frozen=True):
-    """A page made of a template and what a view returns for it.
+    """A page made of a template and the values that its view returns.
 
-    pattern: a path below `ROOT` whose parts in braces match one part of an address each.
-    view: returns the values of the template. Raises `PageError`, `ApiError`, `TransportError`.
-    section: the entry of the menu that is current. live: whether the page follows changes.
+    pattern: a path below `ROOT` whose parts in braces match one part of an address each. view: returns the values of
+    the template. Raises `PageError`, `ApiError`, `TransportError`. section: the entry of the menu that is current.
+    live: whether the page follows changes.
     """
 
     pattern: str
@@ -57,9 +58,9 @@ class Page(Struct, frozen=True):
 
 
 class Download(Struct, frozen=True):
-    """An answer that is no page: a file, or a stream of events.
+    """A route whose answer is no page: a file, or a stream of events.
 
-    answer: makes it. Raises `PageError`, `ApiError`, `TransportError`.
+    answer: returns it. Raises `PageError`, `ApiError`, `TransportError`.
     """
 
     pattern: str
@@ -89,13 +90,13 @@ Route = Page | Download | Deed
 
 
 class Router:
-    """Finds what answers a path."""
+    """The table of routes by the pattern of their path."""
 
     def __init__(self, routes: tuple[Route, ...]) -> None:
         self._routes = [(_compile(one.pattern), one) for one in routes]
 
     def find(self, path: str) -> tuple[Route, Mapping[str, str]] | None:
-        """Return what answers a path, the first that matches, with the named parts; None for an unknown path."""
+        """Return the first route that matches a path, with the named parts of the path; None for an unknown path."""
         for pattern, route in self._routes:
             if (match := pattern.fullmatch(path)) is not None:
                 return route, match.groupdict()
@@ -103,7 +104,7 @@ class Router:
 
 
 def require_name(kind: str, name: str, check: Callable[[str], Iterable[str]]) -> None:
-    """Raise `PageError` for a name in an address that no object of a kind can have. check: returns what is wrong."""
+    """Raise `PageError` (404) if no object of a kind can have this name. check: returns what is wrong with a name."""
     if [*check(name)]:
         shown = name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…"
         raise PageError(f"There is no such {kind}", f"No {kind} can have the name {shown!r}.")

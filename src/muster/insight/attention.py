@@ -110,7 +110,7 @@ def _find_engine(silence: str) -> Iterator[Trouble]:
 
 
 def _find_absence_of_nodes(scene: Scene) -> Iterator[Trouble]:
-    """Return the problem that jobs wait and the cluster has no node. A cluster with worker clusters needs no nodes."""
+    """Yield one problem if jobs wait and the cluster has no node. A cluster with worker clusters needs none."""
     waiting = [one for one in scene.jobs if one["state"] in _WAITS]
     if scene.nodes is not None and not scene.nodes and not scene.clusters and waiting:
         said = f"There is no node, and {count_things(len(waiting), 'job waits', 'jobs wait')}"
@@ -182,7 +182,7 @@ def _find_clusters(clusters: Iterable[WorkerClusterState]) -> Iterator[Trouble]:
 
 
 def _find_flavors(scene: Scene) -> Iterator[Trouble]:
-    """Yield a problem for each flavor that has quota although no node has its labels.
+    """Yield a problem for each flavor that ClusterQueues use although no node has its labels.
 
     A cluster without nodes has no such problem, because it sends its jobs to worker clusters.
     """
@@ -261,7 +261,7 @@ def _find_jobs_without_queue(scene: Scene) -> Iterator[Trouble]:
 
 
 def _list_usable(queues: Iterable[LocalQueue]) -> list[str]:
-    """Return the names of the queues that take jobs, which a queue that leads nowhere does not."""
+    """Return the sorted names of the LocalQueues that take jobs: those that are active and have a ClusterQueue."""
     return sorted(one.metadata.name for one in queues if one.spec.cluster_queue and not _is_inactive(one))
 
 
@@ -271,7 +271,7 @@ def _is_inactive(queue: LocalQueue) -> bool:
 
 
 def _advise_queue(row: Mapping[str, Any], there: Sequence[str]) -> str:
-    """Return what to do about a job whose LocalQueue does not exist.
+    """Return a sentence on what to do about a job whose LocalQueue does not exist, with the command.
 
     there: the LocalQueues of the job's namespace that take jobs.
     """

@@ -49,7 +49,7 @@ class WorkerClusterState(Struct, frozen=True):
 def find_cluster_state(
     cluster: MultiKueueCluster, workloads: Iterable[Workload], server: str = ""
 ) -> WorkerClusterState:
-    """Return the state of a worker cluster. workloads: the manager's Workloads, of all namespaces."""
+    """Return the state of a worker cluster, with the jobs there. workloads: the manager's, of all namespaces."""
     name, condition = cluster.metadata.name, find(cluster.status.conditions, ACTIVE)
     open_ones = [one for one in workloads if not is_true(one.status.conditions, FINISHED)]
     running = tuple(sorted(display_name(one.metadata, "") for one in open_ones if one.status.cluster_name == name))
@@ -63,7 +63,7 @@ def find_cluster_state(
 
 
 def advise_on_cluster(state: WorkerClusterState) -> str:
-    """Return what to do about a cluster that cannot be used; "" for one that is connected."""
+    """Return what to do about a worker cluster that cannot be used; "" for one that is connected."""
     join = f"muster cluster join {state.name} --kubeconfig FILE"
     invite = "with a new kubeconfig, which muster cluster invite prints there"
     cause = state.reason.partition(":")[0]

@@ -43,7 +43,10 @@ class GpuRow(Struct, frozen=True):
 
 
 def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod], *, shared: bool = False) -> list[GpuRow]:
-    """Return all GPUs that nodes report, node by node. shared: whether there may be pods that are not in `pods`."""
+    """Return a row for each GPU that nodes report, ordered by node.
+
+    shared: whether there may be pods that the reader does not see, so that a GPU without a visible job may be in use.
+    """
     users = _find_users(pods)
     return [
         GpuRow(

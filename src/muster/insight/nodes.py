@@ -67,7 +67,7 @@ class NodeGroup(Struct, frozen=True):
 
 
 def describe_health(node: Node) -> str:
-    """Return whether a node is ready, and what keeps new pods away from it."""
+    """Return `Ready` or `NotReady`, followed by what keeps new pods away: `Ready,Cordoned`."""
     states = ["Ready" if is_ready(node) else "NotReady"]
     states += ["Cordoned"] if node.spec.unschedulable else []
     states += [DISK_PRESSURE] if has_full_disk(node) else []
@@ -75,7 +75,7 @@ def describe_health(node: Node) -> str:
 
 
 def list_node_resources(nodes: Iterable[Node]) -> list[str]:
-    """Return the resources of nodes that users see in tables: CPUs, memory, GPUs and the number of pods."""
+    """Return the resources of nodes that users see in tables, in order: CPUs, memory, GPUs, the number of pods."""
     return [*_order_resources(frozenset(resource for node in nodes for resource in node.status.allocatable))]
 
 
@@ -85,7 +85,10 @@ def _order_resources(there: frozenset[str]) -> tuple[str, ...]:
 
 
 def make_node_row(node: Node, pods: Sequence[Pod] | None) -> NodeRow:
-    """Return the row of a node. pods: those on the node; None if the reader may not see all of them."""
+    """Return the row of a node: its health, its labels, its amounts and its jobs.
+
+    pods: those on the node; None if the reader may not see all of them, so that the use and the jobs are unknown.
+    """
     name, has = node.metadata.name, _read_amounts(node.status.allocatable)
     used, jobs = sum_pods(pods or ())
     tally, pods_by_job = used.get(name, _NOTHING), jobs.get(name)
@@ -119,7 +122,10 @@ def make_node_rows(
 
 
 def sum_cluster(nodes: Sequence[Node], pods: Iterable[Pod] | None) -> list[NodeAmount]:
-    """Return the resources of all nodes together. pods: None if the reader may not see all of them."""
+    """Return the amounts of all nodes together, by resource.
+
+    pods: those that use nodes; None if the reader may not see all of them, so that the use is unknown.
+    """
     has: Counter[str] = Counter()
     # Most nodes are like many others, and a quantity takes longer to read than to find again.
     for resources, count in Counter(tuple(node.status.allocatable.items()) for node in nodes).items():

@@ -142,7 +142,7 @@ class Snapshot(Struct, frozen=True):
 
 
 def write_snapshot(snapshot: Snapshot) -> dict[str, Any]:
-    """Return a snapshot as a document for a YAML file."""
+    """Return a snapshot as the document of a YAML file, with its decisions if it has any."""
     decisions = {} if snapshot.decisions is None else {"decisions": msgspec.to_builtins(snapshot.decisions)}
     return {
         "apiVersion": API_VERSION,

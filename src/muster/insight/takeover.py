@@ -132,13 +132,13 @@ def make_document(report: TakeoverReport) -> dict[str, Any]:
 
 
 def format_finding(finding: Finding) -> str:
-    """Format a finding as two lines."""
+    """Return a finding as two lines: the first few objects with what they have in common, and the advice."""
     named, more = ", ".join(finding.objects[:NAMED]), len(finding.objects) - NAMED
     return f"{finding.what}: {named}{f' and {more} more' if more > 0 else ''}\n  {finding.advice}"
 
 
 def state_of(workload: Workload) -> str:
-    """Return the state of a workload, one of `STATES`."""
+    """Return the state of a workload: finished, admitted, reserved, pending or inactive."""
     conditions = workload.status.conditions
     if is_true(conditions, FINISHED):
         return "finished"
@@ -223,10 +223,9 @@ def _of_kinds(
 
 
 def _of_features(live: Sequence[Workload], fixed: Collection[GroupKind], *, variants: bool) -> Iterable[Finding]:
-    """Yield the findings about features that workloads use.
+    """Yield the findings about features that unfinished workloads use and that Muster ignores.
 
-    fixed: the kinds of jobs that keep their size while they run.
-    variants: whether the feature gate of variants is on.
+    fixed: the kinds of jobs that keep their size while they run. variants: whether the feature gate of variants is on.
     """
     acted_on = {CONCURRENT_ADMISSION_GATE} if variants else set[str]()
     yield from _list_some(

@@ -23,14 +23,14 @@ _LISTED = 5
 
 
 def format_age(since: datetime | None, now: datetime) -> str:
-    """Return how long ago something was: `42s`, `5m`, `3h20m`, `12d`, in at most two figures."""
+    """Return how long ago a time was: `42s`, `5m`, `3h20m`, `12d`, in at most two figures; `<unknown>` for None."""
     if since is None:
         return "<unknown>"
     return format_duration(int((now - since).total_seconds()))
 
 
 def format_duration(seconds: int) -> str:
-    """Return a duration in the form of `format_age`."""
+    """Return a duration in at most two figures, like `42s`, `5m` or `3h20m`. A negative one is `0s`."""
     seconds = max(seconds, 0)
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if seconds < 120:
@@ -61,7 +61,7 @@ def escape_controls(text: str) -> str:
 
 
 def format_quantity(resource: str, value: int) -> str:
-    """Return an amount for users: bytes to a tenth of the largest unit that fits.
+    """Return an amount as users read it: bytes in the largest unit that fits, to a tenth; others as in Kubernetes.
 
     An amount that is whole in a smaller unit is shown in that unit, as a user would write it. A number of many digits,
     such as the sum of a quota of 1e30 and one of 8, is rounded to three of them.
@@ -124,7 +124,7 @@ def _wrap_sentence(text: str, width: int) -> str:
 
 
 def format_ranges(numbers: Iterable[int]) -> str:
-    """Return `0-3, 7` for ascending numbers."""
+    """Return ascending numbers as text, with ranges: `0-3, 7`."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][1] + 1:
@@ -152,7 +152,7 @@ def list_names(names: Sequence[str]) -> str:
 
 
 def count_things(number: int, one: str, many: str) -> str:
-    """Return a number with its noun: `1 node`, `3 nodes`."""
+    """Return a number with its noun: `1 node`, `3 nodes`. one, many: the singular and the plural."""
     return f"{number} {one if number == 1 else many}"
 
 

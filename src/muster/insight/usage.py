@@ -44,12 +44,12 @@ class CurrentUsage(Struct, frozen=True):
 
 
 def usage_by_pod(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
-    """Return the usage of each pod."""
+    """Return the usage of each pod, summed over its containers, by namespace and name."""
     return {(one.metadata.namespace, one.metadata.name): _sum_containers(one) for one in metrics}
 
 
 def usage_by_job(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
-    """Return the summed usage of the pods of each JobSet, and of each Job without one."""
+    """Return the usage of each JobSet, and of each Job without one, summed over its pods, by namespace and name."""
     usage: dict[Name, CurrentUsage] = {}
     for one in metrics:
         labels = one.metadata.labels
@@ -75,7 +75,10 @@ def make_worker_table(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -
 
 
 def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -> list[Sequence[str]]:
-    """Return a row for each pod of a job by rank, with its usage and requests."""
+    """Return a row for each pod of a job by rank: its rank, name, node, CPUs, memory and memory limit.
+
+    CPUs and memory are the use and, if there is one, the request; `-` for a use that is not known.
+    """
     rows: list[Sequence[str]] = []
     for pod in sorted(pods, key=_make_order_key):
         meta, requests = pod.metadata, pod_requests(pod.spec)

@@ -42,7 +42,8 @@ class Background:
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run a coroutine on the loop, wait for it at most `timeout` seconds, and return its result.
 
-        Raises what the coroutine raises; expected failures become `Error`.
+        Raises what the coroutine raises; expected failures become `Error`. Raises `TimeoutError`, and cancels the
+        coroutine, after the timeout. None waits without limit.
         """
         if threading.current_thread() is self._thread:
             work.close()
@@ -54,7 +55,10 @@ class Background:
             doing.cancel()  # if the caller was interrupted
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Start a coroutine on the loop; return its future. Raises `Error` if Python is about to end."""
+        """Start a coroutine on the loop; return its future. Expected failures become `Error`.
+
+        Raises `Error` if Python is about to end.
+        """
         if self._closed:
             work.close()
             raise Error(

@@ -45,7 +45,7 @@ def _pickle(value: object) -> bytes:
 
 
 def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return which part of a call cannot be pickled."""
+    """Return words for the first part of a call that cannot be pickled; `the call` if each part can."""
     parts = {f"the function {name_function(function)}": function}
     parts |= {f"argument {number}": value for number, value in enumerate(args)}
     parts |= {f"argument {name}": value for name, value in kwargs.items()}
@@ -115,18 +115,21 @@ class Outcome:
 def read_outcomes(directory: Path, ranks: int) -> list[Outcome | None]:
     """Read the outcomes that the ranks wrote into the directory of a call; None for each missing one.
 
-    Raises `Error`.
+    All are None if the directory is gone. Raises `Error` if other users can change the directory.
     """
     return [_read_outcome(directory, rank) for rank in range(ranks)] if _is_trusted(directory) else [None] * ranks
 
 
 def outcome_of(directory: Path, rank: int) -> Outcome | None:
-    """Read the outcome of one rank; None if it is missing. Raises `Error`."""
+    """Read the outcome of one rank; None if it is missing. Raises `Error` if other users can change the directory."""
     return _read_outcome(directory, rank) if _is_trusted(directory) else None
 
 
 def list_returned_ranks(directory: Path, known: Container[int]) -> frozenset[int]:
-    """Return the ranks whose calls have returned, except those in `known`, whose files are not read. Raises `Error`."""
+    """Return the ranks whose calls have returned, except those in `known`, whose files are not read.
+
+    Raises `Error` if other users can change the directory.
+    """
     if not _is_trusted(directory):
         return frozenset()
     head, tail = OUTCOME.split("{rank}")
@@ -136,7 +139,7 @@ def list_returned_ranks(directory: Path, known: Container[int]) -> frozenset[int
 
 
 def _is_trusted(directory: Path) -> bool:
-    """Return whether a directory exists and only this user can access it. Raises `Error` if others can change it.
+    """Return whether a directory exists and only this user can write to it. Raises `Error` if others can.
 
     The job names the directory, and another user may have submitted the job. Unpickling a file of that user would run
     that user's code.

@@ -70,9 +70,9 @@ class Connections:
         self._keepers.append(asyncio.create_task(self._keep(key, way), name="session"))
 
     async def _keep(self, key: object, way: AbstractAsyncContextManager[Session]) -> None:
-        """Open a session and hold it until `close`. The task that opens it must also be the one that closes it.
+        """Open a session and hold it until `close`; an error of the opening goes to all who wait for the session.
 
-        key: the cluster of the session.
+        key: the cluster of the session. way: opens it. The task that opens it must also be the one that closes it.
         """
         opened = self._opened[key]
         try:

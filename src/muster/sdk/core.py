@@ -104,9 +104,9 @@ class Ended:
 
 
 async def count_cpus(connections: Connections, options: Options) -> Sequence[int]:
-    """Return the CPUs of each node that takes pods, in thousandths.
+    """Return the CPUs of each node that accepts pods, in thousandths.
 
-    Raises `UserError` if the user may not see the nodes.
+    Raises `UserError` if the user may not see the nodes, or as `open_session`.
     """
     lists = Lists((await open_session(connections, options)).client)
     nodes = await lists.of(NODE)
@@ -125,7 +125,7 @@ async def open_session(connections: Connections, options: Options) -> Session:
 
 
 async def find(connections: Connections, name: str, options: Options) -> JobReference:
-    """Return the reference to an existing job. Raises `ApiError` if there is none."""
+    """Return the reference to an existing job. Raises `ApiError` if there is none, and `UserError`."""
     session = await open_session(connections, options)
     job = await get_job(session.client, name, session.namespace)
     return JobReference(session, name, session.namespace, job.metadata.uid)
@@ -140,12 +140,15 @@ async def record(reference: JobReference) -> JobRecord:
 
 
 async def wait_for_ending(reference: JobReference) -> Ending:
-    """Wait for the end of a job; return how it ended."""
+    """Wait for the end of a job; return how it ended. Raises `ApiError`, `TransportError`, `UserError`."""
     return await _make_follower(reference).run(await record(reference))
 
 
 async def wait_for_end(reference: JobReference) -> Ended:
-    """Wait for the end of a job; return how it ended, with the outcomes of its ranks."""
+    """Wait for the end of a job; return how it ended, with the outcomes of its ranks if it makes calls.
+
+    Raises `ApiError`, `TransportError`, `UserError`, `Error`.
+    """
     job = await record(reference)
     end = await _make_follower(reference).run(job)
     directory = call_directory(job)
@@ -156,7 +159,10 @@ async def wait_for_end(reference: JobReference) -> Ended:
 
 
 async def trial_ended(reference: JobReference, rank: int) -> Ended:
-    """Wait for the end of one trial; return its outcome, in the form of a job with only this rank."""
+    """Wait for the end of one trial; return its outcome, in the form of a job with only this rank.
+
+    Raises `ApiError`, `TransportError`, `UserError`, `Error`.
+    """
     await any_trial(reference, [rank])
     job = await record(reference)
     directory = call_directory(job)
@@ -172,7 +178,10 @@ async def trial_ended(reference: JobReference, rank: int) -> Ended:
 
 
 async def any_trial(reference: JobReference, ranks: Collection[int]) -> None:
-    """Wait until one of these trials has ended."""
+    """Wait until one of these trials has ended, or the whole job has.
+
+    Raises `ApiError`, `TransportError`, `UserError`.
+    """
     changed = asyncio.Event()
     follower = replace(_make_follower(reference), report=lambda _: changed.set())
     following = asyncio.create_task(follower.run(await record(reference)), name=f"trials-{reference.name}")
@@ -190,7 +199,10 @@ async def any_trial(reference: JobReference, ranks: Collection[int]) -> None:
 
 
 async def any_ended(jobs: Collection[JobReference], trials: Collection[tuple[JobReference, Collection[int]]]) -> None:
-    """Wait until one of these jobs, or one of these trials, has ended."""
+    """Wait until one of these jobs, or one of these trials, has ended.
+
+    Raises `ApiError`, `TransportError`, `UserError`.
+    """
     await run_until_first(*(wait_for_ending(job) for job in jobs), *(any_trial(job, ranks) for job, ranks in trials))
 
 
@@ -210,7 +222,10 @@ async def trials_done(reference: JobReference) -> Collection[int]:
 
 
 async def watch(reference: JobReference, tell: Callable[[JobState], None]) -> Ending:
-    """Call `tell` with each new state of a job; return how it ended."""
+    """Call `tell` with each new state of a job until it ends; return how it ended.
+
+    Raises `ApiError`, `TransportError`, `UserError`.
+    """
     return await replace(_make_follower(reference), report=tell).run(await record(reference))
 
 
@@ -251,7 +266,11 @@ async def read_logs(reference: JobReference, rank: int | None, stream: bytes = b
 
 
 async def follow(reference: JobReference, rank: int | None, tell: Callable[[Sequence[str]], Awaitable[None]]) -> Ending:
-    """Call `tell` with lines as workers print them, and wait for each call; return how the job ended."""
+    """Call `tell` with lines as workers print them, and wait for each call; return how the job ended.
+
+    rank: the worker whose lines to show; None for all. Raises `UserError` if the job has no such rank, and `ApiError`,
+    `TransportError`.
+    """
     job = await record(reference)
     splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1)
     follower = replace(_make_follower(reference), show=splitter.show, excerpt=_select_rank(job, rank))
@@ -276,7 +295,7 @@ def _make_follower(reference: JobReference) -> Follower:
 
 
 async def why(reference: JobReference) -> Why:
-    """Return why a job does not run, or where it runs."""
+    """Return why a job does not run, or where it runs. Raises `UserError`, `ApiError` if the job is deleted."""
     await record(reference)
     answer = await explain(reference.session.client, reference.namespace, reference.name, RealClock().now())
     if answer is None:
@@ -285,13 +304,19 @@ async def why(reference: JobReference) -> Why:
 
 
 async def cancel(reference: JobReference) -> str:
-    """Cancel a job; return the outcome as a phrase."""
+    """Cancel a job; return the outcome as a phrase.
+
+    Raises `ApiError` if the job is deleted, and `UserError` if another job has its name.
+    """
     await record(reference)
     return await cancel_job(reference.session.client, reference.name, reference.namespace, uid=reference.uid)
 
 
 async def scale(reference: JobReference, workers: int) -> None:
-    """Change the number of workers of a job."""
+    """Change the number of workers of a job.
+
+    Raises `ApiError` if the job is deleted, and `UserError` if the size is refused.
+    """
     await record(reference)
     session = structs.replace(reference.session, namespace=reference.namespace)
     await scale_job(session, reference.name, workers, uid=reference.uid)

@@ -119,7 +119,10 @@ class Executor(concurrent.futures.Executor):
         return os.getpid() != self._process
 
     def _start_workers(self) -> None:
-        """Start the workers."""
+        """Submit the job of the workers that stay, and connect to them. Raises `Error`; no files are left then.
+
+        When the job ends, calls that wait get an error with the reason.
+        """
         thread = get_background()
         options: Options = {**self._options, "workers": self._array}
         self._directory = directory = thread.call(submission.directory_of(thread.connections, options))
@@ -137,7 +140,10 @@ class Executor(concurrent.futures.Executor):
         ending.add_done_callback(lambda job: pool.end(_describe_end(job)))
 
     def _finish(self) -> None:
-        """Wait for all calls, then release the workers."""
+        """Wait for all calls, then release the workers and remove their files.
+
+        A job whose workers have not all connected is cancelled.
+        """
         self._threads.shutdown()
         pool, self._pool = self._pool, None
         if pool is None or self._job is None:

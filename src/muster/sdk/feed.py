@@ -25,7 +25,7 @@ class Feed(Generic[T]):
             self._untaken.put_nowait(None)
 
     def mention(self, one: T) -> None:
-        """Add one item without waiting for the reader."""
+        """Add one item without waiting for the reader to take items."""
         self._untaken.put_nowait([one])
 
     async def tell(self, several: Sequence[T]) -> None:

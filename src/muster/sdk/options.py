@@ -115,7 +115,10 @@ def _check_option(name: str, value: Any) -> Any:
 
 
 def require_whole_number(name: str, value: Any) -> int:
-    """Return the value of the option `name` as a whole number. Raises `TypeError`."""
+    """Return the value of an option as a whole number, also one of NumPy. Raises `TypeError` for any other value.
+
+    name: the option, for errors.
+    """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}={value!r}: it is a whole number")
     return index(value)
@@ -233,12 +236,12 @@ def gang_of(
 
 
 def name_gang(gang: Gang, title: Sequence[str]) -> Gang:
-    """Return the gang with a name that is made from these words."""
+    """Return the gang with a name made from these words and a random suffix."""
     return replace(gang, name=name_for(title, Ids().suffix(), room_for_name(gang.parts)))
 
 
 def _parse_time(time: str | float | timedelta) -> int:
-    """Return a time limit in seconds. Raises `ValueError`."""
+    """Return a time limit in whole seconds; of a number, these are seconds. Raises `ValueError`."""
     if isinstance(time, timedelta):
         time = time.total_seconds()
     return limits.time_limit(time if isinstance(time, str) else f"{time:.3f}s")

@@ -22,7 +22,10 @@ class Lines:
         self._unended: dict[tuple[str, bytes], bytes] = {}  # the unfinished line of a worker's stream
 
     async def show(self, rank: str, stream: bytes, text: bytes) -> None:
-        """Add text that a worker has written."""
+        """Add text that a worker has written to a stream, and pass on the lines that are complete.
+
+        Text of a stream that is not selected is dropped.
+        """
         if self._stream not in (b"", stream) and not text.startswith(_SAID):
             return
         *whole, rest = (self._unended.pop((rank, stream), b"") + text).split(b"\n")

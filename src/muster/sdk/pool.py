@@ -150,7 +150,7 @@ class _Seat:
     stream: BufferedRWPair = field(repr=False)
 
     def break_off(self) -> None:
-        """Break the connection, so that the thread that waits for the outcome of a call gets an error."""
+        """Close the connection in both directions, so that a thread that waits for an outcome on it gets an error."""
         with contextlib.suppress(OSError):  # it was closed before
             self.connection.shutdown(socket.SHUT_RDWR)
 

@@ -114,7 +114,10 @@ def _encode_document(scenario: Mapping[str, Any] | Scenario) -> bytes:
 
 
 def _refuse_no_numbers(value: Any, path: str) -> None:
-    """Raise an error for NaN and infinities, which JSON would encode as null, with the path of the field."""
+    """Raise `Error` for NaN and infinities in a document, which JSON would encode as null.
+
+    path: the field of `value`, for the message.
+    """
     if isinstance(value, float) and not isfinite(value):
         raise Error(f"{UNFILED}: {path}: {value} is no JSON number")
     if isinstance(value, dict):

@@ -74,7 +74,8 @@ class Work:
 def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
     """Return the work that runs a function or a command.
 
-    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is not a sequence of arguments.
+    what: a function, a list of words, or a line for the shell. Raises `Error` if a function cannot be pickled or a
+    command has arguments of a function, and `TypeError` if `args` is not a sequence of arguments.
     """
     if callable(what):
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
@@ -105,9 +106,9 @@ class Submission:
         return self._job
 
     async def abandon(self) -> None:
-        """Remove the job if `run` has ended, though its caller was cancelled before it knew. Else `run` does so.
+        """Remove the job if `run` has ended, though its caller was cancelled before it got the job.
 
-        The end of the program waits for this.
+        A `run` that has not ended removes its job itself. The end of the program waits for this.
         """
         if self._job is not None:
             removing = _end_unawaited(self._job, _remove_with_calls(self._job))
@@ -143,9 +144,8 @@ async def _run(connections: Connections, work: Work, options: Options) -> JobRef
 async def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
     """Write the calls of a job into a directory, in a thread, because a large argument takes seconds.
 
-    Raises `UserError`.
-
-    A cancellation waits for the thread, so that nothing is written after it.
+    A cancellation waits for the thread, so that nothing is written after it. Raises `UserError` if a file cannot be
+    written.
     """
     await finish_thread(_write_files, directory, files)
 
@@ -161,7 +161,7 @@ def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 async def directory_of(connections: Connections, options: Options) -> Path:
-    """Create and return a directory for the calls of a job."""
+    """Create and return a directory for the calls of a job. Raises `UserError`, as `new_directory`."""
     return await new_directory(connections, await open_session(connections, options), options.get("queue", ""))
 
 
@@ -211,7 +211,10 @@ async def _submit(
 
 
 async def _undo(submitting: "asyncio.Task[JobReference]") -> None:
-    """Remove the job of a submission that has ended, for which no caller waits any more; log what may be left."""
+    """Remove the job of a submission that has ended and for which no caller waits any more.
+
+    A failure is logged, with what may be left.
+    """
     error = submitting.exception()
     if error is None:
         await _end_unawaited(submitting.result(), remove(submitting.result()))
@@ -239,14 +242,14 @@ async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
 
 
 async def remove(reference: JobReference) -> None:
-    """Delete a job that this process has just submitted."""
+    """Delete a job that this process has just submitted. Raises `ApiError`, `TransportError`, `UserError`."""
     job = await record(reference)
     where = reference.name, reference.namespace
     await reference.session.client.delete(job.kind, *where, propagation="Background", uid=reference.uid)
 
 
 async def _remove_with_calls(reference: JobReference) -> None:
-    """Delete a job that was just submitted, and the directory of its calls."""
+    """Delete a job that was just submitted, and the directory of its calls. Raises as `remove`."""
     directory = call_directory(await record(reference))
     await remove(reference)
     if directory is not None:
@@ -254,7 +257,10 @@ async def _remove_with_calls(reference: JobReference) -> None:
 
 
 async def submit_and_wait(connections: Connections, work: Work, options: Options) -> Ended:
-    """Submit the work, and wait until it has ended. If the caller cancels this wait, the job is cancelled, too."""
+    """Submit the work, and wait until it has ended; return how.
+
+    If the caller cancels this wait, the job is cancelled, too. Raises `ApiError`, `TransportError`, `UserError`.
+    """
     reference = await _run(connections, work, options)
     try:
         return await wait_for_end(reference)
@@ -264,7 +270,7 @@ async def submit_and_wait(connections: Connections, work: Work, options: Options
 
 
 async def _end_unawaited(reference: JobReference, ending: Awaitable[object]) -> None:
-    """Wait until a job is cancelled for which no caller waits any more; log a failure instead of raising it."""
+    """Await `ending`, which ends a job for which no caller waits any more; log a failure instead of raising it."""
     try:
         await ending
     except (ApiError, TransportError, UserError) as error:

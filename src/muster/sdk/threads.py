@@ -27,7 +27,7 @@ class LastingLoop(asyncio.SelectorEventLoop):
         self._lasting_threads = LastingThreads()
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> "asyncio.Future[T]":
-        """Run a blocking function in a thread; return its future."""
+        """Run a blocking function in a thread of `executor`, by default of the lasting threads; return its future."""
         return super().run_in_executor(executor or self._lasting_threads, func, *args)
 
 
@@ -40,7 +40,7 @@ class LastingThreads(Executor):
             Thread(target=self._run, name=f"muster-{number}", daemon=True).start()
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Submit a function; return its future."""
+        """Queue a function for one of the threads; return its future."""
         future: Future[T] = Future()
         self._works.put((future, partial(fn, *args, **kwargs)))
         return future

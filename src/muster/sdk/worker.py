@@ -58,7 +58,7 @@ def unpack_message(message: bytes) -> tuple[dict[str, Any], memoryview]:
 
 
 def send(stream: BufferedRWPair, message: bytes) -> None:
-    """Write a message."""
+    """Write a message with its length before it, and flush the stream."""
     stream.write(len(message).to_bytes(_LENGTH, "big"))
     stream.write(message)
     stream.flush()
@@ -75,7 +75,10 @@ def receive(stream: BufferedRWPair) -> bytes:
 
 
 def perform(call: bytes, now: Now) -> bytes:
-    """Make a pickled call; return its outcome as a message. An error that the call raises is an outcome, too."""
+    """Make a pickled call; return its outcome as a message: the result, or the error that the call raised.
+
+    now: the clock for the time of its end.
+    """
     facts, body = _make_call(call)
     return pack_message(facts | {"python": PYTHON, "at": now()}, body)
 
@@ -129,9 +132,10 @@ def _pickle(value: object) -> bytes:
 
 
 def make_call(directory: Path, rank: str, now: Now) -> int:
-    """Make the call in the directory, and write its outcome there; return the exit code.
+    """Make the call in the directory, and write its outcome there; return the exit code: 1 if the call raised.
 
-    rank: the rank of this worker. An outcome of an earlier attempt is deleted first.
+    rank: the rank of this worker. An outcome of an earlier attempt is deleted first. Exits with a message if the call
+    is missing.
     """
     path = directory / OUTCOME.format(rank=rank)
     path.unlink(missing_ok=True)  # the outcome of an earlier attempt
@@ -151,7 +155,7 @@ def make_call(directory: Path, rank: str, now: Now) -> int:
 
 
 def serve_calls(directory: Path, rank: str, now: Now) -> int:
-    """Make the calls that the caller sends until it sends no more; return the exit code.
+    """Make the calls that the caller sends until it sends no more or is gone; return the exit code.
 
     A child process makes the calls, so that a crash loses only one call. After a crash, another child continues.
     """
@@ -195,9 +199,9 @@ def _wait_for_child(child: int, lifeline: socket.socket) -> int | None:
 
 
 def _serve_calls(directory: Path, rank: str, died: str, now: Now) -> int:
-    """Make calls that arrive over the socket, as the child process of a worker; return the exit code.
+    """Make calls that arrive over the socket, as the child process of a worker; return exit code 0.
 
-    died: how the previous child died, which is reported first.
+    died: how the previous child died, which is reported first. Return when the caller closes the connection.
     """
     try:
         connection = connect_to_caller(directory)
@@ -212,7 +216,7 @@ def _serve_calls(directory: Path, rank: str, died: str, now: Now) -> int:
 
 
 def connect_to_caller(directory: Path) -> socket.socket:
-    """Connect to the caller's socket in the directory. Raises `OSError`."""
+    """Connect to the caller's socket in the directory; return the connection. Raises `OSError`."""
     connection = socket.socket(socket.AF_UNIX)
     with shorten_socket_path(directory) as path:
         connection.connect(path)
@@ -233,7 +237,10 @@ def shorten_socket_path(directory: Path) -> Iterator[str]:
 
 
 def main(how: str) -> int:
-    """Run the worker; return its exit code."""
+    """Make the call or calls of this worker, as the environment says; return the exit code.
+
+    how: `STAY` to make calls until the caller sends no more; otherwise, one call.
+    """
     rank = os.environ["JOB_COMPLETION_INDEX"]
     return (serve_calls if how == STAY else make_call)(Path(os.environ[DIRECTORY]), rank, time.time)
 

@@ -42,7 +42,7 @@ class Case(Struct, frozen=True):
 
 
 class Comparing(Struct, frozen=True):
-    """The outcome of several simulations. stopped: whether the user stopped before all were done."""
+    """The outcome of several simulations. stopped: whether the user stopped them before all were done."""
 
     runs: Sequence[SimulationRun]
     comparison: Comparison
@@ -147,12 +147,15 @@ def simulate_all(
 
 
 def name_folder(variant: str, seed: int) -> str:
-    """Return the name of the folder with the report of one simulation."""
+    """Return the name of the folder with the report of one simulation, safe for any file system."""
     return _UNSAFE.sub("-", f"{variant}-seed-{seed}")
 
 
 def _play_all(tasks: Sequence[_Task], processes: int, look: Callable[[], None]) -> Iterator[SimulationRun]:
-    """Yield the runs as they end. look: called from time to time."""
+    """Run the simulations and yield their outcomes as they end. look: called from time to time.
+
+    processes: with more than one, each runs in a process of its own, in any order.
+    """
     if processes == 1:
         for task in tasks:
             yield _play(task, look)

@@ -37,16 +37,14 @@ def simulate(
     variants: Sequence[str] = (),
     engine: EngineName = "fast",
 ) -> Report:
-    """Simulate the scenario of a file or folder, or of a text.
+    """Simulate the scenario of a file or folder, or of a text, and return the report.
 
     assertions: judged together with those of the scenario. seed: instead of the scenario's. configuration: the settings
-    of a scenario without a Configuration. decisions: how many of the newest decisions the report has. overlays: what is
-    different in the variant. variant, variants: its name, if it is not the scenario itself, and those that assertions
-    may name. An interrupt by the user ends the simulation, not the report. engine: `full` plays the whole of a cluster,
-    with its server.
-
-    Raises:
-        ScenarioError: the scenario cannot be simulated.
+    of a scenario without a Configuration. progress: called from time to time. decisions: how many of the newest
+    decisions the report has. overlays: what is different in the variant. variant, variants: its name, if it is not the
+    scenario itself, and those that assertions may name. engine: `full` simulates a whole cluster with its server. An
+    interrupt by the user ends the simulation early; the report then covers the time so far. Raises `ScenarioError` if
+    the scenario cannot be simulated.
     """
     log = DecisionLog(decisions) if decisions else None
     reading, played, asserted = prepare(name, assertions, seed, configuration, overlays, variants, log, engine)
@@ -78,7 +76,7 @@ def simulate(
 
 
 def _list_remarks(reading: Reading) -> Iterator[str]:
-    """Yield remarks about the jobs of logs that are not simulated."""
+    """Yield remarks about what a state lacks, and about the jobs of logs that never ran."""
     if reading.state is not None:
         yield from (f"the state lacks {kind}: {why}" for kind, why in reading.state.missing.items())
     for name, jobs in reading.logs.items():
@@ -96,10 +94,10 @@ def prepare(
     log: DecisionLog | None = None,
     engine: EngineName = "fast",
 ) -> tuple[Reading, World | FullEngine, list[Assertion]]:
-    """Return a scenario, the world or engine that can simulate it, and its assertions.
+    """Read and check a scenario; return it, the world or engine that can simulate it, and its assertions.
 
-    Raises:
-        ScenarioError: the scenario cannot be simulated.
+    For the arguments, see `simulate`. log: gets each decision. Raises `ScenarioError` if the scenario cannot be
+    simulated.
     """
     reading = read_scenario(name, overlays)
     if seed is not None:

@@ -16,7 +16,8 @@ def split_lines(begun: bytes, text: bytes) -> tuple[bytes, bytes]:
     """Split text that follows an unfinished line; return the whole lines, and the new unfinished line.
 
     A carriage return lets later text overwrite a line: each whole line is returned as it looks in the end. The
-    unfinished line keeps nothing that is already overwritten.
+    unfinished line keeps nothing that is already overwritten. One that gets very long is returned as it is, without a
+    line break.
     """
     whole, newline, rest = (begun + text).rpartition(b"\n")
     if b"\r" in whole:
@@ -29,7 +30,7 @@ def split_lines(begun: bytes, text: bytes) -> tuple[bytes, bytes]:
 
 
 def last_state(line: bytes) -> bytes:
-    """Return a line as it looks in the end, after its carriage returns."""
+    """Return what a terminal shows of a line once its carriage returns have let later text overwrite it."""
     return line.rstrip(b"\r").rpartition(b"\r")[2]
 
 
@@ -39,11 +40,11 @@ def is_wiped(line: bytes) -> bool:
 
 
 def make_row(line: bytes) -> str:
-    """Return an unfinished line as it looks now, for one row of a terminal; "" if it is blank."""
+    """Return what a terminal shows of an unfinished line now, without control characters; "" if it is blank."""
     return _CONTROLS.sub(b"", last_state(line).replace(b"\t", b" ")).decode(errors="replace").rstrip()
 
 
 def _forget_earlier_states(line: bytes) -> bytes:
-    """Return a line without the text that is overwritten. The carriage returns around the last text stay."""
+    """Return an unfinished line without text that carriage returns have let later text overwrite."""
     states = line.rstrip(b"\r")
     return states[max(states.rfind(b"\r"), 0) :] + line[len(states) :][:1]

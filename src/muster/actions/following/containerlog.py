@@ -81,7 +81,7 @@ class ContainerLog:
         self.is_cut = False  # whether the pod was deleted before its whole log was read
 
     def observe(self, status: ContainerStatus) -> None:
-        """Record the container's current status."""
+        """Record the container's current status, and wake `copy` to read on."""
         self._status = status
         self._wake()
 
@@ -95,7 +95,7 @@ class ContainerLog:
             self._status_changed.set()
 
     async def copy(self) -> None:
-        """Show the output of all attempts, until `finish` is called.
+        """Show the output of all attempts as it comes, until `finish` is called and the last one has ended.
 
         Raises `ApiError` if the server refuses permanently.
         """
@@ -124,7 +124,11 @@ class ContainerLog:
         await self._lines.finish()
 
     async def _read(self) -> bool:
-        """Show the rest of the previous attempt's log and all of the newest one; return False if the pod is deleted."""
+        """Show the rest of the previous attempt's log and the newest one to its end; return whether it was complete.
+
+        It is not complete if the pod is deleted, or temporary errors last for too long. Raises `ApiError` for other
+        errors.
+        """
         while True:
             try:
                 async with self._open(follow="true") as newest:
@@ -158,7 +162,10 @@ class ContainerLog:
         return error.code == 429 or error.code >= 500 or (error.code == 403 and self._was_let_in)
 
     async def _catch_up(self) -> None:
-        """Show the lines of the previous attempt that have not been shown yet."""
+        """Show the lines of the previous attempt that have not been shown yet; none if there was no such attempt.
+
+        Raises `ApiError`, `TransportError`.
+        """
         try:
             # Other servers ignore the unknown parameter, and return the last attempt that has ended.
             async with self._open(previous="true", beforeNewest="true") as previous:
@@ -180,7 +187,7 @@ class ContainerLog:
         return self._client.transport.stream(Request("GET", self._path, query))
 
     async def _print(self, chunks: AsyncIterator[bytes]) -> None:
-        """Show the lines of an attempt's log that have not been shown yet."""
+        """Show the lines of an attempt's log, read from its beginning, that have not been shown yet."""
         self._place = self._place.again()
         await (self._print_raw(chunks) if self._raw else self._print_text(chunks))
 
@@ -226,7 +233,10 @@ class ContainerLog:
                 await self._lines.add(STDOUT, when, text + b"\n")
 
     def _can_retry(self, error: ApiError | TransportError) -> bool:
-        """Return whether to retry after an error; warn the user if the server itself sent it."""
+        """Return whether to retry after an error: yes, until a while after `finish`.
+
+        Warn the user of the first error of the server in a row, and of the output that is missing at the end.
+        """
         now = self._clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -251,7 +261,7 @@ class _Place:
         return _Place(self.stamp, self.shown, self.shown)
 
     def new_of(self, stamp: bytes, lines: int) -> int:
-        """Return how many of the next lines, all with this stamp, have not been shown; these are the last of them."""
+        """Count the next lines, all with this stamp; return how many of them, the last ones, were not shown before."""
         if stamp < self.stamp:
             return 0
         if stamp > self.stamp:
@@ -277,7 +287,10 @@ class _ShownBytes:
         self.at_start = False
 
     def count_missing(self, part: AttemptRecord | Missing) -> int:
-        """Return how many of the bytes that this part reports as missing were neither shown nor reported before."""
+        """Count the bytes that a part reports as missing; return how many were neither shown nor reported before.
+
+        A part that begins an attempt reports none, and resets the count for a new attempt.
+        """
         if isinstance(part, AttemptRecord):
             self.at_start = True
             if part.number != self.attempt:

@@ -24,11 +24,14 @@ Reach: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
 
 
 class OutOfReachError(Exception):
-    """The user cannot reach a worker cluster; the message says why, and what to do."""
+    """The error of a worker cluster that the user cannot reach; the message says why, and what to do."""
 
 
 async def cluster_of(client: Client, job: JobRecord) -> str:
-    """Return the worker cluster in which a job runs or last ran, or "" if the user sees no such cluster."""
+    """Return the name of the worker cluster in which a job runs or last ran.
+
+    "" if there is none, or the user may not see the job's Workload.
+    """
     meta = job.metadata
     workloads = await list_or_none(client, WORKLOAD, meta.namespace, labels=labels_of(meta.uid)) or ()
     workload = index_by_owner(workloads).get(meta.uid)
@@ -36,10 +39,10 @@ async def cluster_of(client: Client, job: JobRecord) -> str:
 
 
 async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
-    """Return the copy of a job that its manager created in a worker cluster. Raises `ApiError` (NotFound).
+    """Return the copy of a job that its manager created in a worker cluster. there: the worker cluster.
 
     Another job of the same name does not count: the request uses the manager's credential, which may have more rights
-    than the user.
+    than the user. Raises `ApiError` (NotFound) if there is no copy.
     """
     copy = await read_record(there, await there.get(job.kind, job.metadata.name, job.metadata.namespace))
     from muster.insight.reader.clusters import read_origin  # few jobs run in other clusters
@@ -54,7 +57,10 @@ async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
 
 
 def make_reach(client: Client) -> Reach:
-    """Return a function that opens a client for a worker cluster, with the kubeconfig in the manager's cluster."""
+    """Return a function that opens a client for a worker cluster by name, with the kubeconfig of the manager.
+
+    The client's opening raises `OutOfReachError`.
+    """
 
     @asynccontextmanager
     async def reach(name: str) -> AsyncIterator[Client]:
@@ -66,7 +72,10 @@ def make_reach(client: Client) -> Reach:
 
 @asynccontextmanager
 async def open_tunnel(client: Client, name: str) -> "AsyncIterator[HttpsTransport]":
-    """Open a transport to a worker cluster that also supports exec and attach. Raises `OutOfReachError`."""
+    """Open a transport to a worker cluster that also supports exec and attach.
+
+    Raises `OutOfReachError` if the cluster or its kubeconfig is missing or may not be seen by the user.
+    """
     from muster.insight.reader.clusters import connection_to, engine_namespace  # few jobs run in other clusters
 
     cluster = await get_or_none(client, MULTI_KUEUE_CLUSTER, name)

@@ -35,7 +35,7 @@ WHOLE = Excerpt()
 
 
 class Lines:
-    """The formatter of one container's output for an excerpt.
+    """The formatter of one container's output: it selects lines and adds their times, as an excerpt says.
 
     It changes nothing if the excerpt selects whole output.
     """
@@ -48,13 +48,16 @@ class Lines:
         self._begun: dict[bytes, tuple[bytes, bytes]] = {}  # by stream the time stamp and text of the unfinished line
 
     async def add(self, stream: bytes, stamp: bytes, text: bytes) -> None:
-        """Add text that the container wrote to a stream at this time: whole lines, or part of a line."""
+        """Add text that the container wrote to a stream at a time, and show the selected whole lines in it.
+
+        text: whole lines, or part of a line.
+        """
         shown = text if self._as_is else self._format_text(stream, stamp, text)
         if shown:
             await self._show(stream, shown)
 
     async def finish(self) -> None:
-        """Show the unfinished lines, because nothing follows."""
+        """Show the unfinished lines that are selected, because nothing follows."""
         while self._begun:
             stream, (stamp, line) = self._begun.popitem()
             if shown := self._format_line(stamp, line):

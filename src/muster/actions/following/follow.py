@@ -96,10 +96,10 @@ class Follower:
     _ended_there: Ending | None = None
 
     async def run(self, job: JobRecord | None = None) -> Ending:
-        """Follow the job to its end, and its output to the last line. job: its record, if the caller has read it.
+        """Follow the job to its end, and its output to the last line; return how it ended.
 
-        Raises `ApiError` (NotFound; Unauthorized; output that the user may not read), `TransportError` if the server
-        does not come back.
+        job: its record, if the caller has read it. Raises `ApiError` (NotFound; Unauthorized; output that the user may
+        not read), `TransportError` if the server does not come back.
         """
         job = job or await get_job(self.client, self.name, self.namespace)
         self._raw = self.show is not None and await is_embedded(self.client)
@@ -124,13 +124,16 @@ class Follower:
             raise failures.exceptions[0] from None
 
     def informer(self, kind: Kind[T], *, labels: str = "", fields: str = "") -> "Informer[T]":
-        """Return an informer of a kind that does not report transport errors."""
+        """Return an informer of a kind in the namespace that does not report transport errors."""
         return _QuietInformer(
             self.client, kind, self.clock, self.random, namespace=self.namespace, labels=labels, fields=fields
         )
 
     async def _follow_there(self, job: JobRecord, cluster: str) -> None:
-        """Show the job's output in a worker cluster until it ends there. Failures become warnings."""
+        """Show the job's output in a worker cluster until it ends there, and note how it ended.
+
+        Failures to reach the cluster become warnings.
+        """
         assert self.reach is not None
         try:
             async with self.reach(cluster) as client:
@@ -148,7 +151,7 @@ class Follower:
                 self.warn(f"{self.name}: its output in cluster {cluster} is not shown: {error}")
 
     def _make_follower_there(self, client: Client) -> "Follower":
-        """Return a follower of the job's copy in a worker cluster."""
+        """Return a follower that shows the output of the job's copy in a worker cluster."""
         return Follower(
             client,
             self.clock,
@@ -169,7 +172,10 @@ class Follower:
             self._copies.append(task)
 
     async def _print_gone(self, job: JobRecord, pods: list[Pod]) -> None:
-        """Show the output that the node keeps of pods that were deleted before all of their output was shown."""
+        """Show the output that the node keeps of pods that were deleted before all of their output was shown.
+
+        An error becomes a warning. Do nothing if no output is shown, or the server is not Muster's.
+        """
         printout = self._make_printout()
         if printout is None or not self._raw:
             return
@@ -272,14 +278,20 @@ class Follower:
             quiet = not await self._wait_for_change(POSITION_SECONDS if waits else None)
 
     async def _find_ending(self, job: JobRecord, here: Ending) -> Ending:
-        """Return the ending of the job, with the exit code from the cluster that ran it."""
+        """Return the ending of the job; if it failed in a worker cluster that tells how, the ending from there.
+
+        here: the ending as the manager's cluster shows it.
+        """
         there = self._ended_there
         if here.code and there is None and job.remote_counts is not None:
             there = await self._find_ending_there(job)
         return there if here.code and there is not None and there.code else here
 
     async def _find_ending_there(self, job: JobRecord) -> Ending | None:
-        """Return the ending that the worker cluster reports; None if the worker cluster cannot be reached."""
+        """Return the ending that the worker cluster of a job reports.
+
+        None if the job has none, or it cannot be reached.
+        """
         cluster = await cluster_of(self.client, job)
         if not cluster or self.reach is None:
             return None
@@ -292,9 +304,9 @@ class Follower:
             return None
 
     async def _add_verdict(self, job: JobRecord, state: JobState) -> JobState:
-        """Return the state with the reason why the job can never start, if it cannot.
+        """Return the state of a waiting job with the reason why it can never start, if it cannot.
 
-        The nodes and quotas are read again when the job waits for another reason.
+        The nodes and quotas are read again when the job waits for another reason. Errors leave the state unchanged.
         """
         if not state.stuck:
             return state
@@ -311,7 +323,10 @@ class Follower:
         return with_verdict(job, state, self._room[1])
 
     async def _add_refusal(self, uid: str, state: JobState) -> JobState:
-        """Return the state with the reason why the queue does not accept the job, if there is one."""
+        """Return the state with the reason why the queue does not accept the job, if there is one.
+
+        The state is unchanged if the server does not answer.
+        """
         from muster.insight.reader.jobs.rows import explain_missing_workloads
 
         try:
@@ -320,7 +335,7 @@ class Follower:
             return state
 
     async def _wait_for_change(self, seconds: float | None) -> bool:
-        """Wait for a change, for this many seconds at most; return whether there was one."""
+        """Wait for a change of the watched objects, for this many seconds at most; return whether there was one."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._changed.wait()
@@ -328,7 +343,10 @@ class Follower:
             return False
 
     async def _list_final_pods(self, job: JobRecord, known: list[Pod]) -> list[Pod]:
-        """Return the current pods of a job that has just finished, which may be newer than the followed ones."""
+        """Return the current pods of a job that has just finished, which may be newer than the `known` ones.
+
+        Return the known ones if the server refuses or does not answer.
+        """
         try:
             current = await read_own_pods(self.client, job)
         except (ApiError, TransportError):
@@ -337,7 +355,7 @@ class Follower:
         return list(newest.values())
 
     async def _drain(self) -> None:
-        """Wait until the last lines of all logs have been shown."""
+        """End all logs that are followed, and wait until their last lines have been shown."""
         for log in self._logs.values():
             log.finish()
         if self._copies:
@@ -387,7 +405,7 @@ class _Watched(Struct, frozen=True):
 
     @classmethod
     def of(cls, follower: Follower, job: JobRecord) -> "_Watched":
-        """Return the informers for a job."""
+        """Return the informers of a job: of its object and, for a JobSet, of its Jobs. They do not run yet."""
         name = follower.name
         key, by_name = f"{follower.namespace}/{name}", f"metadata.name={name}"
         if job.kind == JOB:

@@ -45,10 +45,10 @@ class Printout(msgspec.Struct, frozen=True):
     reach: Reach | None = None
 
     async def print_once(self, job: JobRecord, number: int | None = None, *, previous: bool = False) -> None:
-        """Show the existing output of the job.
+        """Show the existing output of the job, also from the worker cluster that ran it.
 
-        number, previous: which attempts to show, as for `choose_attempts`.
-        Raises `ApiError`, `TransportError`; `LookupError` if no container has the requested attempt.
+        number, previous: which attempts to show, as for `choose_attempts`. Raises `ApiError`, `TransportError`;
+        `LookupError` if no container has the requested attempt.
         """
         if job.remote_counts is not None and (cluster := await cluster_of(self.client, job)):
             await self._print_there(job, cluster, number, previous=previous)
@@ -91,7 +91,10 @@ class Printout(msgspec.Struct, frozen=True):
         )
 
     async def _print_there(self, job: JobRecord, cluster: str, number: int | None, *, previous: bool) -> None:
-        """Show the existing output of a job that runs in a worker cluster."""
+        """Show the existing output of a job that runs in a worker cluster; nothing without `reach`.
+
+        A cluster that cannot be reached, or has deleted the job, becomes a warning.
+        """
         if self.reach is None:
             return
         try:
@@ -108,7 +111,7 @@ class Printout(msgspec.Struct, frozen=True):
 
 
 def _explain_no_output(job: JobRecord, excerpt: Excerpt) -> str:
-    """Return why there is no output of a job's workers, or of the selected ones."""
+    """Return a sentence on why there is no output of a job's workers, or of the selected ones."""
     name = job.metadata.name
     whose = " of that rank" if len(excerpt.ranks) == 1 else " of those ranks" if excerpt.ranks else ""
     if job.end is not None:

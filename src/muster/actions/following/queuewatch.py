@@ -38,7 +38,7 @@ class QueueWatch:
         self._visibility = Visibility(self.client)
 
     async def quota_state(self) -> QuotaState | None:
-        """Return the current state of the job's Workload; None if it has no Workload."""
+        """Return the current state of the job's Workload, with its queue position; None if it has no Workload."""
         workload = index_by_owner(self.workloads.all()).get(self.job_uid)
         if workload is None:
             return None

@@ -43,7 +43,7 @@ class Silence(Struct, frozen=True):
 
 
 def explain_giving_up(name: str, error: TransportError, *, ours: bool) -> str:
-    """Return why the follower of a job stops, and how the user can follow the job again.
+    """Return a sentence on why the follower of a job stops, and how the user can follow the job again.
 
     ours: whether the server was started by `muster up`. Without a server, the nodes keep running the pods of a job.
     """

@@ -67,7 +67,7 @@ async def alter(session: Session, name: str, alteration: Alteration, now: dateti
 
 
 def find_obstacle(job: JobRecord, alteration: Alteration, now: datetime) -> str:
-    """Return why the job cannot be altered like that; "" if it can."""
+    """Return why the job cannot be altered like that; "" if it can, or if `force` overrides the objection."""
     name = job.metadata.name
     if job.end is not None or job.is_cancelled:
         return f"{name} has ended already" if job.end is not None else f"{name} has been cancelled already"
@@ -107,7 +107,7 @@ def _find_obstacle_to_queueing(job: JobRecord, alteration: Alteration) -> str:
 
 
 def make_edits(job: JobRecord, alteration: Alteration) -> list[dict[str, Any]]:
-    """Return the JSON patch that makes the changes to the job's object."""
+    """Return the JSON patch that makes the changes to the job's object; [] if nothing changes."""
     labels = {QUEUE_NAME_LABEL: alteration.queue, PRIORITY_CLASS_LABEL: alteration.priority}
     new_labels = {**job.metadata.labels, **{label: value for label, value in labels.items() if value}}
     values: dict[str, Any] = {}
@@ -127,7 +127,7 @@ def _list_limit_paths(job: JobRecord) -> list[str]:
 
 
 def describe(job: JobRecord, alteration: Alteration) -> list[str]:
-    """Return a sentence about each changed setting."""
+    """Return a sentence about each setting that the alteration changes, with the value before."""
     name, labels = job.metadata.name, job.metadata.labels
     sentences = []
     if alteration.time_limit is not None:

@@ -76,10 +76,11 @@ async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool 
 
 
 async def _end_job(client: Client, name: str, namespace: str, *, delete: bool, uid: str) -> Cancellation:
-    """End a job gracefully.
+    """End a job gracefully; return what was done, also if it had ended already.
 
     In an embedded cluster the job gets the condition of a failed job. Its controller then ends the pods, and the node
-    keeps their logs. In any other cluster logs are deleted with the pods anyway, so the job is deleted.
+    keeps their logs. In any other cluster logs are deleted with the pods anyway, so the job is deleted. delete: delete
+    it in any case. Raises `ApiError`.
     """
     if delete or not await is_embedded(client):
         job = await get_job(client, name, namespace, uid)
@@ -107,8 +108,9 @@ async def cancel_trials(client: Client, name: str, namespace: str, indexes: str,
     """Cancel single trials of a sweep, which continues with the others; return the outcome as a phrase.
 
     indexes: the trials, as in `3,5-7`. The Job's controller ends their pods, and does not count them as failures.
-    uid: of the sweep that the caller means; "" for any of this name.
-    Raises `ApiError`, `TransportError`, `UserError`.
+    Nothing is done if the sweep or these trials have ended. uid: of the sweep that the caller means; "" for any of this
+    name. Raises `ApiError`, `TransportError`, and `UserError` if another controller runs the sweep or there are no such
+    trials.
     """
     is_ours = await is_embedded(client)
 
@@ -160,7 +162,10 @@ async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = F
 
 
 async def _require_right_to_jobs(client: Client, cron_job: CronJob) -> None:
-    """Raise `ApiError` (403) for a user who may not cancel the unfinished jobs of a CronJob."""
+    """Raise `ApiError` (403) for a user who may not cancel the unfinished jobs of a CronJob.
+
+    Do nothing if there are no such jobs.
+    """
     name, namespace = cron_job.metadata.name, cron_job.metadata.namespace
     jobs = list_unfinished_jobs((await client.list(JOB, namespace)).items, cron_job)
     if not jobs:

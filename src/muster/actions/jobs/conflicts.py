@@ -19,11 +19,10 @@ _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.01, 0.5
 async def rewrite_object(
     client: Client, name: str, namespace: str, write: Callable[[JobRecord], Awaitable[T]], uid: str = ""
 ) -> T:
-    """Read a job and pass it to `write`, which changes it on the server; do both again after each conflict.
+    """Read a job and pass it to `write`, which changes it on the server; return its result.
 
-    Every attempt is about the job of the first one: another job that has got its name is left alone.
-
-    uid: of the job that the caller means; "" for the present one of this name.
+    Both are done again after each conflict, up to a limit. Every attempt is about the job of the first one: another job
+    that has got its name is left alone. uid: of the job that the caller means; "" for the present one of this name.
     Raises `ApiError` (409 for another job), and what reading and `write` raise.
     """
     for attempt in range(1, ATTEMPTS + 1):

@@ -37,7 +37,10 @@ async def explain(
 
 
 async def _add_levels_there(client: Client, readings: JobReadings, here: Sequence[JobLevel]) -> Sequence[JobLevel]:
-    """Return the levels, with those about pods taken from the worker cluster, if the user may read that cluster."""
+    """Return the levels, with those about pods taken from the worker cluster that runs the job.
+
+    Return them unchanged if there is no such cluster, or it cannot be read.
+    """
     cluster = readings.quota_state.cluster if readings.quota_state is not None else ""
     if not cluster or readings.job is None or readings.state.finished:
         return here

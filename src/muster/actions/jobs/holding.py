@@ -36,7 +36,10 @@ class _Queue(Struct, frozen=True):
 
 
 async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: bool) -> str:
-    """Stop or resume a queue; return the outcome as a sentence. Raises `ApiError`, `UserError`."""
+    """Set the stop policy of a queue: hold, drain or resume it; return the outcome as a sentence.
+
+    cluster: whether it is a ClusterQueue. Raises `ApiError`, and `UserError` if there is no such queue.
+    """
     kind = CLUSTER_QUEUE if cluster else LOCAL_QUEUE
     namespace = "" if cluster else session.namespace
     where = "" if cluster else f" (namespace {namespace})"

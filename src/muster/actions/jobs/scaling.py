@@ -65,7 +65,10 @@ def part_of(job: JobRecord, role: str = "") -> Part:
 
 
 async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> None:
-    """Write the new number of workers, if the job still has the version that was read."""
+    """Write the new number of workers to the job.
+
+    Raises `ApiError` (409) if the job has changed since it was read, and `UserError` if the number is impossible.
+    """
     if part.place is None:
         await session.client.patch_object(job.kind, job.source, {"spec": make_size_fields(part, workers)})
         return
@@ -90,7 +93,7 @@ def list_size_fields(part: Part, workers: int) -> dict[str, int]:
 
 
 def make_size_fields(part: Part, workers: int) -> dict[str, Any]:
-    """Return the fields of a Job's spec for this number of workers.
+    """Return the fields of a Job's spec for this number of workers: its parallelism, and for a gang its completions.
 
     Raises `UserError` if the Job's completions forbid that number.
     """

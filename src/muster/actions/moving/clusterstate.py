@@ -30,11 +30,9 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A Deployment that runs an engine.
+    """A Deployment that runs an engine: Kueue's manager, or Muster.
 
-    replicas: the desired number of replicas.
-    pods: the pods that have not ended.
-    troubles: why pods do not run.
+    replicas: the desired number of replicas. pods: the pods that have not ended. troubles: why pods do not run.
     deleting: whether the Deployment is being deleted and waits for its pods to end.
     """
 
@@ -99,7 +97,7 @@ def identify_object(document: Mapping[str, Any]) -> Key:
 
 
 def is_musters(api_service: Json) -> bool:
-    """Return whether an APIService refers to Muster."""
+    """Return whether an APIService leads to Muster's Service for the visibility API."""
     service = api_service["spec"].get("service") or {}
     return bool(service.get("name") == VISIBILITY_SERVICE)
 
@@ -113,7 +111,10 @@ async def find_kueue(client: Client) -> list[Engine]:
 
 
 async def observe(client: Client, options: Options, documents: Sequence[Json], learned: RunFacts) -> MoveState:
-    """Return the state of the cluster that a move depends on. Raises `ApiError`."""
+    """Return the state of the cluster that a move depends on: the engines, webhooks, Services and documents.
+
+    Raises `ApiError`.
+    """
     where = options.namespace
     muster = await client.find(DEPLOYMENT, NAME, where)
     kueues_webhooks, own_webhooks = await _read_webhooks(client)
@@ -138,7 +139,7 @@ async def observe(client: Client, options: Options, documents: Sequence[Json], l
 
 
 async def _read_webhooks(client: Client) -> tuple[list[Json], list[Json]]:
-    """Return the webhook configurations of Kueue's manager, and those of Muster."""
+    """Return the webhook configurations of Kueue's manager, and those of Muster. Raises `ApiError`."""
     kueues: list[Json] = []
     own: list[Json] = []
     for kind in _CONFIGURATIONS:
@@ -176,7 +177,7 @@ def _find_troubles(pod: Pod) -> list[str]:
 
 
 async def _read_live(client: Client, documents: Sequence[Json]) -> dict[Key, Json]:
-    """Return the live objects of these documents, by `identify_object`."""
+    """Return the existing objects of these documents, by `identify_object`; missing ones are left out."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def find(document: Json) -> Json | None:

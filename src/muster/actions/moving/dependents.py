@@ -16,10 +16,10 @@ from muster.runtime.realclock import Clock
 
 
 async def find_dependents(client: Client, clock: Clock, options: Options, said: Callable[[str], None]) -> list[str]:
-    """Return titles of the objects that nothing would run without Muster.
+    """Return titles of the objects that no other program would run without Muster.
 
-    They are each JobSet that no other controller runs, and each pod that waits for Muster's scheduler.
-    said: called with the reason of a wait. Raises `ApiError`.
+    They are each JobSet that no other controller runs, and each pod that waits for Muster's scheduler. said: called
+    with the reason of a wait. Raises `ApiError`.
     """
     settings = beside_others(options.settings)
     jobsets = [one for one in await list_or_none(client, JOB_SET) or () if _is_run_here(one)]

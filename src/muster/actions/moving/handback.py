@@ -103,7 +103,7 @@ def _is_gone(seen: MoveState, documents: Sequence[Json]) -> bool:
 
 
 def _plan_removals(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveStep]:
-    """Yield the steps that delete objects of Muster alone, each before the objects that it depends on."""
+    """Yield the steps that delete the existing objects that only Muster uses, each before those it depends on."""
     for document in reversed(documents):
         _, namespace, name = identify_object(document)
         if _is_own(document) and identify_object(document) in seen.live:

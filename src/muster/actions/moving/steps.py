@@ -10,7 +10,7 @@ from muster.install.options import Json
 
 
 class RefusedError(Exception):
-    """A move would disturb running jobs, or cannot continue; the message says why."""
+    """The error of a move that would disturb running jobs, or cannot continue; the message says why."""
 
 
 class AwaitedEvent(Enum):
@@ -32,21 +32,21 @@ class MoveStep:
 
 @dataclass(frozen=True, slots=True)
 class Try(MoveStep):
-    """The step that sends documents to the server in a dry run."""
+    """The step that sends documents to the server in a dry run, which changes nothing."""
 
     documents: Sequence[Json]
 
 
 @dataclass(frozen=True, slots=True)
 class Install(MoveStep):
-    """The step that applies documents as `muster`, by force."""
+    """The step that applies documents with server-side apply, by force, as the field manager `muster`."""
 
     documents: Sequence[Json]
 
 
 @dataclass(frozen=True, slots=True)
 class Create(MoveStep):
-    """The step that creates an object that existed before."""
+    """The step that creates an object of Kueue again, as it was before the takeover."""
 
     document: Json
 

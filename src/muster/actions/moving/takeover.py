@@ -80,7 +80,10 @@ def make_scale_step(engine: Engine, replicas: int, words: str) -> Patch:
 
 
 def covers(live: Any, wanted: Any) -> bool:
-    """Return whether a live object has every field of a document. The server may drop empty fields and add others."""
+    """Return whether a live object has every field of a document with its value.
+
+    live, wanted: the two, or parts of them. The server may drop empty fields and add others.
+    """
     if isinstance(wanted, Mapping):
         values = live or {}
         return isinstance(values, Mapping) and all(covers(values.get(name), part) for name, part in wanted.items())
@@ -122,7 +125,7 @@ def _find_manager(seen: MoveState, options: Options) -> Engine | None:
 def _has_begun(seen: MoveState, manager: Engine | None) -> bool:
     """Return whether a takeover has stopped Kueue's manager already.
 
-    Then continuing disturbs jobs less than stopping half way.
+    If so, to go on disturbs jobs less than to stop half way.
     """
     return seen.kueue_state is not None and (manager is None or not manager.replicas)
 
@@ -143,7 +146,7 @@ def _refuse_to_disturb(options: Options, restarting: Sequence[str]) -> None:
 
 
 def _merge_state(seen: MoveState, manager: Engine | None) -> KueueState:
-    """Return the state of Kueue to store for the way back; once its manager is stopped, keep what is stored already.
+    """Return the state of Kueue to store for a later handback; the stored one once Kueue's manager is stopped.
 
     A manager may run again after a takeover has deleted Kueue's objects. Then the stored copies of these objects are
     kept.

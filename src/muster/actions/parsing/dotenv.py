@@ -22,11 +22,11 @@ _MEANINGS = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
 
 
 class DotenvError(ValueError):
-    """A file that cannot be parsed as variables; the message says where and why."""
+    """The error of a file that cannot be parsed as variables; the message says where and why."""
 
 
 def parse_variables(data: bytes) -> dict[str, str]:
-    """Return the variables by name; the last line of a name wins. Raises `DotenvError`."""
+    """Return the variables of a `.env` file by name; the last line of a name wins. Raises `DotenvError`."""
     if len(data) > MOST_BYTES:
         raise DotenvError(f"the file has more than {MOST_BYTES} bytes")
     try:
@@ -48,7 +48,7 @@ def parse_variables(data: bytes) -> dict[str, str]:
 
 
 def _split_entries(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each line with its number; a value whose quotes span several lines is joined to its first line."""
+    """Yield each line with its number, from 1; a value whose quotes span several lines is joined to its first line."""
     position, number = 0, 1
     while position <= len(text):
         opening = _OPENING.match(text, position)

@@ -22,7 +22,10 @@ _USUAL_NOTICE = 60
 
 
 def time_limit(text: str) -> int:
-    """Return the time limit in whole seconds. Raises `ValueError` with a sentence for the user."""
+    """Parse a time limit, such as `1h30m` or Slurm's `D-HH:MM:SS`, into whole seconds.
+
+    Raises `ValueError` with a sentence for the user.
+    """
     if len(text) > _LONGEST_TEXT:
         raise ValueError(f"{text[:_LONGEST_TEXT]!r}... is no time, {_FORMS}")
     seconds = _parse_clock(text) if re.fullmatch("[0-9:-]+", text) else _parse_duration(text)
@@ -54,7 +57,7 @@ def _parse_signal(name: str) -> signal.Signals | None:
 
 
 def _parse_duration(text: str) -> int:
-    """Parse `1h30m` or `1d12h` into seconds."""
+    """Parse `1h30m` or `1d12h` into seconds. Raises `ValueError` with a sentence for the user."""
     days = _DAYS.fullmatch(text)
     whole, rest = (int(days["days"]), days["rest"] or "") if days is not None else (0, text)
     if days is not None and not rest:
@@ -68,7 +71,7 @@ def _parse_duration(text: str) -> int:
 def _parse_clock(text: str) -> int:
     """Parse `D-HH[:MM[:SS]]` or `HH:MM:SS` into seconds.
 
-    Raises `ValueError` for Slurm's other forms, which users read in different ways.
+    Raises `ValueError` for Slurm's other forms, which users read in different ways, and for any other text.
     """
     if text.isdecimal() and not int(text):
         raise ValueError(f"{text} is no limit in Slurm: leave the time out")

@@ -12,7 +12,7 @@ _MOST_UNITS = 2**63 - 1
 
 
 class Amount(Struct, frozen=True):
-    """The request and the limit of a worker for a resource; "" if it has none."""
+    """The request and the limit of a worker for a resource, as Kubernetes quantities; "" if it has none."""
 
     request: str = ""
     limit: str = ""
@@ -71,7 +71,10 @@ def worker_memory(text: str) -> Amount:
 
 
 def _parse_amount(text: str, read: Callable[[str], str]) -> Amount:
-    """Return a request and its limit. If the text names no limit, the limit equals the request."""
+    """Return the request and the limit of `REQUEST[:LIMIT]`; without a limit, the limit equals the request.
+
+    read: checks each quantity. Raises `ValueError` if the limit is below the request.
+    """
     first, colon, second = text.partition(":")
     request, limit = read(first), read(second if colon else first)
     if parse(limit) < parse(request):

@@ -26,11 +26,11 @@ _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 
 
 class ScriptError(Exception):
-    """A script cannot be run as a job; the message says which script, where and why."""
+    """The error of a script that cannot be run as a job; the message says which script, where and why."""
 
 
 class Directive(Struct, frozen=True):
-    """The options on one line of a script."""
+    """The options on one line of a script. number: of the line, from 1. words: the options as words."""
 
     number: int
     words: tuple[str, ...]
@@ -48,7 +48,10 @@ class Script(Struct, frozen=True):
 
 
 def read(name: str, data: bytes, *, by_input: bool = False) -> Script:
-    """Return the script with this content. Raises `ScriptError`."""
+    """Return the script with this content as text.
+
+    Raises `ScriptError` if it is too long, has zero bytes, or is not UTF-8.
+    """
     if len(data) > MOST_BYTES:
         raise ScriptError(
             f"{name} has more than {MOST_BYTES} bytes, the most that a job can carry; let it call the rest"
@@ -87,14 +90,17 @@ def find_misspelt_marks(data: bytes) -> Iterator[tuple[int, str, str]]:
 def find_other_program(data: bytes) -> str:
     """Return the program on the first line of a file, if it accepts no script as an argument; else "".
 
-    data: the beginning of the file.
+    Shells, Python and some other languages accept one. data: the beginning of the file.
     """
     called = _find_program(_read_interpreter(data.partition(b"\n")[0].decode(errors="replace")))
     return "" if called in SHELLS or _PYTHON.fullmatch(called) or called in _RUN_WITH_E else called
 
 
 def list_directives(script: Script, mark: str = MUSTER) -> Iterator[Directive]:
-    """Yield the option lines before the first line of code, as sbatch does. Raises `ScriptError`."""
+    """Yield the option lines with this mark before the first line of code, as sbatch reads them.
+
+    Raises `ScriptError` if the quotes of a line do not match.
+    """
     for number, line in enumerate(_read_head(script.text), 1):
         text = _find_options(line, mark)
         if text is None:

@@ -46,7 +46,10 @@ class QueueEdit:
 
 
 def make_spec_patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
-    """Return the merge patch of the spec. Raises `ValueError` with a sentence for the user."""
+    """Return the merge patch that makes an edit in a ClusterQueue's spec; {} if nothing changes.
+
+    Raises `ValueError` with a sentence for the user.
+    """
     cohort = spec.get("cohortName", "") if edit.cohort is None else edit.cohort
     if (edit.borrowing or edit.lending) and not cohort:
         raise ValueError("a queue borrows and lends only in a cohort: add --cohort")
@@ -68,9 +71,9 @@ def make_spec_patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
 
 
 def patch_quotas(spec: Spec, quotas: Mapping[tuple[str, str], str]) -> dict[str, Any]:
-    """Return the merge patch that sets nominal quotas, by flavor and resource, and nothing else.
+    """Return the merge patch that sets nominal quotas, by flavor and resource, and nothing else; {} if they are equal.
 
-    Raises `ValueError` with a sentence for the user.
+    Raises `ValueError` with a sentence for the user if the queue has no such quota.
     """
     groups = [_copy_group(group) for group in spec.get("resourceGroups") or ()]
     for (flavor, resource), quantity in quotas.items():
@@ -81,7 +84,7 @@ def patch_quotas(spec: Spec, quotas: Mapping[tuple[str, str], str]) -> dict[str,
 
 
 def _change_rules(edit: QueueEdit) -> dict[str, Any]:
-    """Return the changed fields of the spec, except the quotas."""
+    """Return the fields of a ClusterQueue's spec that an edit changes, except the quotas."""
     changed: dict[str, Any] = {}
     if edit.cohort is not None:
         changed["cohortName"] = edit.cohort or None
@@ -123,7 +126,7 @@ def _read_limit_texts(text: str) -> dict[str, str]:
 def describe_excess(queue: Spec) -> list[str]:
     """Return a sentence for each quota of an edited ClusterQueue that is below what its jobs use.
 
-    A cohort may lend what is missing.
+    None for a queue in a cohort, because the cohort may lend what is missing.
     """
     spec, status = queue["spec"], queue.get("status") or {}
     if spec.get("cohortName"):
@@ -161,9 +164,10 @@ def _copy_group(group: Spec) -> dict[str, Any]:
 
 
 def _find_quota(groups: list[dict[str, Any]], resource: str, flavor: str, *, new: bool) -> dict[str, Any]:
-    """Return the quota of a resource in this flavor or, without a flavor, in the only one.
+    """Return the quota of a resource in this flavor or, without a flavor, in the only one, to be changed in place.
 
-    new: whether to add the resource if the queue lacks it.
+    new: whether to add the resource if the queue lacks it. Raises `ValueError` with a sentence for the user if there is
+    no such quota, or several.
     """
     group = next((one for one in groups if resource in one["coveredResources"]), None)
     if group is None:
@@ -183,7 +187,10 @@ def _find_quota(groups: list[dict[str, Any]], resource: str, flavor: str, *, new
 
 
 def _add_resource(groups: list[dict[str, Any]], resource: str, flavor: str) -> dict[str, Any]:
-    """Return the resource group that a new resource belongs to, with the resource added to its flavors."""
+    """Add a resource with a quota of 0 to all flavors of the group that has the flavor; return the group.
+
+    Raises `ValueError` with a sentence for the user unless exactly one group fits.
+    """
     fitting = [one for one in groups if not flavor or flavor in [had["name"] for had in one["flavors"]]]
     if len(fitting) != 1:
         names = ", ".join(one["name"] for group in groups for one in group["flavors"])

@@ -24,9 +24,9 @@ _RELEASE_SECONDS = 2.0
 
 
 async def create_all(client: Client, documents: Iterable[dict[str, Any]]) -> list[str]:
-    """Create the objects of new queues; return a sentence for each new one. Raises `ApiError`, `UserError`.
+    """Create the objects of new queues, after a dry run of all; return a sentence for each new one.
 
-    Flavors may exist.
+    Flavors may exist already, and stay as they are. Raises `ApiError`, and `UserError` if a queue exists already.
     """
     made = list(documents)
     for document in made:  # all objects are checked before the first one is stored
@@ -39,7 +39,10 @@ async def create_all(client: Client, documents: Iterable[dict[str, Any]]) -> lis
 
 
 async def _create(client: Client, document: dict[str, Any], *, dry_run: bool) -> bool:
-    """Create an object; return whether it is new."""
+    """Create an object; return True, or False for a flavor that exists.
+
+    Raises `UserError` if a queue of this name exists, and `ApiError`.
+    """
     kind = next(kind for kind in (RESOURCE_FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE) if kind.kind == document["kind"])
     namespace = document["metadata"].get("namespace", "")
     try:
@@ -67,14 +70,12 @@ async def edit(
     *,
     dry_run: bool,
 ) -> dict[str, Any] | None:
-    """Change a ClusterQueue; return the changed object, or None if nothing had to change.
+    """Change a ClusterQueue, again after each conflict; return the changed object, or None if nothing had to change.
 
-    patch: returns the merge patch of a spec.
-    annotate: returns the changes of its annotations.
-    Edited quotas stop following the nodes, because the next change of a node would overwrite the edit. While teams have
-    parts of such quotas, the edit is refused.
-    Raises `ApiError`, `UserError` if there is no such queue or its quota is divided, and the errors of `patch` and
-    `annotate`.
+    patch: returns the merge patch of a spec. annotate: returns the changes of its annotations. dry_run: whether the
+    server only checks the change. Edited quotas stop following the nodes, because the next change of a node would
+    overwrite the edit. While teams have parts of such quotas, the edit is refused. Raises `ApiError`, `UserError` if
+    there is no such queue or its quota is divided, and the errors of `patch` and `annotate`.
     """
     client, kind = session.client, CLUSTER_QUEUE.seen_as(dict)
     for attempt in range(1, ATTEMPTS + 1):
@@ -154,7 +155,7 @@ async def _describe_users(client: Client, queue: LocalQueue, namespace: str) -> 
 
 
 async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
-    """Delete the queues; return one sentence for each deleted object. Raises `ApiError`.
+    """Delete the queues of a plan; return one sentence for each deleted object. Raises `ApiError`.
 
     For a moment, wait until the engine has released a ClusterQueue that no job uses, so that the next command sees its
     quota free.

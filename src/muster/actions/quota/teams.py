@@ -44,21 +44,21 @@ class Division:
 
     @property
     def cohort(self) -> str:
-        """The Cohort of the teams."""
+        """The Cohort of the teams: that of the whole ClusterQueue, or a default name if it has none."""
         return self.whole.spec.cohort_name or TEAMS_COHORT
 
     @property
     def flavor(self) -> str:
-        """The flavor of the quota that is divided."""
+        """The ResourceFlavor of the quota that is divided."""
         return self.whole.spec.resource_groups[0].flavors[0].name
 
     @property
     def parts(self) -> list[ClusterQueue]:
-        """The teams that have a part."""
+        """The ClusterQueues of the teams that have a part of the divided quota."""
         return [one for one in self.queues if one.metadata.annotations.get(QUOTA_OF) == self.whole.metadata.name]
 
     def without(self, name: str) -> "Division":
-        """Return the division without a team."""
+        """Return the division as it will be once a team is deleted: its part is undivided."""
         left = dict(self.left)
         for part in self.parts:
             if part.metadata.name == name:
@@ -124,7 +124,10 @@ def _describe_leaving(part: ClusterQueue) -> str:
 
 
 async def open_cohort(client: Client, division: Division, *, dry_run: bool = False) -> None:
-    """Let the whole ClusterQueue lend to its parts and reclaim what it lent. Raises `ApiError`."""
+    """Let the whole ClusterQueue lend to its parts and reclaim what it lent, unless it is in a Cohort already.
+
+    Raises `ApiError`.
+    """
     spec = division.whole.spec
     change = {} if spec.cohort_name else {"cohortName": division.cohort}
     reclaim = {} if spec.preemption.reclaim_within_cohort != NEVER else {"preemption": {"reclaimWithinCohort": ANY}}
@@ -143,7 +146,10 @@ async def require_known_submitters(client: Client) -> None:
 
 
 async def check_users(session: Session, users: Collection[str]) -> None:
-    """Raise `UserError` if the cluster does not know one of these users. Raises `ApiError`."""
+    """Raise `UserError` if the cluster does not know one of these users; the message proposes similar names.
+
+    Raises `ApiError`.
+    """
     if not users:
         return
     accounts = {one.metadata.name for one in (await session.client.list(SERVICE_ACCOUNT, USERS_NAMESPACE)).items}
@@ -164,9 +170,9 @@ def _is_unix_user(name: str) -> bool:
 
 
 def describe_users(name: str, users: Iterable[str], queues: Iterable[ClusterQueue]) -> list[str]:
-    """Return a sentence for each case of where the jobs of a team's users go that name no queue.
+    """Return sentences on the queue to which jobs of a team's users go that name no queue.
 
-    queues: all ClusterQueues, with the team's.
+    name: the team's queue. queues: all ClusterQueues, with the team's.
     """
     teams = find_teams(queues)
     lines, here = [], []
@@ -183,7 +189,7 @@ def describe_users(name: str, users: Iterable[str], queues: Iterable[ClusterQueu
 
 
 def describe_rest(division: Division, queues: Sequence[ClusterQueue]) -> str:
-    """Return who may use the quota that no team has. queues: all ClusterQueues, with the new team's."""
+    """Return a sentence on who may use the quota that no team has. queues: all ClusterQueues, with the new team's."""
     teams, name = find_teams(queues), division.whole.metadata.name
     if not is_shared(division.whole, teams) or is_open(division.whole, teams):
         return f"everybody may run jobs in {name}, which has what no team was given"
@@ -246,7 +252,7 @@ async def choose_queue(client: Client, user: str, queue: str) -> None:
 
 
 async def _require_queue(client: Client, namespaces: Collection[str], queue: str) -> None:
-    """Raise `UserError` if none of the namespaces has a LocalQueue of this name."""
+    """Raise `UserError` if none of the namespaces has a LocalQueue of this name; "" is always accepted."""
     queues = [one for one in (await client.list(LOCAL_QUEUE)).items if one.metadata.namespace in namespaces]
     if queue and queue not in {one.metadata.name for one in queues}:
         names = ", ".join(sorted({one.metadata.name for one in queues})) or "none"

@@ -19,7 +19,7 @@ class Patience:
         self._said = False
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the inner transport; tell the user if it takes long."""
+        """Return the response of the inner transport; tell the user if it takes long. Raises `TransportError`."""
         cancel = call_later(PATIENCE_SECONDS, lambda: self._tell(request))
         try:
             return await self._transport.request(request)
@@ -29,7 +29,7 @@ class Patience:
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the stream of the inner transport.
 
-        A stream may be silent for any time, so nothing is told about it.
+        A stream may be silent for any time, so the user is not told that it takes long.
         """
         return self._transport.stream(request)
 

@@ -29,7 +29,10 @@ class Relocating(Generic[S]):
         self._broken = False
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the current server."""
+        """Return the response of the current server.
+
+        Raises `TransportError`; the next request then looks the server up again.
+        """
         try:
             return await self._find_current().request(request)
         except TransportError:
@@ -38,7 +41,10 @@ class Relocating(Generic[S]):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Return the stream of the current server."""
+        """Open a stream of the current server.
+
+        Raises `TransportError`; the next request then looks the server up again.
+        """
         try:
             async with self._find_current().stream(request) as chunks:
                 yield chunks
@@ -48,7 +54,10 @@ class Relocating(Generic[S]):
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
-        """Return the conversation with the current server."""
+        """Open a conversation with the current server.
+
+        Raises `TransportError`; the next request then looks the server up again.
+        """
         try:
             async with self._find_current().converse(request, protocol) as conversation:
                 yield conversation
@@ -62,7 +71,10 @@ class Relocating(Generic[S]):
             await transport.close()
 
     def _find_current(self) -> Reaching:
-        """Return the transport to the current server. Streams over earlier transports continue."""
+        """Return the transport to the current server, which is looked up again if a connection has broken.
+
+        Streams over earlier transports continue.
+        """
         if self._broken:
             self._broken = False
             server = self._locate()

@@ -34,7 +34,7 @@ class ServerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 
 
 def merge_options(remembered: ServerOptions, given: Mapping[str, Any]) -> ServerOptions:
-    """Return the stored options, replaced by those that the user gave."""
+    """Return the remembered options, with those that the user gave in their place."""
     return msgspec.structs.replace(remembered, **given)
 
 
@@ -56,7 +56,10 @@ def describe_differences(running: ServerOptions, wanted: ServerOptions) -> str:
 
 
 def read_options(home: Home) -> ServerOptions | None:
-    """Return the options stored in the home; None if there are none. Raises `UserError`."""
+    """Return the options stored in the home; None if there are none.
+
+    Raises `UserError` if the file is not readable or not of this release, or another user can change the home.
+    """
     home.require_ours()
     try:
         with home.options.open("rb") as file:
@@ -74,7 +77,7 @@ def read_options(home: Home) -> ServerOptions | None:
 
 
 def write_options(home: Home, options: ServerOptions) -> None:
-    """Store the options in the home. Raises `OSError`."""
+    """Store the options in the home, unless they are stored already. Raises `OSError`."""
     content = msgspec.json.encode(options)
     if _read_content(home.options) != content:  # a full disk does not keep the same cluster from starting again
         write_private(home.options, content)

@@ -48,7 +48,7 @@ def make_unit(scope: Scope, home: Home, account: pwd.struct_passwd) -> Unit:
 
 
 def find_units(home: Home, account: pwd.struct_passwd) -> list[Unit]:
-    """Return the installed units of a home."""
+    """Return the installed units of a home, of the user's manager of systemd and of the system's."""
     units = [make_unit(scope, home, account) for scope in SCOPES]
     return [unit for unit in units if unit.path.exists()]
 
@@ -107,7 +107,10 @@ def is_lingering(user: str) -> bool:
 
 
 def install_unit(unit: Unit, text: str) -> None:
-    """Check a unit, write it, and enable it. Raises `UserError`, `OSError`."""
+    """Check a unit, write it, and enable it; restore what was there if that fails.
+
+    Raises `UserError`, also for a unit of that name that Muster did not write, and `OSError`.
+    """
     former = _read_ours(unit)
     _verify(unit, text)
     unit.path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,9 +127,10 @@ def install_unit(unit: Unit, text: str) -> None:
 
 
 def remove_unit(unit: Unit) -> None:
-    """Remove a unit whose server does not run. Raises `UserError`, `OSError`.
+    """Disable and delete a unit whose server does not run.
 
-    If the server ran, systemd would forget how to restart it, and would end its containers when it fails.
+    If the server ran, systemd would forget how to restart it, and would end its containers when it fails. Raises
+    `UserError` if it runs or Muster did not write the unit, and `OSError`.
     """
     _read_ours(unit)
     if _show(unit, "MainPID") not in ("", "0"):
@@ -191,7 +195,7 @@ def name_start(unit: Unit) -> str:
 
 
 def name_install(unit: Unit) -> str:
-    """Return the command that writes the unit."""
+    """Return the command that installs the unit, with the options that select it."""
     is_system, is_default = unit.scope == "system", unit.home == unit.user_home / ".muster"
     return shlex.join(
         [
@@ -205,7 +209,10 @@ def name_install(unit: Unit) -> str:
 
 
 def _read_ours(unit: Unit) -> str:
-    """Return the text of a unit that Muster has written; "" if there is no unit. Raises `UserError`, `OSError`."""
+    """Return the text of a unit that Muster has written; "" if there is no unit.
+
+    Raises `UserError` if somebody else wrote the unit, and `OSError`.
+    """
     try:
         text = unit.path.read_text(errors="replace")
     except FileNotFoundError:
@@ -221,7 +228,7 @@ def _write(unit: Unit, text: str) -> None:
 
 
 def _verify(unit: Unit, text: str) -> None:
-    """Raise `UserError` if systemd cannot parse a unit."""
+    """Raise `UserError` if systemd cannot parse a unit; do nothing if systemd-analyze is not installed."""
     if shutil.which("systemd-analyze") is None:
         return
     import tempfile  # muster status needs none of it, and importing it takes long
@@ -259,7 +266,7 @@ def _name_manager(unit: Unit) -> list[str]:
 
 
 def _run(command: list[str]) -> str:
-    """Return the output of a command. Raises `UserError`."""
+    """Run a command and return its output. Raises `UserError` if it fails or takes too long."""
     try:
         result = subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False, timeout=_PATIENCE_SECONDS

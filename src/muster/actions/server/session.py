@@ -47,7 +47,7 @@ class Target(Struct, frozen=True):
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> "Target":
-        """Remove the shared target options from a command's options, and return them."""
+        """Remove the options `kubeconfig` and `namespace` from a command's options; return them as a target."""
         return cls(options.pop("kubeconfig", None) or "", options.pop("namespace", None) or "")
 
 
@@ -80,7 +80,10 @@ class Session(Struct, frozen=True):
 
 
 def names_another(target: Target, home: Home) -> bool:
-    """Return whether the target is a cluster other than the embedded one of this home."""
+    """Return whether commands connect to a cluster other than the one that runs in this home.
+
+    The target's option, KUBECONFIG, or a stored login may name another.
+    """
     named = target.kubeconfig or os.environ.get("KUBECONFIG", "")
     if not named:
         return home.uses_login()
@@ -88,7 +91,10 @@ def names_another(target: Target, home: Home) -> bool:
 
 
 def find_unused_home(target: Target, home: Home) -> Path | None:
-    """Return the home that MUSTER_HOME names, if KUBECONFIG names another cluster and no option chooses one."""
+    """Return the home that MUSTER_HOME names, if KUBECONFIG names another cluster and no option chooses one.
+
+    None otherwise.
+    """
     is_chosen = target.kubeconfig or not os.environ.get("KUBECONFIG") or not os.environ.get("MUSTER_HOME")
     return None if is_chosen or not names_another(target, home) else home.path
 
@@ -162,7 +168,7 @@ def _describe_server(config: "ConnectionConfig") -> str:
 def _find_restarted(target: Target) -> "ConnectionConfig | None":
     """Return the current server and credentials of the embedded cluster; None while no server runs.
 
-    For any other cluster this returns nothing new: a kubeconfig that now names another server means another cluster.
+    None, too, for any other cluster: a kubeconfig that now names another server means another cluster.
     """
     from muster.runtime.kube.kubeconfig import KubeconfigError
 
@@ -232,7 +238,10 @@ async def connect(
 
 @asynccontextmanager
 async def own_cluster() -> AsyncIterator[Session]:
-    """Open a session with a cluster inside this process, which leaves nothing on disk."""
+    """Open a session with a cluster inside this process, which leaves nothing on disk.
+
+    The cluster ends with the session. Raises `UserError` if a package that a server needs is missing.
+    """
     try:
         check_packages()
         from muster.cluster.embedded import run_ephemeral_cluster

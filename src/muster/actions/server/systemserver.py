@@ -57,8 +57,8 @@ def _describe_closed(path: Path) -> str:
 def _find_trusted(environ: Mapping[str, str]) -> Path | None:
     """Return the socket that a system server has made, whether or not it listens now; None if there is none.
 
-    Jobs sent there contain the user's secrets, so only root, or the user, may have made the socket. Raises `UserError`
-    for a named socket that another user may have made.
+    Jobs sent there contain the user's secrets, so only root, or the user, may have made the socket. A socket that
+    another user may have made is passed over; if the environment names it, raises `UserError`.
     """
     from muster.runtime.process.ownership import NotOursError, require_way
 

@@ -17,7 +17,10 @@ _MEBIBYTE = 1 << 20
 
 
 def script_call(gang: Gang, role: Role, script: SlurmScript) -> str:
-    """Return the shell line that runs a Slurm script. The script's command follows as arguments of the shell."""
+    """Return the shell line that runs a Slurm script with the allocation that it expects to see.
+
+    The script's command follows as arguments of the shell.
+    """
     allocation = Allocation(
         id=script.id,
         batch=script.batch,

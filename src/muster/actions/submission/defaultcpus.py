@@ -20,7 +20,7 @@ _DEFAULT = "1"
 
 
 def read_default(environ: Mapping[str, str]) -> int:
-    """Return the default CPU request of a worker, in thousandths of a CPU.
+    """Return the default CPU request of a worker, in thousandths of a CPU, from the environment.
 
     Raises `UserError` for an invalid setting.
     """
@@ -56,7 +56,10 @@ def _lacks_request(role: Role) -> bool:
 
 
 def _count_workers(gang: Gang) -> int:
-    """Return how many workers without a request must fit on the nodes at one time."""
+    """Return how many workers without a request must fit on the nodes at one time.
+
+    That is 1 for a sweep, and the smallest size for an elastic gang, because these can start with so few.
+    """
     if gang.sweep is not None:
         return 1  # trials queue independently
     if gang.elastic is not None:
@@ -67,7 +70,7 @@ def _count_workers(gang: Gang) -> int:
 def _shrink(default: int, workers: int, nodes: Sequence[int]) -> int:
     """Return the largest request up to the default for which this many workers fit on the empty nodes.
 
-    Return the default if they never fit.
+    Return the default if they never fit. nodes: the CPUs of each node, in thousandths.
     """
     low, high = 0, default
     while low < high:

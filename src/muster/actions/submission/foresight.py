@@ -17,7 +17,7 @@ from muster.runtime.transport import TransportError
 async def predict_start(session: Session, job: JobRecord, warn: Callable[[str], None]) -> NeverVerdict:
     """Return the verdict whether the job can never start, or waits for nodes, from what the user may see.
 
-    warn: receives a sentence if the server does not tell. That is no error: the job has been submitted all the same.
+    Return `OPEN`, and warn, if the server does not tell. That is no error: the job has been submitted all the same.
     """
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     try:

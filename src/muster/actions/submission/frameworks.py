@@ -48,7 +48,7 @@ def framework_variables(gang: Gang, role: Role) -> dict[str, dict[str, Any]]:
 
 
 def first_port(gang: Gang) -> int:
-    """Return the port of rank 0."""
+    """Return the port of rank 0, which is derived from the gang's name."""
     return _FIRST_PORT + zlib.crc32(gang.name.encode()) % _PORTS
 
 

@@ -9,10 +9,8 @@ _CALL = 'command -v {program} >/dev/null || {{ echo "{missing}" >&2; exit 127; }
 def call_muster(muster: str, words: str, missing: str) -> str:
     """Return the shell line by which a worker runs a command of Muster.
 
-    The command's arguments follow the line after `--`.
-
-    muster: the shell words that call Muster.
-    missing: the message if there is no such program.
+    The command's arguments follow the line after `--`. muster: the shell words that call Muster. words: the command and
+    its options. missing: the message if the program does not exist.
     """
     program = shlex.quote(shlex.split(muster)[0])
     return _CALL.format(program=program, missing=missing, muster=muster, words=words)

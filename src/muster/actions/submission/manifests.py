@@ -26,7 +26,10 @@ WEEK_SECONDS = 7 * 24 * 3600
 
 
 def make_jobset(gang: Gang) -> dict[str, Any]:
-    """Return the manifest of the JobSet of a gang."""
+    """Return the manifest of the JobSet of a gang, with a Job for each role.
+
+    The JobSet is deleted a week after its end. Its workers start together if there are several.
+    """
     spec: dict[str, Any] = {"ttlSecondsAfterFinished": WEEK_SECONDS}
     if gang.size > 1:  # a single worker waits for no other
         timeout = gang.start_timeout
@@ -49,7 +52,10 @@ def make_jobset(gang: Gang) -> dict[str, Any]:
 
 
 def make_job(gang: Gang) -> dict[str, Any]:
-    """Return the manifest of the Job of a gang without roles."""
+    """Return the manifest of the Job of a gang without roles, or of a sweep.
+
+    The Job is deleted a week after its end. It is suspended if its start is deferred.
+    """
     [role] = gang.parts
     own: dict[str, str] = {}
     if gang.elastic is not None:
@@ -100,7 +106,10 @@ def _make_failure_policy(gang: Gang) -> dict[str, Any]:
 
 
 def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
-    """Return the metadata of the JobSet or Job. own: the annotations that only this kind of object has."""
+    """Return the metadata of a gang's JobSet or Job: name, labels with the queue, and annotations.
+
+    own: the annotations that only this kind of object has.
+    """
     queueing = {QUEUE_NAME_LABEL: gang.queue, PRIORITY_CLASS_LABEL: gang.queue_priority}
     labels = {**gang.labels, **{label: value for label, value in queueing.items() if value}}
     return {"name": gang.name, "namespace": gang.namespace} | _make_marks(
@@ -109,7 +118,7 @@ def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _suspend(gang: Gang) -> dict[str, Any]:
-    """Return the field that suspends a deferred job, unless a queue keeps the job from starting early."""
+    """Return the field that suspends a deferred job until its time or the jobs it waits for; {} for other jobs."""
     return {"suspend": True} if gang.deferral else {}
 
 
@@ -144,7 +153,8 @@ def _make_job_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
 def _make_pod_failure_policy(gang: Gang) -> dict[str, Any]:
     """Return the policy that keeps Kubernetes' own Job controller from counting interruptions.
 
-    One interruption fails the Job of a JobSet, so that the JobSet restarts as a whole. Any other Job replaces the pod.
+    {} if Muster's controller runs the Job. One interruption fails the Job of a JobSet, so that the JobSet restarts as a
+    whole. Any other Job replaces the pod.
     """
     if not gang.upstream:
         return {}
@@ -167,7 +177,10 @@ def _count_allowed_failures(gang: Gang) -> int:
 
 
 def make_service(gang: Gang, owner_uid: str = "") -> dict[str, Any]:
-    """Return the headless Service that completes the host names of workers; it is deleted with their Job or CronJob."""
+    """Return the headless Service that completes the host names of workers.
+
+    owner_uid: of the Job or CronJob with which the Service is deleted; "" for no owner.
+    """
     metadata: dict[str, Any] = {"name": gang.name, "namespace": gang.namespace}
     if owner_uid:
         kind = "CronJob" if gang.schedule else "Job"

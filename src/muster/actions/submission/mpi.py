@@ -34,22 +34,22 @@ def agent_call(gang: Gang, role: Role) -> str:
 
 
 def identity_variable(gang: Gang) -> dict[str, dict[str, Any]]:
-    """Return the variable that holds the identity of the job, as an entry of a container's environment."""
+    """Return the variable with the identity of an MPI job, from its Secret, as a container's entry by name."""
     return {MPI_IDENTITY_VARIABLE: {"valueFrom": {"secretKeyRef": {"name": secret_name(gang), "key": _KEY}}}}
 
 
 def secret_name(gang: Gang) -> str:
-    """Return the name of the Secret that holds the identity of the job."""
+    """Return the name of the Secret that holds the identity of an MPI job."""
     return f"{gang.name}-mpi"
 
 
 def has_identity(secret: Secret) -> bool:
-    """Return whether this Secret was made for a job of MPI."""
+    """Return whether a Secret has the form of an MPI job's identity: its only key."""
     return set(secret.data) == {_KEY}
 
 
 def make_secret(gang: Gang, identity: bytes) -> dict[str, Any]:
-    """Return the manifest of the Secret that holds the identity of the job."""
+    """Return the manifest of the Secret that holds the identity of an MPI job."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

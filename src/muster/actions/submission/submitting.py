@@ -45,10 +45,11 @@ _SUFFIX = 5
 
 
 async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, named: bool = True) -> JobRecord:
-    """Create the objects of a gang; return the job as the server created it.
+    """Create the objects of a gang, adapted to the cluster; return the job as the server created it.
 
-    named: whether the user chose the name, which another job may have. Raises `ApiError`, `TransportError`, and
-    `UserError` if the name is taken. If the job may exist after an error, the error's message says how to end the job.
+    named: whether the user chose the name, which another job may have. say: receives remarks. Raises `ApiError`,
+    `TransportError`, and `UserError` if the name is taken. If the job may exist after an error, the error's message
+    says how to end the job.
     """
     if named:
         await _check_name(client, gang)
@@ -67,7 +68,7 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
 
 
 async def require_acceptable(client: Client, gang: Gang) -> None:
-    """Check with a dry run, under another name, that the server accepts the job. Raises `ApiError`.
+    """Check with a dry run, under another name, that the server accepts the job of a gang. Raises `ApiError`.
 
     Only a refusal of a malformed job counts (400, 422): the job that has the name now may cause any other refusal.
     """
@@ -118,13 +119,17 @@ def may_have_created(error: BaseException | None) -> bool:
 
 
 def describe_possible_job(gang: Gang) -> str:
-    """Return that the server may have created the job of a gang, and how to look at the job and to end it."""
+    """Return a sentence that the server may have created a gang's job, and how to look at it and to end it."""
     where = f"{gang.name} -n {gang.namespace}" if gang.namespace else gang.name
     return f"{gang.name} may have been submitted; look at it: muster why {where}; end it: muster cancel {where}"
 
 
 async def foresee(session: Session, job: JobRecord, say: Callable[[str], None]) -> NeverVerdict:
-    """Return the verdict of `predict_start`, whose module is imported only for jobs that need a verdict."""
+    """Return the verdict whether the job can never start, or waits for nodes; `OPEN` if that is not known.
+
+    The module that decides is imported only for jobs that need a verdict. say: receives a sentence if the server does
+    not tell.
+    """
     from muster.actions.submission.foresight import predict_start  # importing it takes long
 
     return await predict_start(session, job, say)
@@ -145,7 +150,10 @@ async def _create_job(client: Client, gang: Gang, kind: Kind[Any], manifest: dic
 
 
 async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> JobRecord:
-    """Create the JobSet, or the Job with its Service; return the job. Raises as `submit`."""
+    """Create the JobSet of a gang, or a Job with its Service if it needs no JobSet; return the job. Raises as `submit`.
+
+    On a cluster without JobSets, a gang that does not need one becomes a Job.
+    """
     if gang.is_job:
         return await _submit_job(client, gang)
     try:
@@ -186,7 +194,10 @@ async def _create_identity(client: Client, gang: Gang) -> bool:
 
 
 async def _give_identity(client: Client, gang: Gang, job: JobRecord, say: Callable[[str], None]) -> None:
-    """Make the job the owner of its Secret, so that both are deleted together."""
+    """Make an MPI job the owner of its Secret, so that both are deleted together.
+
+    say: receives a sentence if that fails, which is no error.
+    """
     kind, name = job.kind, secret_name(gang)
     owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": gang.name, "uid": job.metadata.uid}
     try:
@@ -212,7 +223,10 @@ def sign_manifest(manifest: dict[str, Any], account: str = "") -> dict[str, Any]
 
 
 async def _submit_job(client: Client, gang: Gang) -> JobRecord:
-    """Create the Job of a gang or sweep, and the Service of a gang; the workers of a sweep need no host names."""
+    """Create the Job of a gang or sweep, and the Service of a gang; return the job. Raises as `submit`.
+
+    The workers of a sweep need no host names.
+    """
     try:
         created = await _create_job(client, gang, JOB, make_job(gang))
     except ApiError as error:
@@ -224,7 +238,10 @@ async def _submit_job(client: Client, gang: Gang) -> JobRecord:
 
 
 async def _create_service(client: Client, gang: Gang, owner: Kind[Any], uid: str) -> None:
-    """Create the Service that names the workers; if that fails, delete the job, or report that the job stays."""
+    """Create the Service that names the workers; if that fails, delete the job, or report that the job stays.
+
+    Raises `UserError`, `ApiError` or `TransportError` if it fails.
+    """
     try:
         await client.create(SERVICE.seen_as(dict), make_service(gang, uid), gang.namespace)
     except (ApiError, TransportError) as error:
@@ -240,7 +257,10 @@ async def _create_service(client: Client, gang: Gang, owner: Kind[Any], uid: str
 
 
 async def _check_name(client: Client, gang: Gang) -> None:
-    """Raise `UserError` if an object of any kind that a gang uses already has the gang's name."""
+    """Raise `UserError` if an object of a kind that a gang uses already has the gang's name.
+
+    Wait a while for an object that is being deleted.
+    """
     kinds: tuple[tuple[Kind[Any], str], ...] = (
         (JOB_SET, _describe_taken_job(gang)),
         (JOB, _describe_taken_job(gang)),
@@ -254,7 +274,10 @@ async def _check_name(client: Client, gang: Gang) -> None:
 
 
 async def _find_staying(client: Client, kind: Kind[Any], gang: Gang) -> Object | None:
-    """Return the object of this kind with the gang's name. If it is being deleted, wait for that, at most 30 s."""
+    """Return the object of this kind with the gang's name; None if there is none.
+
+    If the object is being deleted, wait for that, at most 30 s.
+    """
     existing = await client.find(kind.seen_as(Object), gang.name, gang.namespace)
     for _ in range(300):
         if existing is None or existing.metadata.deletion_timestamp is None:
@@ -281,6 +304,6 @@ def _describe_taken_service(gang: Gang) -> str:
 def _choose_error(error: ApiError | TransportError, taken: str) -> Exception:
     """Return the error to raise after a refused creation.
 
-    It is `taken` if an object has the name already, and otherwise the server's error.
+    If an object has the name already, that is a `UserError` with the message `taken`; otherwise the server's error.
     """
     return UserError(taken) if is_refusal(error, "AlreadyExists") else error

@@ -98,7 +98,7 @@ class Sweep(Struct, frozen=True):
 
     @property
     def parallelism(self) -> int:
-        """The largest number of pods of the Job at a time."""
+        """The largest number of trials that run at a time: all of them without a limit."""
         return min(self.at_once or len(self.array), len(self.array))
 
     def variables(self, *, upstream: bool = False) -> dict[str, dict[str, Any]]:
@@ -114,7 +114,10 @@ class Sweep(Struct, frozen=True):
         return index | {_ATTEMPT: _annotation_reference(INDEX_FAILURE_COUNT if upstream else ATTEMPT_ANNOTATION)}
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """Return the command of a trial for a manifest, with the shell that finds the trial's index and values."""
+        """Return the command of a trial for a manifest, wrapped in the shells that find the trial's index and values.
+
+        words: the user's command.
+        """
         command = [escape(word) for word in words] if self.grid is None else _wrap_with_values(self.grid, words)
         return command if self.array.is_plain else _wrap_with_index(command)
 
@@ -179,7 +182,10 @@ def _restore_template(template: Mapping[str, Any], before: Mapping[str, Any] | N
 
 
 def _adapt_template(template: dict[str, Any], array: Array, name: str) -> dict[str, Any]:
-    """Return the pod template of a sweep, changed for a new Job with this name that repeats the trials in `array`."""
+    """Return the pod template of a sweep, changed for a new Job with this name that repeats the trials in `array`.
+
+    Raises `ValueError` if the container has no command that could be told which trials are meant.
+    """
     [container, *others] = template["spec"]["containers"]
     variables = {entry["name"]: entry for entry in container.get("env", ())}
     if "MUSTER_JOB" in variables:

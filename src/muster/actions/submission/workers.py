@@ -101,18 +101,18 @@ def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
 
 
 def has_timer(command: Iterable[str]) -> bool:
-    """Return whether the command of a worker sends the program a signal before the time limit."""
+    """Return whether the command of a worker contains the timer that sends a signal before the time limit."""
     return any(_TIMER.search(word) for word in command)
 
 
 def _make_rank_export(gang: Gang) -> str:
-    """Return the shell line that exports the rank in each variable for it, except those that the user sets."""
+    """Return the shell line that exports a worker's rank in `RANK` and similar variables that the user does not set."""
     names = ("RANK", *(name for name in RANKS if name not in gang.environment))
     return _RANKED.format(names=" ".join(f"{name}={_RANK}" for name in names))
 
 
 def _make_volumes(gang: Gang) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the volumes, each with its mount."""
+    """Return the volumes of a worker, each with its mount: for the size of an elastic gang, and for its state."""
     volumes: list[tuple[dict[str, Any], dict[str, Any]]] = []
     if gang.elastic is not None:
         file = {"path": _WORLD_FILE, "fieldRef": _annotation_reference(WORLD_ANNOTATION)}
@@ -142,7 +142,10 @@ def list_overridden(gang: Gang) -> list[str]:
 
 
 def _make_environment(gang: Gang, role: Role, first: int) -> list[dict[str, Any]]:
-    """Return the environment of a worker; a variable of the user replaces Muster's variable of the same name."""
+    """Return the environment of a worker; a variable of the user replaces Muster's variable of the same name.
+
+    first: the rank of the role's first worker.
+    """
     secret = {
         one.key: {"valueFrom": {"secretKeyRef": {"name": one.name, "key": one.key}}} for one in gang.secrets if one.key
     }
@@ -152,7 +155,10 @@ def _make_environment(gang: Gang, role: Role, first: int) -> list[dict[str, Any]
 
 
 def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[str, Any]]:
-    """Return Muster's own variables by name, for torch.distributed and similar frameworks."""
+    """Return Muster's own variables by name: the job, threads, and rank and peers for torch.distributed and others.
+
+    A trial of a sweep gets its index instead of a rank. first: the rank of the role's first worker.
+    """
     variables: dict[str, dict[str, Any]] = {
         "MUSTER_JOB": _refer_to_label(JOB_NAME_LABEL) if gang.schedule else {"value": gang.name},
         # Python does not buffer output, and workers on one machine do not each start a thread per core.
@@ -193,7 +199,7 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
 
 
 def _count_threads(gang: Gang, role: Role) -> int:
-    """Return how many threads each process of the worker should start, by its CPUs."""
+    """Return how many threads each process of the worker should start, by its CPUs; 1 if they are no whole number."""
     if gang.script is not None:
         return max(quantity.parse_thousandths(role.cpus or "1") // 1000 // gang.script.batch.tasks_per_node, 1)
     if gang.mpi:

@@ -82,7 +82,7 @@ def _make_patch(last: dict[str, Any], current: dict[str, Any], wanted: dict[str,
 
 
 def _matches(there: Any, wanted: Any) -> bool:
-    """Return whether the current value contains everything in the wanted value.
+    """Return whether a live value contains everything in the wanted value.
 
     An element of a list may have more fields than the wanted one, because the server adds fields.
     """

@@ -33,8 +33,8 @@ _COLUMNS = ("wait mean", "wait p99", "slowdown", "ended", "waiting", _NEVER, "ev
 def report_comparing(outcome: Comparing, total: int, folder: Path | None, output: str) -> int:
     """Print a comparison of simulations, and write it into a folder if one is given; return the exit code.
 
-    total: how many simulations were planned.
-    output: "json", or "" for tables.
+    total: how many simulations were planned. output: "json", or "" for tables. The code is not 0 if an assertion fails
+    or the user stopped the simulations.
     """
     if outcome.stopped and not outcome.runs:
         say(f"stopped before the first of {total} simulations was done: there is nothing to compare")
@@ -82,7 +82,7 @@ def _format_estimate(estimate: MeanEstimate, figure: Figure) -> str:
 
 
 def _choose(comparison: Comparison) -> list[Difference]:
-    """Return the differences between variants that are not zero."""
+    """Return the differences between variants that are not zero, of those in a comparison."""
     return [one for one in comparison.differences if one.change.mean or one.change.low != one.change.high]
 
 

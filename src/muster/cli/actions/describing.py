@@ -14,9 +14,10 @@ from muster.runtime.client import Client
 async def describe_groups(
     client: Client, namespace: str, name: str, now: datetime
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Read the PodGroups with this name.
+    """Read the PodGroups of a namespace; remarks about unreadable kinds are printed.
 
-    Return the details of at most one PodGroup of each kind, and the names of all PodGroups.
+    Return the details of those with this name, at most one of each kind, and the names of all PodGroups. Raises
+    `ApiError`.
     """
     groups = await pod_groups(client, namespace, say)
     mine = [view for view in groups if view.name == name]

@@ -14,9 +14,9 @@ from muster.cli.serveroptions import require_same_options
 
 
 def find_running(home: Home, options: ServerOptions) -> bool:
-    """Print that a server runs for this home, if one does; return whether one does.
+    """Print the address of the server that runs for this home, if one does; return whether one does.
 
-    Raises `UserError` if the server has other options than these.
+    Raises `UserError` if the server has other options than these, and `click.ClickException` if it does not answer.
     """
     from muster.cli.actions.serving import await_start, say_unready
 
@@ -33,7 +33,7 @@ def find_running(home: Home, options: ServerOptions) -> bool:
 
 
 def make_export(home: Home) -> str:
-    """Return the shell command that makes kubectl use the cluster."""
+    """Return the shell command that makes kubectl use the cluster of this home."""
     import shlex
 
     return f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}"
@@ -93,7 +93,10 @@ def _read_url(home: Home) -> str:
 
 
 def _print_reason(log: Path, began: int) -> None:
-    """Print what the server wrote to its log when it could not start."""
+    """Raise `click.ClickException` with the reason that the server wrote to its log when it could not start.
+
+    began: the length of the log before the start.
+    """
     with log.open() as file:
         file.seek(began)
         lines = [line.strip() for line in file if line.strip()]

@@ -26,7 +26,10 @@ async def try_and_say(what: str, work: Awaitable[object], say: Callable[[str], N
 
 
 async def act_on_each(names: Sequence[str], act: Callable[[str], Awaitable[object]]) -> None:
-    """Call `act` for each name once, also after failures. Raises `click.exceptions.Exit` with code 1 if any failed."""
+    """Call `act` for each name once, in order, also after failures, which are printed.
+
+    Raises `click.exceptions.Exit` with code 1 if any failed, and `TransportError` at once.
+    """
     successes = [await try_and_say(name, act(name)) for name in dict.fromkeys(names)]
     if not all(successes):
         raise click.exceptions.Exit(1)

@@ -19,7 +19,10 @@ _STRICT = "strict decoding error"
 
 
 def read_all(names: Iterable[str]) -> list[Manifest | ManifestError]:
-    """Return the objects in files, in the files of folders, and in stdin (-)."""
+    """Return the objects in files, in the files of folders, and in stdin (-), in order.
+
+    A file that cannot be read or parsed yields a `ManifestError` in its place.
+    """
     return [one for name in names for file in _list_files(name) for one in _read_manifests(file)]
 
 
@@ -53,7 +56,8 @@ async def apply_one(
 ) -> tuple[dict[str, Any], str]:
     """Create or patch an object; return the stored object, and the outcome: created, configured or unchanged.
 
-    is_likely_new: create the object without reading it first, and read it only if the creation fails.
+    is_likely_new: create the object without reading it first, and read it only if the creation fails. dry_run: the
+    server stores nothing. Raises `ApiError`.
     """
     from muster.api.status import ApiError
 
@@ -96,7 +100,10 @@ async def _create(
 async def _change(
     session: Session, kind: Any, manifest: dict[str, Any], current: dict[str, Any], *, dry_run: bool
 ) -> tuple[dict[str, Any], str]:
-    """Patch an object; return the stored object, and whether it is configured or unchanged."""
+    """Patch an object so that it is as its manifest says; return the stored object, and `configured` or `unchanged`.
+
+    Raises `ApiError`.
+    """
     from muster.api.status import ApiError
     from muster.runtime.transport import Request
 

@@ -9,7 +9,7 @@ SHOWN = 20  # the most names in a message; a file beside the damaged ones has al
 
 
 def describe_damage(salvaged: "Salvaged") -> list[str]:
-    """Return lines that describe the damage to a store, one fact a line."""
+    """Return lines that describe the damage to a store, one fact a line: what is whole, lost or doubtful."""
     findings = salvaged.findings
     lines = [f"the store was damaged: {salvaged.damage}", f"{_count_objects(len(findings.living))} whole"]
     if findings.is_complete:

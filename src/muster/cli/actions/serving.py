@@ -45,7 +45,10 @@ def await_start(home: Home, pid: int) -> None:
 
 
 def say_unready(home: Home) -> None:
-    """Print why a running server is not ready, if it is not. Raises `click.ClickException` if it does not answer."""
+    """Print why a running server is not ready, if it is not.
+
+    Raises `click.ClickException` if the server does not answer.
+    """
     from muster.cli.terminal.output import say
 
     for check in ask(_list_failed_checks(home)):
@@ -85,7 +88,10 @@ async def _await_server(home: Home, former: int | None, require_start: Callable[
 
 
 async def _find_url(home: Home) -> str:
-    """Return the URL of the home's server if it is ready; "" otherwise."""
+    """Return the URL of the home's server if it is ready; "" otherwise.
+
+    Raises `KubeconfigError`, `TransportError` if the server cannot be reached.
+    """
     from muster.runtime.kube.kubeconfig_files import read
     from muster.runtime.transport import Request
 

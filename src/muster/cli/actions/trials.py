@@ -17,7 +17,10 @@ from muster.runtime.realclock import RealClock
 
 
 async def show_trials(target: Target, name: str, states: Collection[str], output: str) -> None:
-    """Print the trials of a sweep that are in these states; empty means any. Raises `click.ClickException`."""
+    """Print the trials of a sweep that are in these states; empty means any.
+
+    output: `json` or `yaml`; "" for a table. Raises `click.ClickException` if the job is no sweep, and `ApiError`.
+    """
     async with connect(target) as session:
         job = await get_job(session.client, name, session.namespace)
         if job.array is None:

@@ -34,10 +34,10 @@ class _List(msgspec.Struct):
 
 
 async def read_names(config: ConnectionConfig, path: str, labels: str = "") -> list[str]:
-    """Read the names of the objects in a collection.
+    """Return the names of the objects in a collection.
 
-    path: the API path of the collection. labels: a label selector.
-    Raises `OSError`, `ValueError` or `TransportError` on failure.
+    Return none if the kubeconfig needs a program, a proxy or impersonation. path: the API path of the collection.
+    labels: a label selector. Raises `OSError`, `ValueError` or `TransportError` on failure.
     """
     if config.user.exec is not None or config.user.impersonation is not None or config.cluster.proxy_url:
         return []

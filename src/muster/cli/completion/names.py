@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Return the names of the jobs in the namespace of the command line."""
+    """Return the names of the jobs, JobSets and Jobs without one, in the namespace of the command line."""
     from muster.api.jobset.names import JOBSET_NAME
 
     sets = _list_names(ctx, "/apis/jobset.x-k8s.io/v1alpha2", "jobsets")

@@ -11,9 +11,9 @@ _DAYS = {"today": 0, "yesterday": 1}
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
-    """Return the moment that a text names; in the time zone of `now` if the text names none.
+    """Return the moment that a text names, such as 2h (ago), today or 2026-01-31T14:00.
 
-    Raises `click.BadParameter`.
+    It is in the time zone of `now` if the text names none. Raises `click.BadParameter`.
     """
     try:
         if _AGO.fullmatch(text):

@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def quota_options(command: F) -> F:
-    """Add the options with the quota of a queue."""
+    """Return the command with the options that set the quota of a queue."""
     for option in reversed(
         (
             click.option("--cpus", "--cpu", "cpus", metavar="Q", type=parse_quantity, help="CPUs, as 8."),
@@ -25,7 +25,7 @@ def quota_options(command: F) -> F:
 
 
 def sharing_options(command: F) -> F:
-    """Add the options about the users of a queue, and about its share in relation to other queues."""
+    """Return the command with the options about a queue's users, and about its share in relation to other queues."""
     for option in reversed(
         (
             click.option(

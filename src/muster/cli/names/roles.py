@@ -40,7 +40,7 @@ class Segment(Struct, frozen=True):
 
 
 def parse_role(text: str) -> RoleOptions:
-    """Parse one `--role`. Raises `click.BadParameter`."""
+    """Parse one `--role NAME[:N][,cpus=Q][,memory=Q][,gpus=N]`. Raises `click.BadParameter`."""
     head, *more = text.split(",")
     name, colon, number = head.partition(":")
     if not re.fullmatch(_NAME, name):

@@ -186,7 +186,7 @@ _OPTIONS = (
 
 
 def run_options(command: Command) -> Command:
-    """Add all options, in the order in which --help shows them."""
+    """Return the command with all options of `muster run`, in the order in which --help shows them."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

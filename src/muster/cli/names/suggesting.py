@@ -21,7 +21,10 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or suggest a similar one."""
+        """Return the command that `args` names.
+
+        Raises an error of click that suggests a similar name if there is none.
+        """
         known = self.get_command(ctx, args[0]) is not None
         if not known and not ctx.resilient_parsing and not args[0].startswith("-"):
             nearest = find_nearest(args[0], self.list_commands(ctx), self.elsewhere)
@@ -31,12 +34,12 @@ class SuggestingGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options of the group itself."""
+        """Parse the options of the group itself; an error about an unknown option suggests a similar one."""
         with _suggest_names():
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Read the options of the command, and run it."""
+        """Parse the options of the command and run it; an error about an unknown option suggests a similar one."""
         with _suggest_names():
             return super().invoke(ctx)
 

@@ -26,7 +26,7 @@ _LONGEST_USER = 63
 
 
 def parse_name(text: str) -> str:
-    """Return the name of an object. Raises `click.BadParameter`.
+    """Return the text if it can be the name of an object. Raises `click.BadParameter`.
 
     An empty name is refused: it comes from an unset variable of the shell, and would mean all objects.
     """
@@ -44,7 +44,10 @@ def parse_job_name(text: str) -> str:
 
 
 def user_name(text: str) -> str:
-    """Return the name of a user: 63 lower case letters, digits or `-` at most. Raises `click.BadParameter`."""
+    """Return the text if it can be the name of a user: at most 63 lower case letters, digits or `-`.
+
+    Raises `click.BadParameter`.
+    """
     if len(text) > _LONGEST_USER or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", text, re.ASCII):
         raise click.BadParameter(
             f"{text!r} is no name of a user: use up to {_LONGEST_USER} lower case letters, digits and '-', "
@@ -54,7 +57,7 @@ def user_name(text: str) -> str:
 
 
 def name_or_cron_job(text: str) -> str:
-    """Return the name of a job, or `cronjob/NAME`, which a job of that name does not stand for.
+    """Return the name of a job, or `cronjob/NAME` if the text names the kind of a CronJob, in any spelling.
 
     Raises `click.BadParameter`.
     """
@@ -70,7 +73,7 @@ def name_or_queue(text: str) -> str:
 
 
 def parse_quantity(text: str, resource: str = "cpu") -> str:
-    """Return a quantity of a resource in Kubernetes' notation. Raises `click.BadParameter`."""
+    """Return the text if it is a quantity of the resource in Kubernetes' notation. Raises `click.BadParameter`."""
     from muster.actions.parsing import quantities
 
     return _read(lambda quantity: quantities.check_quantity(quantity, resource), text)
@@ -84,14 +87,17 @@ def parse_gpu_quota(text: str) -> str:
 
 
 def parse_weight(text: str) -> str:
-    """Return a weight for fair sharing, a number of at least 0. Raises `click.BadParameter`."""
+    """Return the text if it is a weight for fair sharing, a number of at least 0, or empty.
+
+    Raises `click.BadParameter`.
+    """
     if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text, re.ASCII) or not text:
         return text
     raise click.BadParameter(f"{text!r} is no weight such as 1, 2 or 0.5")
 
 
 def parse_memory(text: str) -> str:
-    """Return an amount of memory. Raises `click.BadParameter`."""
+    """Return the text if it is an amount of memory, at least a megabyte or 0. Raises `click.BadParameter`."""
     from muster.actions.parsing import quantities
 
     return _read(quantities.check_memory, text)
@@ -143,7 +149,7 @@ def time_limit(text: str) -> int:
 
 
 def parse_schedule(text: str) -> str:
-    """Return a cron schedule that starts at least once. Raises `click.BadParameter`."""
+    """Return the text if it is a cron schedule that starts at least once, or empty. Raises `click.BadParameter`."""
     from muster.api.values.schedules import ScheduleError, parse
     from muster.runtime.realclock import RealClock
 

@@ -49,7 +49,7 @@ class LiveLine:
     def around(self, data: bytes) -> Iterator[bytes]:
         """Yield the bytes to write so that the data appear above all rows; b"" if nothing changes.
 
-        The caller writes the bytes inside the `with` block, as fast as the terminal takes them. Only one caller at a
+        The caller writes the bytes inside the `with` block, and nothing else is drawn meanwhile. Only one caller at a
         time may do so.
         """
         rows = self._compose_rows()
@@ -73,7 +73,10 @@ class LiveLine:
         self._draw()
 
     def _draw(self) -> None:
-        """Print the collected remarks, and draw the rows again if they have changed."""
+        """Print the collected remarks, and draw the rows again if they have changed.
+
+        Does nothing if neither is new, or while another writes to the terminal.
+        """
         rows = self._compose_rows()
         if self._is_writing or not (self._remarks or rows != self._drawn):
             return
@@ -85,7 +88,10 @@ class LiveLine:
         self._drawn, self._is_mid_line = rows, False
 
     def _compose_rows(self) -> Sequence[str]:
-        """Return the rows to show now, at most as many as the terminal has room for."""
+        """Return the rows to show now, at most as many as the terminal has room for.
+
+        Empty if stderr is no terminal, or another program has it; what was drawn is then forgotten.
+        """
         if not self._is_visible:
             return ()
         if _is_taken():

@@ -30,7 +30,7 @@ class Printer:
         self._turn = make_slots(1)  # stdout and stderr may be the same terminal
 
     async def show(self, rank: str, stream: bytes, text: bytes) -> None:
-        """Print text that a worker has written."""
+        """Print text that a worker has written to a stream: with `ranks`, its whole lines; otherwise, all of it."""
         if self._ranks:
             lines, rest = split_lines(self._unended.pop((rank, stream), b""), text)
             if rest:
@@ -40,7 +40,7 @@ class Printer:
         await self._write(stream, text)
 
     async def finish(self) -> None:
-        """Print the unfinished last line of each worker."""
+        """Print the unfinished last line of each worker, unless blanks have overwritten it."""
         unended, self._unended = self._unended, {}
         for (rank, stream), rest in unended.items():
             self._set_row(rank, stream, b"")
@@ -72,7 +72,7 @@ class Printer:
 
 
 async def _write(file: RawIOBase, data: bytes) -> None:
-    """Write all data in a thread, because a pipe may stay full for any time."""
+    """Write all data, in a thread if the file may stay full for any time, such as a pipe. Raises `OutputError`."""
     if not data:
         return
     if not has_loop() or stat.S_ISREG(os.fstat(file.fileno()).st_mode):

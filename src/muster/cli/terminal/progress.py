@@ -27,7 +27,10 @@ class Progress:
     _tenths: int = -1  # the last reported progress of a sweep
 
     def report(self, state: JobState) -> None:
-        """Report a new state of the job."""
+        """Print a line about a new state of the job: its start, its place in the queue, or what it waits for.
+
+        A line that was printed already is not repeated.
+        """
         if state.count is not None and (state.word == "Running" or state.finished):
             self._report_count(state.count, finished=state.finished)
             if state.slowed:
@@ -42,7 +45,7 @@ class Progress:
             self._say_once(f"{self.name}: {state.word.lower()}: {state.reason}")
 
     def count(self, tally: WorkerCounts) -> None:
-        """Report the progress of the job's workers."""
+        """Show how many of several workers run, in the status text of the job; "" while none runs."""
         under_way = tally.wanted > 1 and tally.running
         self.show(self.name, tally.sentence if under_way else "")
 
@@ -69,7 +72,7 @@ class Progress:
             self.say(f"{self.name}: {count}")
 
     def _report_position(self, sentence: str) -> None:
-        """Report the position in the queue. After a requeue all messages may be repeated."""
+        """Print the position in the queue if it has changed. After a requeue all messages may be repeated."""
         if sentence != self._standing:
             self._standing, self._size = sentence, 0
             self._reported.clear()

@@ -19,12 +19,15 @@ T = TypeVar("T")
 
 
 async def while_read(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`. If nothing reads stdout any more, cancel `work` and raise `OutputError`."""
+    """Run `work` and return its result. If nothing reads stdout any more, cancel `work` and raise `OutputError`."""
     return await run_together(work, _wait_until_unread())
 
 
 async def _wait_until_unread() -> None:
-    """Wait until the reader of stdout (a pipe or a socket) is gone; then raise the error that a write would raise."""
+    """Wait until the reader of stdout (a pipe or a socket) is gone; then raise `OutputError`, as a write would.
+
+    Return at once if stdout is neither.
+    """
     mode = os.fstat(OUT).st_mode
     if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
         return

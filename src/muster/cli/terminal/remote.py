@@ -76,7 +76,10 @@ async def _send_sizes(conversation: Conversation, size: Callable[[], tuple[int, 
 
 
 def code_of(outcome: bytes) -> int:
-    """Return the exit code in the message of the error channel. Raises `ApiError` if the command could not be run."""
+    """Return the exit code in the message of the error channel.
+
+    Raises `ApiError` if the command could not be run, and `TransportError` if the message is malformed.
+    """
     try:
         status = msgspec.json.decode(outcome, type=Status)
     except msgspec.MsgspecError:

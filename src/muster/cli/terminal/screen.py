@@ -38,13 +38,16 @@ class Screen:
         return not self._taken
 
     def show(self, title: str, text: str, note: str = "") -> None:
-        """Replace the shown text. note: a remark at the bottom."""
+        """Replace the shown text and draw it. title: the first line. note: a remark at the bottom.
+
+        The first call takes over the terminal.
+        """
         self._shown = (title, text, note)
         self._take_terminal()
         self.draw()
 
     def note(self, text: str) -> None:
-        """Show a remark below the current text, if there is one."""
+        """Show a remark below the current text; do nothing before the first text."""
         if self._taken:
             self.show(self._shown[0], self._shown[1], text)
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def format_verdict(verdict: "AssertionResult") -> str:
-    """Return a line that says whether an assertion holds, and what was measured."""
+    """Return a line that says whether an assertion holds, with the measured value."""
     if verdict.value is None:
         measured = "there is no such job"
     elif verdict.assertion.is_of_time:

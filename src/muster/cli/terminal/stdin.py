@@ -28,9 +28,9 @@ _NULL = os.makedev(1, 3)
 
 
 def can_come(descriptor: int) -> bool:
-    """Return whether the descriptor may provide input for a job.
+    """Return whether the descriptor may provide input for a job, now or later.
 
-    A terminal never does, because the user types there.
+    A terminal never does, because the user types there; neither does a file at its end.
     """
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):
@@ -52,7 +52,7 @@ def _has_event(state: int, descriptor: int) -> bool:
 
 
 async def read(descriptor: int) -> bytes:
-    """Return the next piece of input; empty at the end."""
+    """Return the next piece of input, when there is one; empty at the end or after an error."""
 
     def work() -> bytes:
         try:
@@ -80,7 +80,10 @@ class Feeding:
     _given: bool = False  # whether a rank 0 has begun to read the input
 
     def observe(self, pod: Pod, rank: str) -> None:
-        """Handle a change of a pod of the job: attach to its input once it runs."""
+        """Handle a change of a pod of the job: once it runs, start to send it this command's input.
+
+        Pods that have ended are remembered, so that a lost connection to them is no problem.
+        """
         uid, states = pod.metadata.uid, [status.state for status in pod.status.container_statuses]
         if any(state.terminated is not None for state in states):
             self._ended.add(uid)
@@ -88,7 +91,7 @@ class Feeding:
             self._fed[uid] = asyncio.create_task(self._feed(pod, rank), name=f"input-{pod.metadata.name}")
 
     async def close(self) -> None:
-        """Cancel all attachments."""
+        """Cancel all connections to the input of workers."""
         await cancel(self._fed.values())
 
     async def _feed(self, pod: Pod, rank: str) -> None:

@@ -19,7 +19,7 @@ _IN, OUT, _ERR = 0, 1, 2
 
 
 class OutputError(Exception):
-    """Output could not be written.
+    """The error that output could not be written.
 
     The class is no OSError, so that no handler takes it for a failure of the work itself.
     """
@@ -30,7 +30,7 @@ class OutputError(Exception):
 
 
 class _Stream(io.FileIO):
-    """A file whose writes wait instead of failing with EAGAIN.
+    """A file whose writes wait where they would fail with EAGAIN.
 
     A program that shares the terminal may have made the terminal non-blocking.
     """
@@ -79,13 +79,16 @@ def replace_streams() -> None:
 
 
 def raw_of(stream: TextIO) -> io.RawIOBase:
-    """Return the raw file below an output stream. A remark that cannot be written raises `OutputError` there."""
+    """Return the raw file below an output stream.
+
+    For a stream of remarks, which drops failed writes, the raw file raises `OutputError` for them.
+    """
     raw: io.RawIOBase = stream.buffer.raw  # type: ignore[attr-defined]
     return _Output(raw.fileno(), "w", closefd=False) if isinstance(raw, _Remarks) else raw
 
 
 def give_up_output() -> None:
-    """Discard output that is buffered; otherwise Python would try to write it at exit."""
+    """Discard all output from now on, also what is buffered; otherwise Python would try to write it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), OUT)
 
 

@@ -22,7 +22,7 @@ TRIALS = "cancel-trials"
 
 
 class JobChoice(Struct, frozen=True):
-    """A change that a viewer can make. name: the last part of its address. ends: whether the job ends by it."""
+    """A change of a job that a page offers. name: the last part of its address. ends: whether it ends the job."""
 
     name: str
     title: str
@@ -30,7 +30,10 @@ class JobChoice(Struct, frozen=True):
 
 
 def list_choices(readings: JobReadings, now: datetime) -> list[JobChoice]:
-    """Return the changes that apply to a job in its state, those that end it last."""
+    """Return the changes that a page offers for a job in its state, those that end the job last.
+
+    For a finished job that is a retry of a sweep's unfinished trials, or none; none for a job that is ending.
+    """
     job, word = readings.job, readings.state.word
     if readings.state.finished:
         can_retry = (
@@ -55,7 +58,10 @@ def list_choices(readings: JobReadings, now: datetime) -> list[JobChoice]:
 
 
 def list_parts(job: JobRecord) -> dict[str, Part]:
-    """Return the parts of a job that can change size, by the name of the role; "" for a job with one part."""
+    """Return the parts of a job that can change size, by the name of the role; "" for a job with one part.
+
+    Empty if the job has ended, runs and was admitted with fewer pods than requested, or its parts have a fixed size.
+    """
     can_start_with_fewer = JOB_MIN_PARALLELISM in job.metadata.annotations  # its queue refuses another size then
     if job.end is not None or job.is_cancelled or (can_start_with_fewer and not job.suspended):
         return {}
@@ -65,7 +71,7 @@ def list_parts(job: JobRecord) -> dict[str, Part]:
 
 
 def list_commands(readings: JobReadings) -> list[str]:
-    """Return the commands that show the same as the page of a job, and do the same."""
+    """Return the commands that show and do the same as the page of a job."""
     name, job, state = readings.name, readings.job, readings.state
     where = f"-n {shlex.quote(readings.namespace)}"
     target = f"{shlex.quote(name)} {where}"
@@ -86,13 +92,13 @@ def list_commands(readings: JobReadings) -> list[str]:
 
 
 def list_other_commands(name: str, namespace: str) -> list[str]:
-    """Return the commands about a name that no job has."""
+    """Return the commands that show what is recorded about a name that no job has."""
     target = f"{shlex.quote(name)} -n {shlex.quote(namespace)}"
     return [f"muster why {target} --history", f"muster history {target}"]
 
 
 def list_cron_choices(cron_job: CronJob, unfinished: Sequence[str]) -> list[JobChoice]:
-    """Return the changes that apply to a CronJob in its state, those that end jobs last.
+    """Return the changes that a page offers for a CronJob in its state, those that end jobs last.
 
     unfinished: the names of its jobs that have not ended.
     """
@@ -103,9 +109,10 @@ def list_cron_choices(cron_job: CronJob, unfinished: Sequence[str]) -> list[JobC
 
 
 def list_cron_commands(cron_job: CronJob, *, has_namesake: bool) -> list[str]:
-    """Return the commands that show the same as the page of a CronJob, and do the same.
+    """Return the commands that show and do the same as the page of a CronJob.
 
-    has_namesake: whether a job has the name of the CronJob. The commands of Muster then mean that job.
+    has_namesake: whether a job has the name of the CronJob. The commands of Muster then mean that job, so kubectl's are
+    returned.
     """
     name, namespace = shlex.quote(cron_job.metadata.name), shlex.quote(cron_job.metadata.namespace)
     is_held = bool(cron_job.spec.suspend)

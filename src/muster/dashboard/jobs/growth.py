@@ -20,7 +20,7 @@ _LABELS = (QUEUE_NAME_LABEL, PRIORITY_CLASS_LABEL)
 
 
 def describe_scale(job: JobRecord, part: Part) -> list[str]:
-    """Return how the size of a job may change, and what a change does to the workers that run."""
+    """Return sentences on the size of a job's part, its bounds, and what a change does to running workers."""
     whose = f"Its role {part.name}" if part.place is not None and len(job.roles) > 1 else "It"
     said = [f"{whose} has {count_of(part.workers, 'worker')} now."]
     if part.bounds is not None:
@@ -38,7 +38,10 @@ def _describe_change(job: JobRecord) -> str:
 
 
 def find_page_objection(part: Part, workers: int) -> str:
-    """Return why a page refuses a size, also one above the bounds of an elastic job; "" if it does not."""
+    """Return why a page refuses a new size of a job's part; "" if it does not.
+
+    Unlike the command, a page also refuses a size above the bounds of an elastic job.
+    """
     bounds = part.bounds
     if bounds is None or workers <= bounds.most:
         return objection_to(part, workers)
@@ -49,13 +52,19 @@ def find_page_objection(part: Part, workers: int) -> str:
 
 
 def list_growths(part: Part) -> list[int]:
-    """Return for how many more workers to look ahead: one, and as many as its bounds allow."""
+    """Return the numbers of additional workers to forecast: one, and as many as the bounds allow.
+
+    Empty if the bounds allow no more.
+    """
     room = part.bounds.most - part.workers if part.bounds is not None else 1
     return sorted({min(room, 1), room} - {0}) if room > 0 else []
 
 
 def make_growth(job: Mapping[str, Any], template: Mapping[str, Any], more: int) -> dict[str, Any]:
-    """Return a Job that stands for the additional workers of a job. template: of their pods."""
+    """Return the manifest of a Job that stands for the additional workers of a job in a forecast.
+
+    job: the job's manifest. template: of its pods. more: how many workers.
+    """
     meta = job["metadata"]
     labels = {name: value for name, value in (meta.get("labels") or {}).items() if name in _LABELS}
     is_queued = QUEUE_NAME_LABEL in labels
@@ -70,5 +79,5 @@ def make_growth(job: Mapping[str, Any], template: Mapping[str, Any], more: int) 
 
 
 def describe_growth(plan: ObjectPlan, more: int, now: datetime) -> str:
-    """Return what would become of additional workers, as far as it can be foreseen."""
+    """Return the forecast of additional workers as text: whether they would start, and why not. more: how many."""
     return describe_forecast(plan, now, "One more worker" if more == 1 else f"{more} more workers")

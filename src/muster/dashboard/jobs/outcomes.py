@@ -13,47 +13,54 @@ from muster.insight.why.quota import describe_quota
 
 
 def describe_cancel(readings: JobReadings, *, is_embedded: bool) -> list[str]:
-    """Return what becomes of a job that is cancelled. is_embedded: whether the cluster keeps cancelled jobs."""
+    """Return sentences on what happens to a job when it is cancelled.
+
+    is_embedded: whether the cluster is embedded, and keeps cancelled jobs.
+    """
     said = [*_describe_workers(readings), *_describe_given_back(readings)]
     kept = "The record and the output of the job stay as long as those of a job that ended by itself."
     return [*said, kept if is_embedded else "This cluster deletes the job, with its output."]
 
 
 def describe_cancel_trials(readings: JobReadings) -> list[str]:
-    """Return what becomes of a sweep some of whose trials are cancelled."""
+    """Return sentences on what happens to a sweep when some of its trials are cancelled."""
     seconds = max((pod.spec.termination_grace_period_seconds or 0 for pod in readings.live), default=0)
     time = f"within {format_span(seconds)}" if seconds else "at once"
     return [f"A trial that runs ends {time}, and one that waits never starts. The other trials go on."]
 
 
 def describe_hold(readings: JobReadings) -> list[str]:
-    """Return what becomes of a job that is held."""
+    """Return sentences on what happens to a job when it is held."""
     said = [*_describe_workers(readings, ", and starts from its beginning once the job is released")]
     return [*said, *_describe_given_back(readings), "The job does not start until somebody releases it."]
 
 
 def describe_release(plan: ObjectPlan | None, now: datetime) -> list[str]:
-    """Return what becomes of a job that is released. plan: None where nothing can be foreseen."""
+    """Return sentences on what happens to a job when it is released. plan: the forecast; None if there is none."""
     return ["The job queues again.", *([describe_forecast(plan, now)] if plan is not None else ())]
 
 
 def describe_forecast(plan: ObjectPlan, now: datetime, who: str = "It") -> str:
-    """Return a forecast of `muster plan`: its verdict on a line, and lines with the reasons. who: its subject."""
+    """Return a forecast as lines: a sentence with its verdict, and the reasons. who: the subject of the sentence."""
     reasons = [f"{about}: {text}" if about else text for about, text in describe_plan(plan, now)]
     return "\n".join([f"{who} {describe_verdict(plan)}.", *reasons])
 
 
 def describe_cron_hold(unfinished: Sequence[str]) -> list[str]:
-    """Return what becomes of a CronJob that is held. unfinished: the names of its jobs that have not ended."""
+    """Return sentences on what happens when a CronJob is held.
+
+    unfinished: the names of its jobs that have not ended.
+    """
     going_on = count_things(len(unfinished), "job goes on", "jobs go on")
     here = f"{going_on}: {list_names(unfinished)}." if unfinished else "None of its jobs runs."
     return ["It starts no jobs until somebody releases it.", here]
 
 
 def describe_cron_cancel(unfinished: Sequence[str], *, is_embedded: bool) -> list[str]:
-    """Return what becomes of a CronJob that is cancelled.
+    """Return sentences on what happens when a CronJob is cancelled.
 
-    unfinished: the names of its jobs that have not ended. is_embedded: whether the cluster keeps cancelled jobs.
+    unfinished: the names of its jobs that have not ended. is_embedded: whether the cluster is embedded, and keeps
+    cancelled jobs.
     """
     said = ["It starts no jobs until somebody releases it."]
     if not unfinished:
@@ -68,9 +75,9 @@ def describe_cron_cancel(unfinished: Sequence[str], *, is_embedded: bool) -> lis
 
 
 def describe_cron_release(released: Mapping[str, Any], policy: str, now: datetime) -> list[str]:
-    """Return what becomes of a CronJob that is released.
+    """Return sentences on when a CronJob starts jobs once it is released.
 
-    released: how `describe_cron_job` describes it then. policy: its concurrencyPolicy.
+    released: the CronJob after the release, as `describe_cron_job` returns it. policy: its concurrencyPolicy.
     """
     at, running = released["nextStart"], released["running"]
     if not released["canStart"]:
@@ -88,7 +95,10 @@ def describe_cron_release(released: Mapping[str, Any], policy: str, now: datetim
 
 
 def _describe_workers(readings: JobReadings, becomes: str = "") -> list[str]:
-    """Return how the workers that run end, and what becomes of them then."""
+    """Return a sentence on how the running workers end, or that none runs.
+
+    becomes: the end of the sentence, about what follows.
+    """
     live = readings.live
     if not live:
         return ["None of its workers runs."]
@@ -106,7 +116,7 @@ def _name_nodes(readings: JobReadings) -> str:
 
 
 def _describe_given_back(readings: JobReadings) -> list[str]:
-    """Return which quota others can have then; none for a job without quota."""
+    """Return a sentence on the quota that the job gives back; none if it holds none."""
     quota = readings.quota_state
     level = describe_quota(readings)
     if quota is None or quota.stopped or quota.finished or level.state != "done" or not level.details:

@@ -102,7 +102,10 @@ def _encode_batch(tray: Tray, states: list[JobState]) -> bytes:
 
 
 def _describe_end(following: "asyncio.Task[Ending]") -> str:
-    """Return why nothing more follows."""
+    """Return why the output of a followed job has ended: how the job ended, or an error of the server.
+
+    Raises any other error.
+    """
     error = following.exception()
     if error is None:
         return following.result().text or "the job has completed"
@@ -112,12 +115,15 @@ def _describe_end(following: "asyncio.Task[Ending]") -> str:
 
 
 def encode_event(name: str, data: object) -> bytes:
-    """Return a server-sent event."""
+    """Return a server-sent event with this name and with the data as JSON."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))
 
 
 async def read_last_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> list[PrintedLine]:
-    """Return the last existing lines of a job. Raises `ApiError`, `TransportError`."""
+    """Return the last existing lines of a job's output, and remarks about missing output.
+
+    Raises `ApiError`, `TransportError`, `LookupError`.
+    """
     tray = Tray()
 
     async def show(worker: str, stream: bytes, text: bytes) -> None:
@@ -132,7 +138,10 @@ async def read_last_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> l
 
 
 async def read_whole(client: Client, job: JobRecord, excerpt: Excerpt, *, marked: bool) -> AsyncIterator[bytes]:
-    """Yield the existing output of a job. marked: whether each line begins with the mark of its worker."""
+    """Yield the existing output of a job in pieces.
+
+    marked: whether each line begins with the rank of its worker. Remarks about missing output come as lines, too.
+    """
     pieces: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_PIECES)
     begun: dict[str, bytes] = {}
 

@@ -22,7 +22,7 @@ _MEGABYTE = 1_000_000
 
 
 class PrintedLine(Struct, frozen=True, array_like=True):
-    """A line for the page. worker: what marks the lines of its worker. is_error: whether it was written to stderr."""
+    """A line of a worker's output. worker: the title of its worker. is_error: whether it was written to stderr."""
 
     worker: str
     is_error: bool
@@ -30,9 +30,9 @@ class PrintedLine(Struct, frozen=True, array_like=True):
 
 
 class OutputBatch(Struct, frozen=True):
-    """What came since the last batch. unfinished: the present state of lines without an end.
+    """The output that arrived since the last batch. unfinished: the present text of lines without a line break.
 
-    left_out: how many lines came before these, and were too many.
+    left_out: how many older lines were dropped because there were too many.
     """
 
     lines: list[PrintedLine]
@@ -41,7 +41,7 @@ class OutputBatch(Struct, frozen=True):
 
 
 class Tray:
-    """The newest lines that a page has not been sent."""
+    """The newest lines of output that have not been sent to a page. Older lines are dropped and counted."""
 
     def __init__(self) -> None:
         self._lines: deque[PrintedLine] = deque(maxlen=MOST_LINES)
@@ -64,7 +64,7 @@ class Tray:
             self._over[key] = over + max(len(rest) - _LINE_BYTES, 0)
 
     def finish(self) -> None:
-        """End the lines without an end, because nothing follows."""
+        """Complete all unfinished lines, because no more output follows."""
         for key, rest in self._begun.items():
             if not is_wiped(rest):
                 self._put(key, last_state(rest), self._over.get(key, 0))
@@ -72,7 +72,7 @@ class Tray:
         self._over.clear()
 
     def take(self) -> OutputBatch:
-        """Return what came since the last time."""
+        """Return the lines since the last call, and the present unfinished lines; forget the complete ones."""
         unfinished = [_make_line(key, last_state(rest), self._over.get(key, 0)) for key, rest in self._begun.items()]
         batch = OutputBatch([*self._lines], [line for line in unfinished if line.text.strip()], self._left_out)
         self._lines.clear()
@@ -90,7 +90,10 @@ def _make_line(key: tuple[str, bytes], line: bytes, over: int) -> PrintedLine:
 
 
 def make_text(line: bytes, over: int = 0) -> str:
-    """Return a line as text for people, cut with a mark if it is long. over: how many more bytes it has."""
+    """Return a line as text without control characters, cut with a mark if it is long.
+
+    over: how many more bytes the line had, which were dropped already.
+    """
     start = line[: 4 * _LINE_CHARACTERS]
     text = _ESCAPES.sub("", start.decode(errors="replace")).translate(_CONTROLS)
     if len(text) <= _LINE_CHARACTERS and len(start) == len(line) and not over:

@@ -13,7 +13,7 @@ _COLORS = {"Connected": "good", "Lost": "bad", "Unknown": "waiting"}
 
 
 async def view_clusters(visit: Visit) -> Mapping[str, Any]:
-    """Return the worker clusters, which queues send jobs there, and what to do about those that are lost."""
+    """Return the values of the page of worker clusters: their states, the queues that send jobs there, and advice."""
     states = await clusters_of(visit.copy)
     queues = await list_or_none(visit.copy, CLUSTER_QUEUE) if states else None
     sends = await find_destinations(visit.copy, queues or ())

@@ -39,7 +39,10 @@ _NAMESAKE_SECONDS = 60.0
 
 
 async def view_cron_jobs(visit: Visit) -> Mapping[str, Any]:
-    """Return the CronJobs that the filters leave, by name. Raises `PageError`, `ApiError`."""
+    """Return the values of the list of CronJobs: those that the filters select, by name.
+
+    Raises `PageError`, `ApiError`.
+    """
     only = {name: visit.query.get(name, "") for name in _FILTERS}
     unseen: list[str] = []
     reading = _list_cron_jobs(visit, only["namespace"], unseen.append)
@@ -69,14 +72,14 @@ async def _list_cron_jobs(visit: Visit, namespace: str, say: Callable[[str], Non
 
 
 async def describe_cron_jobs(visit: Visit, cron_jobs: Sequence[CronJob]) -> list[dict[str, Any]]:
-    """Return CronJobs as `muster why` shows them."""
+    """Return CronJobs as `muster why` shows them. Raises `ApiError`."""
     needs_zone = any(one.spec.time_zone is None for one in cron_jobs)
     is_here = needs_zone and await is_embedded(visit.viewer.client)
     return [describe_cron_job(one, visit.now, on_this_machine=is_here) for one in cron_jobs]
 
 
 async def find_cron_job(visit: Visit, namespace: str, name: str) -> CronJob | None:
-    """Return the CronJob of a name; None if there is none, or the viewer may not see it."""
+    """Return the CronJob with this name; None if there is none, or the viewer may not see it."""
     listed = await list_or_none(visit.copy, CRON_JOB, namespace)
     if listed is not None:
         return next((one for one in listed if one.metadata.name == name), None)
@@ -96,7 +99,7 @@ async def has_cron_job(visit: Visit, namespace: str, name: str) -> bool:
 
 
 async def view_cron_job(visit: Visit) -> Mapping[str, Any]:
-    """Return one CronJob. Raises `PageError`, `ApiError`."""
+    """Return the values of the page of one CronJob. Raises `PageError` if there is none, and `ApiError`."""
     namespace, name = read_names(visit, "CronJob")
     cron_job = await find_cron_job(visit, namespace, name)
     if cron_job is None:
@@ -122,7 +125,7 @@ async def view_cron_job(visit: Visit) -> Mapping[str, Any]:
 
 
 async def _has_namesake(visit: Visit, namespace: str, name: str) -> bool:
-    """Return whether a job that the viewer may see has the name of a CronJob."""
+    """Return whether a job or Workload that the viewer may see has the name of a CronJob."""
     try:
         read = await find(visit.copy, namespace, name)
     except ApiError as error:
@@ -135,7 +138,7 @@ async def _has_namesake(visit: Visit, namespace: str, name: str) -> bool:
 class _Unfinished(Struct, frozen=True):
     """The jobs of a CronJob that have not ended.
 
-    names: those of its status where the viewer may not list jobs. are_visible: whether the viewer may.
+    names: from the CronJob's status if the viewer may not list jobs. are_visible: whether the viewer may list them.
     """
 
     names: Sequence[str]
@@ -150,7 +153,7 @@ async def _list_unfinished(client: Client, cron_job: CronJob) -> _Unfinished:
 
 
 async def _find_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> tuple[Right, str] | None:
-    """Return the right that cancelling takes beside that to the CronJob, and the name of its object; None for none.
+    """Return the right to jobs that cancelling a CronJob takes, and the name of its object; None if it takes none.
 
     The right to the first job stands for that to all.
     """
@@ -162,7 +165,10 @@ async def _find_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -
 
 
 async def _divide_by_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> tuple[list[JobChoice], str]:
-    """Return the changes that the viewer may make who may change the CronJob, and why its jobs may not be cancelled."""
+    """Return the changes that a viewer with the right to the CronJob may make.
+
+    Cancelling also takes a right to its jobs; the second result says why the viewer lacks it, or is "".
+    """
     choices = list_cron_choices(cron_job, jobs.names)
     others = [one for one in choices if one.name != _CANCEL]
     if others == choices or (needed := await _find_jobs_right(visit, cron_job, jobs)) is None:
@@ -189,9 +195,11 @@ def _make_deed(
     *,
     danger: bool = False,
 ) -> Deed:
-    """Return a deed about a CronJob.
+    """Return a deed about a CronJob: the page that asks before a change, and the change.
 
-    choice: its name in `list_cron_choices`. title: with `{}` for the name. ask: gets the names of the unfinished jobs.
+    choice: its name in `list_cron_choices`. title: with `{}` for the name. button: its label. ask: returns sentences on
+    what will happen, from the names of the unfinished jobs. act: makes the change, and returns a sentence. danger:
+    whether something ends. The deed raises `PageError` if the change does not apply or the viewer lacks a right.
     """
 
     async def ask_about(visit: Visit) -> Question:
@@ -213,7 +221,7 @@ def _make_deed(
 
 
 async def _read_cron_job(visit: Visit) -> CronJob:
-    """Return the CronJob as the server has it now. Raises `ApiError`, `PageError`."""
+    """Return the CronJob that the address names, as the server has it now. Raises `PageError` if there is none."""
     namespace, name = read_names(visit, "CronJob")
     cron_job = await get_or_none(visit.viewer.client, CRON_JOB, name, namespace)
     if cron_job is None:
@@ -225,7 +233,7 @@ _CRON_JOBS = Subject("cronjobs", "CronJob", _read_cron_job, lambda cron_job: cro
 
 
 async def _require_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> None:
-    """Raise `PageError` (403) for a viewer who may not cancel the jobs of a CronJob."""
+    """Raise `PageError` (403) for a viewer who may not cancel the unfinished jobs of a CronJob, if there are any."""
     if (needed := await _find_jobs_right(visit, cron_job, jobs)) is not None:
         right, name = needed
         await require_right(visit, (right,), name, cron_job.metadata.namespace)

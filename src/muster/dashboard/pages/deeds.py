@@ -20,10 +20,10 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 
 class Subject(Struct, Generic[T], frozen=True):
-    """What deeds are about: one kind of object.
+    """A kind of object that deeds change.
 
-    room: the first part of its address. kind: what its name is called after. read: returns the object as the server
-    has it now; raises `PageError` if it is gone. find_uid: returns the UID of what was read.
+    room: the first part of the object's address. kind: the word for it in errors. read: returns the object as the
+    server has it now; raises `PageError` if it is gone. find_uid: returns the UID of the object that was read.
     """
 
     room: str
@@ -32,14 +32,14 @@ class Subject(Struct, Generic[T], frozen=True):
     find_uid: Callable[[T], str]
 
     def find_page(self, visit: Visit, _: Mapping[str, str] | None = None) -> str:
-        """Return the address of the object's page."""
+        """Return the address of the page of the object that a visit names."""
         return make_address(self.room, *read_names(visit, self.kind))
 
 
 class Question(Struct, frozen=True):
-    """What a page asks before a deed.
+    """The content of the page that asks before a deed.
 
-    uid: of the object. will: what will happen, sentence by sentence. fields: in which the viewer says more.
+    uid: of the object. will: sentences on what will happen. fields: the form's fields.
     """
 
     uid: str
@@ -58,10 +58,12 @@ def make_deed(
     danger: bool = False,
     after: Callable[[Visit, Mapping[str, str]], str] | None = None,
 ) -> Deed:
-    """Return a deed about an object.
+    """Return a deed, which is the page that asks before a change of an object, and the change.
 
-    choice: the last part of its address. title: with `{}` for the name of the object. ask: raises `PageError` where the
-    deed cannot be done. act: returns what was done. after: where the viewer goes then; None for the object's page.
+    choice: the last part of its address. title: with `{}` for the name of the object. button: its label. ask: returns
+    the content of the page; raises `PageError` if the change is impossible. act: makes the change, and returns a
+    sentence. danger: whether something ends. after: returns the address where the viewer goes then; None for the
+    object's page.
     """
 
     async def view(visit: Visit) -> Mapping[str, Any]:
@@ -89,6 +91,9 @@ def make_deed(
 
 
 def make_sentence_about(name: str, error: UserError) -> str:
-    """Return the message of a command as a sentence. name: of an object, which stays as it is at the beginning, too."""
+    """Return the message of an error as a sentence.
+
+    name: of an object, which keeps its spelling at the beginning of the sentence, too.
+    """
     text = str(error)
     return text if text.startswith(name) else text[:1].upper() + text[1:]

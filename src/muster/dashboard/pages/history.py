@@ -22,7 +22,10 @@ _FILTERS = ("namespace", "user", "queue", "state")
 
 
 async def view_history(visit: Visit) -> Mapping[str, Any]:
-    """Return the runs that the filters leave, added up and the newest ones."""
+    """Return the values of the history page: totals, and the newest of the runs that the filters select.
+
+    Raises `PageError`, `ApiError`.
+    """
     unseen: list[str] = []
     runs, is_cut = await _read_runs(visit, _MOST_COUNTED, unseen.append)
     only = {name: visit.query.get(name, "") for name in _FILTERS}
@@ -49,9 +52,9 @@ async def view_history(visit: Visit) -> Mapping[str, Any]:
 
 
 def find_link(name: str, by: By, query: Mapping[str, str]) -> str:
-    """Return the address of the runs that a total counts; "" for a day, or for runs without a name.
+    """Return the address of the history page with the runs that a total counts.
 
-    query: what the page with the total asks for.
+    "" for the total of a day, or one without a name. query: the parameters of the page with the total.
     """
     if not name or by == "day":
         return ""
@@ -61,7 +64,10 @@ def find_link(name: str, by: By, query: Mapping[str, str]) -> str:
 
 
 async def answer_csv(visit: Visit) -> Response:
-    """Return the runs that the filters leave, as `muster history -o csv` prints them."""
+    """Return a CSV file of the runs that the filters select, as `muster history -o csv` prints them.
+
+    Raises `ApiError`.
+    """
     runs, _ = await _read_runs(visit, _MOST_IN_FILE, lambda _: None)
     headers = {"content-disposition": 'attachment; filename="history.csv"'}
     return Response(200, await asyncio.to_thread(_format, runs), "text/csv; charset=utf-8", headers)
@@ -76,7 +82,7 @@ def _format(runs: Sequence[Run]) -> bytes:
 
 
 def read_query(visit: Visit) -> RunQuery:
-    """Return which runs the address asks for."""
+    """Return the query for the runs that the address selects by namespace, user, queue, state and age."""
     state = visit.query.get("state", "")
     return RunQuery(
         namespace=visit.query.get("namespace", ""),

@@ -9,7 +9,7 @@ _CONFLICT = 409
 
 
 def read_names(visit: Visit, kind: str = "job") -> tuple[str, str]:
-    """Return the namespace and the name in the address. Raises `PageError` for what nothing can be called."""
+    """Return the namespace and the name in the address. Raises `PageError` if one cannot be a name."""
     namespace, name = visit.names["namespace"], visit.names["name"]
     require_name("namespace", namespace, dns_label)
     require_name(kind, name, dns_subdomain)
@@ -17,9 +17,9 @@ def read_names(visit: Visit, kind: str = "job") -> tuple[str, str]:
 
 
 def require_same(form: Mapping[str, str], uid: str, name: str) -> None:
-    """Raise `PageError` (409) if the page asked about another object of this name than the one that is there now.
+    """Raise `PageError` (409) if a form was made for an object with another UID than the present one of this name.
 
-    form: has the UID of the object that the page asked about, or none for any object. uid: of the present one.
+    form: has the UID of the object that the page showed, or none for any object. uid: of the present one.
     """
     if form.get("uid", uid) != uid:
         text = f"The {name} that this page asked about is gone, and another one has its name now. Nothing was changed."

@@ -59,7 +59,7 @@ _SHOWN_MOMENTS = 200
 
 
 async def view_job(visit: Visit) -> Mapping[str, Any]:
-    """Return all about the job that the address names. Raises `PageError` if nothing is known of it."""
+    """Return the values of the page of the job that the address names. Raises `PageError` if nothing is known of it."""
     namespace, name = read_names(visit)
     answer = await explain(visit.copy, namespace, name, visit.now, visit.copy.memo(namespace), kind=POD)
     life = await _read_life(visit, namespace, name)
@@ -92,13 +92,13 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
 
 
 async def _follow_job(visit: Visit, namespace: str) -> None:
-    """Have the copy follow the jobs of the namespace, so that the page changes when the job does."""
+    """Watch the jobs of the namespace, so that the page is rendered again when the job changes."""
     await list_or_none(visit.copy, JOB_LINES, namespace)
     await list_or_none(visit.copy, JOB_SET_LINES, namespace)
 
 
 def _list_facts(readings: JobReadings, now: datetime) -> dict[str, Any]:
-    """Return what the head of the page says of a job."""
+    """Return the facts at the top of a job's page: its kind, queue, priority, times and so on."""
     job, quota = readings.job, readings.quota_state
     about: dict[str, Any] = {
         "kind": job.kind.kind if job is not None else _find_owner_kind(readings),
@@ -124,7 +124,10 @@ def _read_workload_times(readings: JobReadings) -> dict[str, Any]:
 
 
 async def _find_choices(visit: Visit, readings: JobReadings) -> list[JobChoice]:
-    """Return the changes that apply: to a priority where there is one to choose, of trials where Muster runs them."""
+    """Return the changes that apply to a job in this cluster.
+
+    A change of priority needs priority classes, and one of single trials needs Muster's Job controller.
+    """
     choices = {one.name: one for one in list_choices(readings, visit.now)}
     if "priority" in choices and not await list_or_none(visit.copy, WORKLOAD_PRIORITY_CLASS):
         del choices["priority"]
@@ -136,7 +139,7 @@ async def _find_choices(visit: Visit, readings: JobReadings) -> list[JobChoice]:
 async def _divide_by_right(
     visit: Visit, readings: JobReadings, choices: Sequence[JobChoice]
 ) -> tuple[list[JobChoice], list[str]]:
-    """Return the changes that the viewer may make, and why not the others, each reason once."""
+    """Return the changes that the viewer has the right to make, and the reasons why not the others, each once."""
     kind = readings.job.kind if readings.job is not None else None
     rights = [list_job_rights(one.name, kind) for one in choices]
     refusals = [await find_refusal(visit, one, readings.name, readings.namespace) for one in rights]
@@ -171,7 +174,7 @@ def _split_columns(line: str) -> list[str]:
 
 
 def _list_sentences(readings: JobReadings) -> list[tuple[str, str]]:
-    """Return what `muster why` says beside the levels: a title and a sentence each."""
+    """Return what `muster why` says beside the levels, as pairs of a title and a sentence."""
     said = [("interrupted", text) for text in describe_interruptions(readings)]
     if readings.state.word != "Cancelling" and (not readings.state.finished or readings.state.word == "Failed"):
         said += [("failed", text) for text in describe_failures(readings)]
@@ -186,7 +189,10 @@ def _list_sentences(readings: JobReadings) -> list[tuple[str, str]]:
 
 
 async def _read_life(visit: Visit, namespace: str, name: str) -> Life | None:
-    """Return the life of a job; None for one that the viewer may not see or that there never was."""
+    """Return the life of a job; None if the viewer may not see it, or nothing is known of the job.
+
+    Raises `ApiError`.
+    """
     try:
         return await read_life(visit.copy, namespace, name)
     except ApiError as error:
@@ -196,7 +202,7 @@ async def _read_life(visit: Visit, namespace: str, name: str) -> Life | None:
 
 
 def _view_life(life: Life | None, now: datetime) -> dict[str, Any]:
-    """Return the moments of a life, and its phases as a picture."""
+    """Return the values about a job's life: its last events, and its phases as a drawing. Empty values for None."""
     if life is None:
         return {"moments": (), "birth": None, "earlier": 0, "timeline": "", "phases": (), "life_note": ""}
     phases = list_phases(life)
@@ -211,7 +217,7 @@ def _view_life(life: Life | None, now: datetime) -> dict[str, Any]:
 
 
 def draw_phases(phases: Sequence[Phase], now: datetime) -> Markup:
-    """Return the phases of a life as a picture; an empty one without phases. now: the end of one that goes on."""
+    """Return a drawing of the phases of a job's life; empty without phases. now: the end of a phase that goes on."""
     if not phases:
         return Markup()
     start = phases[0].start
@@ -251,7 +257,7 @@ async def _view_workers(visit: Visit, readings: JobReadings) -> dict[str, Any]:
 
 
 def _render_usage(pod: Pod, usage: Mapping[Name, CurrentUsage]) -> dict[str, str]:
-    """Return what a pod uses beside what it requests, as `muster top JOB` has it."""
+    """Return the use of a pod beside its requests, as `muster top JOB` shows it."""
     [(_, _, _, cpus, memory, _)] = make_worker_rows([pod], usage)
     gpus, gpu_memory = format_gpus(usage.get((pod.metadata.namespace, pod.metadata.name)))
     return {"cpus": cpus, "memory": memory, "gpus": gpus, "gpu_memory": gpu_memory}
@@ -261,7 +267,10 @@ def _render_usage(pod: Pod, usage: Mapping[Name, CurrentUsage]) -> dict[str, str
 
 
 async def _render_manifest(visit: Visit, readings: JobReadings) -> str:
-    """Return the manifest of a job, or of the Workload of a job of a foreign kind, without secrets."""
+    """Return the YAML of a job, or of the Workload of a job of a foreign kind, without secrets.
+
+    "" if it is gone or the viewer may not see it.
+    """
     job, workload = readings.job, readings.workload
     if job is not None:
         kind, name = job.kind, job.metadata.name
@@ -277,9 +286,9 @@ async def _render_manifest(visit: Visit, readings: JobReadings) -> str:
 
 
 async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None) -> Mapping[str, Any]:
-    """Return what is known of a name that no job has: groups of pods, a job that is gone, or a CronJob.
+    """Return the values of the page for a name that no job has: of pod groups, a deleted job, or a CronJob.
 
-    Raises `PageError`.
+    Raises `PageError` if nothing is known of the name.
     """
     groups = [view for view in await pod_groups(visit.copy, namespace, lambda _: None) if view.name == name]
     is_cron_job = await find_cron_job(visit, namespace, name) is not None

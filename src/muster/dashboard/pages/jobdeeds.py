@@ -51,9 +51,12 @@ def _make_deed(
     danger: bool = False,
     after: Callable[[Visit, Mapping[str, str]], str] | None = None,
 ) -> Deed:
-    """Return a deed about a job.
+    """Return a deed about a job: the page that asks before a change, and the change.
 
-    choice: its name in `list_choices`. title: with `{}` for the name of the job. after: where the viewer goes then.
+    choice: its name in `list_choices`. title: with `{}` for the name of the job. button: its label. ask: returns what
+    will happen. act: makes the change, and returns a sentence. danger: whether something ends. after: returns the
+    address where the viewer goes then. The deed raises `PageError` if the change does not apply or the viewer lacks a
+    right.
     """
 
     async def ask_about(visit: Visit) -> Question:
@@ -165,7 +168,7 @@ async def _retry(visit: Visit, session: Session, name: str, uid: str, form: Mapp
 
 
 def _find_new_sweep(visit: Visit, form: Mapping[str, str]) -> str:
-    """Return the address of the sweep that retries, so that the viewer sees how it goes."""
+    """Return the address of the new sweep that retries trials, which the form has named."""
     return make_address("jobs", visit.names["namespace"], form["name"].strip())
 
 

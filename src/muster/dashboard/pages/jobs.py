@@ -45,7 +45,10 @@ _ORDERS: Mapping[str, tuple[Callable[[Row], Any], bool]] = {
 
 
 async def view_jobs(visit: Visit) -> Mapping[str, Any]:
-    """Return the jobs that the filters leave, in their order. Raises `PageError`."""
+    """Return the values of the list of jobs: the rows that the filters select, in the chosen order.
+
+    Raises `PageError`, `ApiError`.
+    """
     only = {name: visit.query.get(name, "") for name in _FILTERS}
     rows, namespace, unseen = await read_or_explain(visit, read_job_rows(visit, only["namespace"]), only["namespace"])
     labelled = await _find_labelled(visit, namespace, only["labels"]) if only["labels"].strip() else None
@@ -73,7 +76,11 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
 
 
 async def read_or_explain(visit: Visit, read: Awaitable[T], namespace: str) -> T:
-    """Return what is read. Raises `PageError` for a viewer who chose no namespace and may see nothing without."""
+    """Await `read`, and return its result.
+
+    If it is forbidden and the viewer chose no namespace, raises `PageError` with a hint at the address of a namespace.
+    Raises `ApiError` otherwise.
+    """
     try:
         return await read
     except ApiError as error:
@@ -94,7 +101,10 @@ def _is_chosen(row: Row, only: Mapping[str, str]) -> bool:
 
 
 def _sort(rows: Iterable[Row], order: str) -> list[Row]:
-    """Return rows, which come in the order of their submission, in another order: the newest first for an unknown."""
+    """Return the rows of jobs in the order that the address names; the newest first for an unknown one.
+
+    rows: in the order of their submission.
+    """
     key, largest_first = _ORDERS.get(order, _ORDERS["newest"])
     # Of rows that are equal, the newest comes first.
     newest_first = list(rows)[::-1]
@@ -102,7 +112,7 @@ def _sort(rows: Iterable[Row], order: str) -> list[Row]:
 
 
 async def _find_labelled(visit: Visit, namespace: str, selector: str) -> Collection[str]:
-    """Return the UIDs of the jobs, and of the other Workloads, with these labels. Raises `PageError`."""
+    """Return the UIDs of the jobs and Workloads whose labels match a selector. Raises `PageError` if it is invalid."""
     matcher = parse_labels(selector)
     lists = (
         await list_or_none(visit.copy, JOB_LINES, namespace),
@@ -114,7 +124,7 @@ async def _find_labelled(visit: Visit, namespace: str, selector: str) -> Collect
 
 
 def parse_labels(selector: str) -> LabelMatcher:
-    """Return what tells whether labels pass a selector. Raises `PageError`."""
+    """Return a matcher for a label selector. Raises `PageError` (400) if it is invalid."""
     try:
         return parse_label_selector(selector)
     except SelectorError as error:
@@ -123,7 +133,7 @@ def parse_labels(selector: str) -> LabelMatcher:
 
 
 def list_users(rows: Iterable[Row]) -> list[str]:
-    """Return the short names of the users who have jobs, or the whole ones of users with the same short name."""
+    """Return the names of the users who have jobs, short if no two users have the same short name; sorted."""
     names = _list_values(rows, "owner")
     counts = Counter(map(short_user, names))
     return sorted(name if counts[short_user(name)] > 1 else short_user(name) for name in names)

@@ -25,7 +25,10 @@ _FILTERS = ("rank", "index", "search")
 
 
 async def view_output(visit: Visit) -> Mapping[str, Any]:
-    """Return what the page needs to follow the output, or its last lines for a browser without scripts."""
+    """Return the values of the page of a job's output; with `plain`, the last lines for a browser without scripts.
+
+    Raises `PageError`, `ApiError`.
+    """
     job, only = await _read_job(visit), _read_filters(visit)
     excerpt, note = _choose(job, only)
     meta = job.metadata
@@ -46,7 +49,10 @@ async def view_output(visit: Visit) -> Mapping[str, Any]:
 
 
 async def answer_stream(visit: Visit) -> Stream:
-    """Answer with the lines as server-sent events; after the deletion of the job, with the event of its successor."""
+    """Answer with the lines as server-sent events; after the deletion of the job, with the event of its successor.
+
+    Raises `PageError`, `ApiError`.
+    """
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     chunks: AsyncIterator[bytes]
     if deleted := visit.query.get("deleted", ""):
@@ -59,7 +65,7 @@ async def answer_stream(visit: Visit) -> Stream:
 
 
 async def answer_download(visit: Visit) -> Stream:
-    """Answer with the whole output as a file."""
+    """Return the whole output of a job, or of the selected workers, as a file. Raises `PageError`, `ApiError`."""
     job, only = await _read_job(visit), _read_filters(visit)
     ranks = _parse_workers(job, only)
     chosen = "".join(f"-{one}" for one in (only["rank"] or only["index"],) if one).replace(",", "_")
@@ -70,7 +76,7 @@ async def answer_download(visit: Visit) -> Stream:
 
 
 async def _read_job(visit: Visit) -> JobRecord:
-    """Return the job in the address. Raises `PageError` if there is none."""
+    """Return the job that the address names. Raises `PageError` if there is none, and `ApiError`."""
     namespace, name = read_names(visit)
     try:
         return await get_job(visit.viewer.client, name, namespace)
@@ -86,7 +92,10 @@ def _read_filters(visit: Visit) -> dict[str, str]:
 
 
 def _choose(job: JobRecord, only: Mapping[str, str]) -> tuple[Excerpt, str]:
-    """Return the excerpt to show, and a remark on what it leaves out. Raises `PageError`."""
+    """Return the selection of output to show, and a remark on workers that are left out, or "".
+
+    Raises `PageError` if the address names no worker or no valid pattern.
+    """
     ranks, note = _parse_workers(job, only), ""
     try:
         matches = line_pattern(only["search"]) if only["search"] else None
@@ -102,7 +111,7 @@ def _choose(job: JobRecord, only: Mapping[str, str]) -> tuple[Excerpt, str]:
 
 
 def _parse_workers(job: JobRecord, only: Mapping[str, str]) -> frozenset[str]:
-    """Return the ranks that the address names; none for all. Raises `PageError`."""
+    """Return the ranks that the address names; empty for all. Raises `PageError` if there is no such worker."""
     try:
         if only["index"]:
             return frozenset({rank_of_trial(job, only["index"])})

@@ -33,7 +33,7 @@ _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 
 
 class Tile(Struct, frozen=True):
-    """A number with its name and a note. link: the page that says more; "" for none."""
+    """A number on the overview with its name and a note. link: the page that says more; "" for none."""
 
     name: str
     value: str
@@ -42,7 +42,10 @@ class Tile(Struct, frozen=True):
 
 
 async def view_overview(visit: Visit) -> Mapping[str, Any]:
-    """Return the state of the cluster, as far as the viewer may see it."""
+    """Return the values of the overview: the state of the cluster, as far as the viewer may see it.
+
+    Raises `ApiError`.
+    """
     unseen: list[str] = []
     sees_jobs, where = True, ""  # where: whose jobs they are
 
@@ -89,7 +92,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
 
 
 def _rank_queue(node: QuotaNode) -> tuple[int, float, str]:
-    """Return what orders the queues: those where most waits come first, then those that are used most."""
+    """Return the sort key by which the queues with the most waiting jobs, then the most used ones, come first."""
     share = max((one.used / one.nominal for one in node.shares if one.nominal), default=0.0)
     return -(node.row["pending"] if node.row is not None else 0), -share, node.name
 
@@ -97,7 +100,7 @@ def _rank_queue(node: QuotaNode) -> tuple[int, float, str]:
 def list_job_tiles(
     scene: Scene, running: Sequence[Mapping[str, Any]], waiting: Sequence[Mapping[str, Any]], now: datetime
 ) -> list[Tile]:
-    """Return the numbers of jobs, each with a link to the jobs that it counts."""
+    """Return the tiles with the numbers of running, waiting and ended jobs, each with a link to those jobs."""
     ended = Counter(row["state"] for row in scene.jobs if row["state"] in ("Completed", "Failed"))
     since = min((row["waitsSince"] for row in waiting if row["waitsSince"] is not None), default=None)
     longest = f"the longest for {format_age(since, now)}" if since is not None else ""
@@ -109,13 +112,19 @@ def list_job_tiles(
 
 
 def _recall_node_tiles(visit: Visit, nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Sequence[Tile]:
-    """Return the tiles of nodes, from the memo while no node and no pod has changed."""
+    """Return the tiles about nodes, from the memo while no node and no pod has changed.
+
+    pods: None if the viewer may not see all of them.
+    """
     inputs = pods is None, *nodes, *(pods or ())
     return visit.copy.memo("").recall("node tiles", "", inputs, lambda: tuple(list_node_tiles(nodes, pods)))
 
 
 def list_node_tiles(nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Iterable[Tile]:
-    """Yield the numbers of nodes and of what is requested of them. pods: None if the viewer may not see all of them."""
+    """Yield the tiles with the numbers of nodes and of what pods request of them.
+
+    pods: None if the viewer may not see all of them.
+    """
     link = make_address("nodes")
     cordoned = sum(node.spec.unschedulable for node in nodes)
     ready = sum(map(is_ready, nodes))
@@ -151,7 +160,7 @@ def _describe_gpus(gpus: GpuCount) -> str:
 
 
 def find_link(trouble: Trouble) -> str:
-    """Return the address of the page about what a trouble is about; "" if there is none."""
+    """Return the address of the page of the object that a problem is about; "" if there is none."""
     match trouble.topic:
         case "nodes" | "gpus":
             return make_address("nodes", trouble.name) if trouble.name else make_address("nodes")

@@ -14,7 +14,7 @@ _FILTERS = ("namespace", "state", "text")
 
 
 async def view_pod_groups(visit: Visit) -> Mapping[str, Any]:
-    """Return the groups that the filters leave, by name. Raises `PageError`, `ApiError`."""
+    """Return the values of the list of pod groups: those that the filters select. Raises `PageError`, `ApiError`."""
     only = {name: visit.query.get(name, "") for name in _FILTERS}
     unseen: list[str] = []
     reading = _list_groups(visit, only["namespace"], unseen.append)

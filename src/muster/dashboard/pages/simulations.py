@@ -29,21 +29,21 @@ _POLICY = (
 
 
 class Made(Struct, frozen=True):
-    """A report. at: when it was written."""
+    """A report of a simulation. at: when it was written."""
 
     name: str
     at: datetime
 
 
 async def view_simulations(visit: Visit) -> Mapping[str, Any]:
-    """Return the reports that there are, the newest first."""
+    """Return the values of the page of simulations: the stored reports, the newest first."""
     folder = visit.viewer.simulations
     made = await asyncio.to_thread(list_reports, folder) if folder is not None else []
     return {"made": made, "folder": str(folder) if folder is not None else ""}
 
 
 async def answer_report(visit: Visit) -> Response:
-    """Return a report as it was written. Raises `PageError` (404)."""
+    """Return the stored HTML report that the address names. Raises `PageError` (404) if there is none."""
     folder, name = visit.viewer.simulations, visit.names["name"]
     body = await asyncio.to_thread(read_report, folder, name) if folder is not None else None
     if body is None:
@@ -52,7 +52,7 @@ async def answer_report(visit: Visit) -> Response:
 
 
 def list_reports(folder: Path) -> list[Made]:
-    """Return the reports in a folder, the newest first."""
+    """Return the reports in a folder, the newest first, up to a limit; none if the folder cannot be read."""
     try:
         entries = [entry for entry in os.scandir(folder) if _NAME.fullmatch(entry.name)]
     except OSError:
@@ -66,7 +66,7 @@ def list_reports(folder: Path) -> list[Made]:
 
 
 def read_report(folder: Path, name: str) -> bytes | None:
-    """Return the content of a report; None if there is none, through no link, of a size that a page can have."""
+    """Return the content of a report; None if there is none, it is a link, or it is too large."""
     if not _NAME.fullmatch(name) or _find_file(folder / name) is None:
         return None
     try:
@@ -81,7 +81,7 @@ def read_report(folder: Path, name: str) -> bytes | None:
 
 
 def _find_file(folder: Path) -> os.stat_result | None:
-    """Return the status of the report in a folder; None if either is a link or something else."""
+    """Return the status of the report in a folder; None if there is none, or one of the two is a link."""
     try:
         status = (folder / _REPORT).lstat()
         is_folder = stat.S_ISDIR(folder.lstat().st_mode)

@@ -24,7 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class _Question:
-    """A question of pages. asked: when it was asked last. took: for how long. answer: None before the first."""
+    """A question to the server whose answer pages share.
+
+    asked: when it was asked last. took: the seconds until its last answer. answer: None before the first.
+    """
 
     def __init__(self) -> None:
         self.asked = float("-inf")
@@ -34,7 +37,10 @@ class _Question:
 
 
 class Answers:
-    """The answers to the questions of one viewer. tell: called when an answer has come. `close` ends all questions."""
+    """The last answers to slow questions of one viewer's pages. tell: called when an answer has come.
+
+    `close` cancels the questions that are not answered.
+    """
 
     def __init__(self, clock: Clock, tell: Callable[[], None]) -> None:
         self._clock = clock
@@ -42,9 +48,10 @@ class Answers:
         self._questions: dict[Hashable, _Question] = {}
 
     async def ask(self, key: Hashable, lifetime: float, find: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the last answer to a question; None while there is none.
+        """Return the last answer to a question, and ask again in the background if it is old; None while there is none.
 
-        lifetime: for how many seconds an answer is good at least. find: finds an answer, which is never None.
+        lifetime: for how many seconds an answer is good at least. find: finds an answer, which is never None. A first
+        answer is awaited for a moment.
         """
         question = self._questions.pop(key, None) or _Question()
         self._questions[key] = question  # the one that was asked last is dropped last
@@ -58,7 +65,7 @@ class Answers:
         return question.answer
 
     async def close(self) -> None:
-        """End all questions."""
+        """Cancel all questions that are not answered, and forget the answers."""
         tasks = [one.task for one in self._questions.values() if one.task is not None]
         self._questions.clear()
         await cancel(tasks)

@@ -44,7 +44,7 @@ AWAY = "The API server does not answer, so this page shows what was known before
 
 
 class _Followed:
-    """One list that a watch keeps up to date."""
+    """A list that a watch keeps up to date for one viewer, with the viewer's right to it."""
 
     live: FollowedList  # once it is settled without an error
 
@@ -57,18 +57,18 @@ class _Followed:
         self.task: asyncio.Task[None] | None = None
 
     def give_up(self) -> None:
-        """Let whoever still waits for the list know that it is no longer followed."""
+        """Give callers that still wait for the list an error, because it is no longer followed."""
         if not self.settled.is_set():
             self.error = TransportError("too many lists are asked for at once: try again in a moment")
             self.settled.set()
 
 
 class Copy(Client):
-    """A client of one viewer whose lists come from memory. `close` ends all watches.
+    """A client of one viewer whose `list` answers from memory, kept up to date by watches.
 
-    revision: grows with every change of a list that is followed.
-    answers: to what no watch keeps up to date.
-    sharing_seconds: how long it took until now to make what the pages of a round share.
+    revision: grows with every change of a list that is followed. answers: of slow questions that no watch keeps up to
+    date. sharing_seconds: the seconds spent so far on results that the pages of a round share. `close` ends all
+    watches.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class Copy(Client):
         changed: Callable[[], None] = lambda: None,
         lists: Lists | None = None,
     ) -> None:
-        """Make a copy of nothing yet.
+        """Create a client that follows no list yet.
 
-        changed: called with every change of a list that is followed.
-        lists: those that the server follows for all viewers; None to follow lists as the viewer.
+        changed: called with every change of a list that is followed. lists: those that the server follows for all
+        viewers; None to follow lists with the viewer's rights.
         """
         self._memos: dict[str, tuple[Memo, float]] = {}  # with the time of the last use
         self._shared: dict[Hashable, asyncio.Task[Any]] = {}
@@ -107,9 +107,10 @@ class Copy(Client):
         fields: str = "",
         transform: Callable[[T], T] | None = None,
     ) -> Page[T]:
-        """Return the whole list from the copy, which begins with the first question. Raises what the server said.
+        """Return a whole list from memory; the first call begins to follow it, and waits for it.
 
-        transform: not applied to a list that a watch keeps anyway, because it only saves memory.
+        Lists with field selectors, and Events, come from the server. transform: not applied to a list that a watch
+        keeps anyway, because it only saves memory. Raises `ApiError`, `TransportError`.
         """
         if fields or kind.resource == EVENT.resource:
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
@@ -123,11 +124,14 @@ class Copy(Client):
 
     @property
     def trouble(self) -> str:
-        """What to tell the viewer while the API server does not answer; "" while it does."""
+        """A remark for the viewer while the API server does not answer; "" while it does."""
         return next((one.trouble for one in self._followed.values() if one.trouble), "")
 
     def memo(self, namespace: str) -> Memo:
-        """Return the earlier results of pages about a namespace; "" for those about the whole cluster."""
+        """Return the memo of results about a namespace; "" for those about the whole cluster.
+
+        A memo is created if there is none; of too many, the oldest is dropped.
+        """
         while namespace not in self._memos and len(self._memos) >= _MOST_MEMOS:
             del self._memos[next(iter(self._memos))]
         memo, _ = self._memos.get(namespace) or (Memo(), 0.0)
@@ -135,7 +139,7 @@ class Copy(Client):
         return memo
 
     def begin_round(self) -> None:
-        """Forget what pages shared until now: the next ones are about what is there now."""
+        """Forget the results that pages of the last round shared, so that the next pages are up to date."""
         self._shared.clear()
 
     async def check_rights(self) -> None:
@@ -153,7 +157,10 @@ class Copy(Client):
             await asyncio.shield(self._checking)
 
     async def _drop_denied(self) -> None:
-        """Ask for the right to each list. A list is dropped if it is refused, or if nobody answers for too long."""
+        """Check the viewer's right to each list that pages show; drop a list if it is refused.
+
+        A list whose right nobody confirms for a minute is dropped, too.
+        """
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
                 # The oldest answer first: if the time is too short for all, the next check begins with the others.
@@ -173,12 +180,12 @@ class Copy(Client):
         return [(key, one) for key, one in self._followed.items() if one.settled.is_set() and one.error is None]
 
     def _doubt_unasked(self, error: TransportError) -> None:
-        """Note that the server does not answer: what is shown is said to be old, and is dropped after a while."""
+        """Treat each list as unconfirmed because the server does not answer: it is marked old, and later dropped."""
         for key, followed in self._select_shown():
             self._doubt(key, followed, error)
 
     def _doubt(self, key: ListKey, followed: _Followed, error: ApiError | TransportError) -> None:
-        """Drop a list that the server refuses, or whose right has not been confirmed for too long."""
+        """Drop a list that the server refuses, or whose right has not been confirmed for too long; else keep it."""
         is_refused = isinstance(error, ApiError) and error.code in _REFUSALS
         if not is_refused:
             seconds = self._clock.monotonic() - followed.vouched
@@ -191,13 +198,16 @@ class Copy(Client):
         self._tell()
 
     def _drop_later(self, key: ListKey, followed: _Followed, error: ApiError | TransportError) -> None:
-        """Answer with an error instead of a list, which is asked for anew after a while."""
+        """Make a list fail with an error from now on, and forget it after a while, so that it is asked for again."""
         followed.error = error
         followed.settled.set()
         asyncio.get_running_loop().call_later(_REFUSED_SECONDS, self._forget, key, followed)
 
     async def share(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return what `make` returns, which the pages of one round make once. Raises what it raises."""
+        """Return what `make` returns; it is called once for all pages of a round that use the same key.
+
+        Raises what `make` raises.
+        """
         task, began = self._shared.get(key), self._clock.monotonic()
         is_first = task is None
         if task is None:
@@ -208,7 +218,7 @@ class Copy(Client):
         return shared
 
     async def drop_idle(self) -> bool:
-        """End the watches and drop the memos that no page uses; return whether any watch goes on."""
+        """End the watches and drop the memos that no page used for a while; return whether any watch is left."""
         now = self._clock.monotonic()
         self._memos = {key: one for key, one in self._memos.items() if now - one[1] <= IDLE_SECONDS}
         idle = [key for key, one in self._followed.items() if now - one.used > IDLE_SECONDS]
@@ -216,21 +226,21 @@ class Copy(Client):
         return bool(self._followed)
 
     async def close(self) -> None:
-        """End all watches and questions."""
+        """End all watches, checks and questions."""
         await self.answers.close()
         if self._checking is not None:
             await cancel([self._checking])
         await self._drop([*self._followed])
 
     def _find_source(self, key: ListKey) -> ListKey:
-        """Return a list that is here and has all of another, which then needs no watch of its own; or else that one."""
+        """Return the key of a followed list that contains all of another, which then needs no watch; else `key`."""
         for other, followed in self._followed.items():
             if other != key and other.has_all_of(key) and followed.settled.is_set() and followed.error is None:
                 return other
         return key
 
     def _end_served(self, wide: ListKey) -> None:
-        """End what is followed beside a list that has come and has all of it."""
+        """End the watches of lists that a wider list, which has just arrived, contains."""
         for key, followed in [*self._followed.items()]:
             if key != wide and wide.has_all_of(key) and followed.settled.is_set():
                 self._end(key)
@@ -254,7 +264,10 @@ class Copy(Client):
         return followed
 
     async def _ask_right(self, key: ListKey) -> None:
-        """Ask the server whether the viewer may have a list. Raises `ApiError`, `TransportError`."""
+        """Ask the server whether the viewer may list and, if viewers share watches, watch these objects.
+
+        Raises `ApiError` if not, and `TransportError`.
+        """
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
                 await super().page(key.kind, key.namespace, labels=key.labels, limit=1)
@@ -285,7 +298,10 @@ class Copy(Client):
             await asyncio.shield(live.task)
 
     def _hear(self, followed: _Followed, key: ListKey, error: ApiError | TransportError | None) -> None:
-        """Note that a watch began (None) or ended. A list that is refused is dropped, to be asked for anew later."""
+        """Note that the watch of a list began (`error` is None) or ended.
+
+        A list that is refused fails with the error, and is asked for again later.
+        """
         followed.trouble = f"{AWAY} {error}" if isinstance(error, TransportError) else ""
         is_refused = isinstance(error, ApiError) and error.code in _REFUSALS
         if error is not None:

@@ -29,7 +29,7 @@ SECRET, AUTHORITY, CERTIFICATE, KEY = "secret", "ca.crt", "tls.crt", "tls.key"
 
 
 class ProxyFilesError(Exception):
-    """A folder without what proves the proxy; says which file is the matter."""
+    """The error of a folder that lacks what authenticates the proxy; the message names the file."""
 
 
 class SignInSettings(Struct, frozen=True):
@@ -47,7 +47,10 @@ class SignInSettings(Struct, frozen=True):
 
 
 def plan_entry(config: ConnectionConfig, clock: Clock, settings: Dashboard, folder: Path) -> SignInSettings:
-    """Return how viewers come in, by the settings. folder: what proves the proxy. Raises `ProxyFilesError`."""
+    """Return how viewers sign in, by the settings. Raises `ProxyFilesError`.
+
+    config: the connection to the cluster. folder: the files that authenticate the proxy.
+    """
 
     def connect(user: UserConfig) -> Client:
         return Client(HttpsTransport(replace(config, user=user), clock, Random()), field_manager="muster-dashboard")
@@ -79,9 +82,10 @@ def _require_secret(identity: IdentityHeaders, folder: Path) -> None:
 
 
 def _make_context(identity: IdentityHeaders, folder: Path) -> ssl.SSLContext | None:
-    """Return the TLS context; None without a certificate to serve with, which only a proxy with a secret may lack.
+    """Return the TLS context to serve with; None without a certificate. Raises `ProxyFilesError`.
 
-    Where the proxy has a certificate, a client without one cannot send a request. Raises `ProxyFilesError`.
+    Only a proxy that authenticates itself by a secret may do without TLS. If the proxy authenticates itself by a client
+    certificate, the context requires one.
     """
     needs_certificate = bool(identity.allowed_names)
     if not needs_certificate and not (folder / CERTIFICATE).exists():

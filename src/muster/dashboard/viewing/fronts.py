@@ -22,37 +22,43 @@ log = logging.getLogger(__name__)
 
 
 class Front(Protocol):
-    """The way in which a proxy in front of the dashboard says who the viewer is: by a token, or by a name."""
+    """The way in which a proxy in front of the dashboard names the viewer: by a token, or by a name."""
 
     def find_proof(self, request: InboundRequest) -> Proof | None:
-        """Return what proves who the viewer is; None if the proxy says nothing and viewers may come without it.
+        """Return the proof of a request's viewer that the proxy sends.
 
-        Raises `ApiError` (400, 401, 403).
+        None if it sends none and viewers may come without it. Raises `ApiError` (400, 401, 403).
         """
         ...
 
 
 class TokenFront:
-    """A proxy that hands over the viewer's token in a header."""
+    """A proxy that sends the viewer's token in a header of each request."""
 
     def __init__(self, header: str) -> None:
         self._header = header.lower()
 
     def find_proof(self, request: InboundRequest) -> Proof | None:
-        """Return the token as a proof; None without one."""
+        """Return the token in the header as a proof; None without one."""
         token = request.header(self._header)
         return Proof(authorization=f"{_BEARER}{token.removeprefix(_BEARER)}") if token else None
 
 
 class IdentityFront:
-    """A proxy that names the viewer. It alone lets viewers in. secret: the file of its secrets, if it sends one."""
+    """A proxy that sends the viewer's name in headers. No request is served without it.
+
+    secret: the file of the secrets by which the proxy authenticates itself, if it does so.
+    """
 
     def __init__(self, settings: IdentityHeaders, secret: Path) -> None:
         self._settings = settings
         self._secret = secret
 
     def find_proof(self, request: InboundRequest) -> Proof:
-        """Return whom the proxy names. Raises `ApiError` (400, 401, 403)."""
+        """Return the user whom the proxy's headers name.
+
+        Raises `ApiError`: 401 if the request does not come from the proxy, and as `read_identity`.
+        """
         if problem := self._find_problem(request):
             log.warning("a request that names a viewer is refused: %s", problem)
             raise unauthorized()
@@ -77,7 +83,7 @@ class IdentityFront:
 
 
 def read_secrets(file: Path) -> tuple[bytes, ...]:
-    """Return the secrets in a file, one a line; none if it cannot be read. Short ones do not count.
+    """Return the secrets in a file, one a line; none if it cannot be read. Lines that are too short do not count.
 
     The file is read each time: while the secret is changed, it has the old one and the new one.
     """
@@ -90,5 +96,5 @@ def read_secrets(file: Path) -> tuple[bytes, ...]:
 
 
 def _is_among(value: bytes, secrets: tuple[bytes, ...]) -> bool:
-    """Return whether a value is one of the secrets, in a time that tells nothing of them."""
+    """Return whether a value is one of the secrets, in a time that does not depend on where they differ."""
     return sum(compare_digest(value, secret) for secret in secrets) > 0

@@ -18,11 +18,11 @@ from muster.runtime.client import Client
 
 
 class Proof(Struct, frozen=True, omit_defaults=True):
-    """What proves who a viewer is.
+    """The evidence of who a viewer is; one field is set.
 
     certificate: the user of a client certificate that TLS has verified. authorization: the header of a request to the
-    API. peer: the id of the Unix user at the other end of a local socket. owner: who started the dashboard for itself.
-    identity: whom a proxy in front names. until: when the certificate ends.
+    API. peer: the id of the Unix user at the other end of a local socket. owner: whether the viewer started this
+    dashboard for itself. identity: the user whom a proxy in front names. until: when the certificate ends.
     """
 
     certificate: User | None = None
@@ -34,13 +34,13 @@ class Proof(Struct, frozen=True, omit_defaults=True):
 
 
 class Viewer(Struct, frozen=True):
-    """Somebody who looks.
+    """A user who views the dashboard.
 
-    key: tells viewers apart who see different things. client: makes requests with the viewer's rights.
-    namespace: where the viewer's jobs are unless a page says otherwise. tunnels: the transport of streams into pods.
-    simulations: the folder of the reports that the viewer may read; None for none.
-    account: the name by which the viewer submits jobs; "" for the account of this process.
-    follower: a client that follows lists for all viewers who may have them; None if each follows for themselves.
+    key: the same for viewers who may see the same. client: makes requests with the viewer's rights. namespace: where
+    the viewer's jobs are unless a page says otherwise. tunnels: the transport of streams into pods. simulations: the
+    folder of the reports that the viewer may read; None for none. account: the name by which the viewer submits jobs;
+    "" for the account of this process. follower: a client that follows lists for all viewers who may see them; None if
+    each viewer's lists are followed separately.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Viewer(Struct, frozen=True):
 
 
 class Host(Protocol):
-    """A place where the dashboard is served."""
+    """The process that serves the dashboard, which knows how to recognize viewers."""
 
     @property
     def takes_tokens(self) -> bool:
@@ -62,12 +62,12 @@ class Host(Protocol):
         ...
 
     async def recognize(self, proof: Proof) -> Viewer:
-        """Return the viewer with a proof. Raises `ApiError` (401, 403) if it proves nothing any more."""
+        """Return the viewer whom a proof names. Raises `ApiError` (401, 403) if the proof is not valid any more."""
         ...
 
 
 class OwnHost:
-    """The process of `muster dashboard --kubeconfig FILE`: everything is done with the rights of that file."""
+    """The host of `muster dashboard --kubeconfig FILE`: its one viewer has the rights of that file."""
 
     takes_tokens = False
 
@@ -77,7 +77,7 @@ class OwnHost:
         self._viewer = Viewer(name, name, client, namespace, tunnels, simulations)
 
     async def recognize(self, proof: Proof) -> Viewer:
-        """Return the one viewer. Raises `ApiError` (401) for a proof from elsewhere."""
+        """Return the one viewer. Raises `ApiError` (401) unless the proof is that of the owner."""
         from muster.api.status import unauthorized
 
         if not proof.owner:
@@ -86,10 +86,10 @@ class OwnHost:
 
 
 class EmbeddedHost:
-    """The server of `muster up`: a viewer is a user of its API.
+    """The host of `muster up`: a viewer is a user of its API.
 
-    identify: returns the user with a proof. connect: returns a client that acts as a user. place: returns the namespace
-    in which a user's jobs are. simulations: the folder of the reports of the server's owner.
+    identify: returns the user whom a proof names. connect: returns a client that acts as a user. place: returns the
+    namespace in which a user's jobs are. simulations: the folder of the reports of the server's owner.
     """
 
     takes_tokens = False
@@ -108,7 +108,7 @@ class EmbeddedHost:
         self._follower = connect(ADMIN)
 
     async def recognize(self, proof: Proof) -> Viewer:
-        """Return the viewer with a proof. Raises `ApiError` (401, 403)."""
+        """Return the user of the API whom a proof names, as a viewer. Raises `ApiError` (401, 403)."""
         user = await self._identify(proof)
         client = self._connect(user)
         simulations = self._simulations if MASTERS in user.groups else None

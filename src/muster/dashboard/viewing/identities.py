@@ -17,7 +17,7 @@ _EVERYBODY = "system:authenticated"
 
 
 class Identity(Struct, frozen=True):
-    """Whom a proxy has signed in. extra: further information by its key."""
+    """The user whom a proxy has signed in. extra: further information by its key, for impersonation."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -25,9 +25,11 @@ class Identity(Struct, frozen=True):
 
 
 def read_identity(settings: IdentityHeaders, headers: Sequence[tuple[str, str]]) -> Identity:
-    """Return whom the headers name. headers: as they came, decoded as Latin-1.
+    """Return the user whom the headers of a proxy name. headers: as they came, decoded as Latin-1.
 
-    Raises `ApiError` (400 for what cannot be read, 401 if no user is named, 403 for a user who may not come this way).
+    Groups that the settings do not allow are left out.
+
+    Raises `ApiError`: 400 for what cannot be read, 401 if no user is named, 403 for a user or group of the system.
     """
     user = _read_user(_get_values(headers, settings.user_header), settings)
     groups = _get_values(headers, settings.groups_header)
@@ -57,7 +59,7 @@ def _read_user(names: Sequence[str], settings: IdentityHeaders) -> str:
 
 
 def _get_values(headers: Sequence[tuple[str, str]], name: str) -> list[str]:
-    """Return the values of a header that are not empty. Raises `ApiError` (400) for one that no name can be."""
+    """Return the values of a header that are not empty. Raises `ApiError` (400) for one that is not valid text."""
     texts = [_decode(value, name).strip() for header, value in headers if name and header.lower() == name.lower()]
     return [text for text in texts if text]
 

@@ -18,7 +18,7 @@ from muster.runtime.clock import Clock
 
 
 class ImpersonatingHost:
-    """A cluster whose viewers a proxy names. connect: returns a client that acts as the user."""
+    """The host of a cluster whose viewers a proxy names. connect: returns a client that impersonates a user."""
 
     takes_tokens = False
 
@@ -27,7 +27,10 @@ class ImpersonatingHost:
         self.viewers = RecognizedViewers(clock, namespace)
 
     async def recognize(self, proof: Proof) -> Viewer:
-        """Return the viewer whom the proxy names. Raises `ApiError` (401, 403), `TransportError`."""
+        """Return the viewer whom the proxy names, once the cluster confirms it.
+
+        Raises `ApiError` (401 without a name, 403), `TransportError`.
+        """
         if proof.identity is None:
             raise unauthorized()
         key = sha256(msgspec.json.encode(proof.identity)).hexdigest()

@@ -25,7 +25,7 @@ _REST_SECONDS = 0.1
 
 
 class ListKey(NamedTuple):
-    """The kind, namespace and labels of a list. namespace: "" for all. labels: a selector; "" for none."""
+    """The key of a list: its kind, namespace and labels. namespace: "" for all. labels: a selector; "" for none."""
 
     kind: Any
     namespace: str
@@ -38,7 +38,7 @@ class ListKey(NamedTuple):
 
 
 class ListReader(NamedTuple):
-    """A reader of a list.
+    """The callbacks of a reader of a followed list.
 
     hear: called when its watch begins (None) or ends. change: called with every change in a namespace; "" for all.
     """
@@ -49,7 +49,7 @@ class ListReader(NamedTuple):
 
 
 class FollowedList:
-    """A list and its readers. error: what ended the last list or watch; None while it goes on."""
+    """A list that a watch keeps up to date, and its readers. error: why the watch ended; None while it goes on."""
 
     informer: Informer[Any]
     task: asyncio.Task[None]
@@ -74,7 +74,10 @@ class FollowedList:
             reader.hear(error)
 
     def change(self, old: Any, new: Any) -> None:
-        """Tell the readers that an object has changed."""
+        """Tell the readers of an object's namespace that it has changed.
+
+        Nothing is told before the list is complete.
+        """
         if not self.informer.synced.is_set():  # the objects of the first list are no changes
             return
         namespace = meta_of(new if new is not None else old).namespace
@@ -84,7 +87,7 @@ class FollowedList:
 
 
 class Lists:
-    """The lists that are followed.
+    """The lists that a watch keeps up to date for one or all viewers.
 
     client: with whose rights. has_all_rights: no list is refused to it, so a wider list serves narrower ones.
     """
@@ -99,12 +102,15 @@ class Lists:
 
     @property
     def keys(self) -> list[ListKey]:
-        """The lists that are followed."""
+        """The keys of the lists that are followed."""
         return [*self._followed]
 
     @asynccontextmanager
     async def follow(self, key: ListKey, reader: ListReader) -> AsyncIterator[FollowedList]:
-        """Yield a list, or a wider one that is followed already. It is followed until its last reader leaves."""
+        """Yield a followed list within the context: this one, or a wider one that is followed already.
+
+        The watch ends once the last reader of the list has left.
+        """
         wider = (one for one in self._followed if one != key and one.has_all_of(key))
         source = next(wider, key) if self._has_all_rights else key
         followed = self._followed.get(source) or self._begin(source)

@@ -26,7 +26,10 @@ class _Known(Struct, frozen=True):
 
 
 class RecognizedViewers:
-    """The viewers of one cluster, at most so many. namespace: where their jobs are, unless their names say."""
+    """The viewers of one cluster who were recognized lately, up to a limit.
+
+    namespace: where a viewer's jobs are, unless the viewer's name says another.
+    """
 
     def __init__(self, clock: Clock, namespace: str) -> None:
         self._clock = clock
@@ -34,9 +37,10 @@ class RecognizedViewers:
         self._known: dict[str, _Known] = {}
 
     async def find(self, key: str, connect: Callable[[], Client]) -> Viewer:
-        """Return the viewer with a key, once the cluster has said who a client acts as.
+        """Return the viewer with a key, after asking the cluster for the name of the user whom a client acts as.
 
-        connect: makes the client of a viewer who is not known yet. Raises `ApiError` (401, 403), `TransportError`.
+        An answer counts for some time. connect: creates the client of a viewer who is not known yet. Raises `ApiError`
+        (401, 403), `TransportError`.
         """
         now = self._clock.monotonic()
         known = self._known.get(key)
@@ -63,7 +67,7 @@ class RecognizedViewers:
         return viewer
 
     def forget(self) -> None:
-        """Ask the cluster again about everybody."""
+        """Make `find` ask the cluster again about each viewer."""
         self._known = {key: msgspec.structs.replace(one, until=0.0) for key, one in self._known.items()}
 
 

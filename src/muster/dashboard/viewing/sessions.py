@@ -30,11 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class Session(Struct, frozen=True):
-    """A viewer who has signed in.
+    """The session of a viewer who has signed in.
 
-    id: the hash of the cookie. user: the name of the viewer.
-    form_key: what every form of the viewer's pages carries, and nobody else can know.
-    is_proxied: whether a proxy in front names the viewer with every request, so that there is no cookie.
+    id: the hash of the cookie. user: the name of the viewer. form_key: the secret that every form of the viewer's pages
+    contains. is_proxied: whether a proxy in front names the viewer with every request, so that there is no cookie.
     """
 
     id: str
@@ -46,7 +45,7 @@ class Session(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """A way in that works once. user: the name of whoever asked for it."""
+    """A sign-in link that works once. user: the name of the user who requested it."""
 
     user: str
     proof: Proof
@@ -54,7 +53,10 @@ class Link(Struct, frozen=True):
 
 
 class Sessions:
-    """The sessions of one dashboard. file: where they outlive the process; None keeps them in memory alone."""
+    """The sessions and sign-in links of one dashboard.
+
+    file: where sessions are stored to outlive the process; None keeps them in memory alone.
+    """
 
     def __init__(self, clock: Clock, file: Path | None = None, draw: Callable[[], str] = secrets.token_urlsafe) -> None:
         self._clock = clock
@@ -65,7 +67,10 @@ class Sessions:
         self._said: dict[str, str] = {}
 
     def make_link(self, user: str, proof: Proof) -> str:
-        """Return a secret that opens one session within a minute."""
+        """Return the secret of a new link, which opens one session within a minute.
+
+        Of too many links, the oldest are dropped.
+        """
         secret, now = self._draw(), self._clock.now()
         self._links = {name: link for name, link in self._links.items() if link.expires > now}
         _make_room(self._links, user, _MOST_LINKS_EACH, _MOST_LINKS)
@@ -73,18 +78,21 @@ class Sessions:
         return secret
 
     def use_link(self, secret: str) -> Link | None:
-        """Return a link, which is used then; None for one that is unknown, used or old."""
+        """Return the link with a secret, which works no more after that; None if it is unknown, used or old."""
         link = self._links.pop(_hash(secret), None)
         return link if link is not None and link.expires > self._clock.now() else None
 
     def open(self, user: str, proof: Proof) -> str:
-        """Open a session, and return its cookie, which is new at every sign-in."""
+        """Open a session, store it, and return its cookie, which is new at every sign-in."""
         cookie = self._draw()
         self._add(Session(_hash(cookie), user, proof, self._draw(), self._end_of(proof)))
         return cookie
 
     def follow(self, user: str, proof: Proof) -> Session:
-        """Return the one session of a viewer whom a proxy in front names with every request. No cookie opens it."""
+        """Return the session of a viewer whom a proxy in front names with every request, and open it if needed.
+
+        No cookie opens it.
+        """
         name = f"proxied {user}"  # no hash is like that
         kept = self._sessions.get(name)
         if kept is None or not self.is_open(kept):
@@ -93,31 +101,31 @@ class Sessions:
         return msgspec.structs.replace(kept, proof=proof)
 
     def find(self, cookie: str) -> Session | None:
-        """Return the session of a cookie; None for one that is unknown or old."""
+        """Return the session of a cookie; None if it is unknown, closed or old."""
         session = self._sessions.get(_hash(cookie)) if cookie else None
         return session if session is not None and session.expires > self._clock.now() else None
 
     def is_open(self, session: Session) -> bool:
-        """Return whether a session goes on."""
+        """Return whether a session is neither closed nor expired."""
         kept = self._sessions.get(session.id)
         return kept is not None and kept.form_key == session.form_key and kept.expires > self._clock.now()
 
     def close(self, session: Session) -> None:
-        """End a session."""
+        """Close a session, if it is open, and store that."""
         if self._sessions.pop(session.id, None) is not None:
             self._said.pop(session.id, None)
             self._save()
 
     def say_later(self, session: Session, sentence: str) -> None:
-        """Keep a sentence for the viewer's next page."""
+        """Store a sentence that the viewer's next page shows."""
         self._said[session.id] = sentence
 
     def take_said(self, session: Session) -> str:
-        """Return the sentence for this page, once."""
+        """Return the sentence stored for the viewer's next page, and forget it; "" if there is none."""
         return self._said.pop(session.id, "")
 
     def _end_of(self, proof: Proof) -> datetime:
-        """Return when a session with a proof ends: no later than the certificate that it came from."""
+        """Return when a session that begins now with a proof ends: not after the certificate that it came from."""
         ends = self._clock.now() + SESSION_LIFETIME
         return ends if proof.until is None else min(ends, proof.until)
 
@@ -149,7 +157,7 @@ class Sessions:
 
 
 def is_form_key(session: Session, key: str) -> bool:
-    """Return whether a form comes from one of the viewer's own pages."""
+    """Return whether a form's key is that of the viewer's session, so that the viewer's own page sent the form."""
     return compare_digest(session.form_key.encode(), key.encode())
 
 
@@ -158,7 +166,7 @@ def _hash(secret: str) -> str:
 
 
 def _make_room(kept: dict[str, Session] | dict[str, Link], user: str, most_each: int, most: int) -> None:
-    """Drop the oldest of a user, and then of all, so that one more of the user has room."""
+    """Drop the oldest sessions or links of a user, and then of all users, so that one more has room."""
     own = [name for name, one in kept.items() if one.user == user]
     for name in own[: max(0, len(own) - most_each + 1)]:
         del kept[name]

@@ -14,7 +14,7 @@ _SCHEME = "Bearer "
 
 
 class TokenHost:
-    """A cluster whose viewers sign in with tokens. connect: returns a client that sends a token."""
+    """The host of a cluster whose viewers sign in with tokens. connect: returns a client that sends a token."""
 
     takes_tokens = True
 
@@ -23,7 +23,10 @@ class TokenHost:
         self.viewers = RecognizedViewers(clock, namespace)
 
     async def recognize(self, proof: Proof) -> Viewer:
-        """Return whose token it is, as the cluster says. Raises `ApiError` (401), `TransportError`."""
+        """Return the viewer whose token the proof has, as the cluster names the user.
+
+        Raises `ApiError` (401) for a wrong or malformed token, and `TransportError`.
+        """
         token = proof.authorization.removeprefix(_SCHEME)
         if not token or token == proof.authorization or not token.isascii() or not token.isprintable() or " " in token:
             raise unauthorized()

@@ -85,7 +85,7 @@ class Snapshot:
 
     @cached_property
     def past(self) -> runtimes.PastRuns:
-        """The runs of the Workloads that have finished."""
+        """The run times of the Workloads that have finished, from which the run times of others are estimated."""
         return runtimes.read_past_runs(self.counted, self.find_limit)
 
     @cached_property
@@ -95,7 +95,7 @@ class Snapshot:
 
     @cached_property
     def places(self) -> Mapping[str, Sequence[tuple[Workload, Holds | Waits]]]:
-        """The Workloads that hold quota of a ClusterQueue or wait for it, with which of both, by ClusterQueue."""
+        """The unfinished Workloads by ClusterQueue, each with whether it holds quota or waits for it."""
         found = defaultdict[str, list[tuple[Workload, Holds | Waits]]](list)
         for one in self.counted:
             if (place := place_of(one)) is not None:
@@ -223,7 +223,7 @@ class Outlook:
         return self.tree.queues[cluster_queue].policy.strict
 
     def estimate(self, key: str) -> StartEstimate:
-        """Estimate when the Workload with this key gets quota."""
+        """Estimate when the Workload with this key gets quota; without a time if that is unknown."""
         if key in self._unplaced and not self.tree.ledger.in_use:
             because = "it waits for a place in its topology, and you may not see the nodes"
             return StartEstimate(None, Certainty.NONE, because)
@@ -238,7 +238,10 @@ class Outlook:
         return StartForecast(self.tree, self.queues, self.flavors, self.runs, self._now, self.settings, self.names)
 
     def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
-        """Return a Workload's requests, each with the quota of every flavor of the ClusterQueue for that resource."""
+        """Return a Workload's requests, each with the quota of every flavor of the ClusterQueue for that resource.
+
+        Return an empty list if the Workload has an invalid quantity. The ClusterQueue must exist.
+        """
         requests: dict[str, int] = {}
         try:
             podsets = convert.convert_workload(workload, cluster_queue, devices=devices_by_status(workload)).podsets
@@ -309,11 +312,10 @@ class Outlook:
                 ledger.occupy(pod.metadata.uid, pod.spec.node_name, requests)
 
     def _add_workload(self, snapshot: Snapshot, workload: Workload, place: Holds | Waits, *, is_inside: bool) -> None:
-        """Add a Workload that holds quota or waits for it.
+        """Add a Workload that holds quota or waits for it to the quota tree or the queues.
 
-        Of one outside of the tree only the use of nodes counts: these may be those of the tree, too.
-
-        is_inside: whether the quota is of the tree.
+        Of a Workload outside of the tree only the use of nodes counts: these may be those of the tree, too. is_inside:
+        whether the quota is of the tree. A Workload with an invalid quantity is left out.
         """
         if not is_inside and isinstance(place, Waits):
             return
@@ -361,7 +363,7 @@ class Forecasts:
         return is_known and timedelta() <= now - self.now < lifetime
 
     def find_outlook(self, cluster_queue: str) -> Outlook:
-        """Return the quota around a ClusterQueue as it is in the snapshot."""
+        """Return the quota around a ClusterQueue as it is in the snapshot, before any estimate has changed it."""
         if cluster_queue not in self._untouched:
             outlook = Outlook(self.snapshot, cluster_queue, self._namespace, self.now)
             self._untouched |= dict.fromkeys(outlook.list_siblings(cluster_queue), outlook)
@@ -454,7 +456,7 @@ def build_quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[C
 def limit_tree(
     tree: Tree, cluster_queues: Collection[ClusterQueue], flavors: Iterable[ResourceFlavor], nodes: Iterable[Node]
 ) -> None:
-    """Set the quotas of the ClusterQueues whose quota follows the nodes, in a tree with its usage."""
+    """Set the quotas of ClusterQueues that the nodes limit, or that divide the nodes, in a tree with its usage."""
     decided = decide_quotas(tree, cluster_queues, {one.metadata.name: one for one in flavors}, nodes)
     for name in decided:
         tree.set_queue(limit_quotas(tree.queues[name].policy, decided))
@@ -492,7 +494,7 @@ def _is_active(queue: ClusterQueue) -> bool:
 
 
 def find_run_times(snapshot: Snapshot, workloads: Iterable[Workload]) -> dict[str, RunTime]:
-    """Return the limit, the past runs and the expectation of unfinished Workloads' run times, by key."""
+    """Return what is known of the run times of unfinished Workloads, by key: limits, past runs and expectations."""
     runs = {}
     for workload in workloads:
         limit = snapshot.find_limit(workload)

@@ -122,12 +122,12 @@ class VisibleCapacity:
 
     @cached_property
     def now(self) -> Extent:
-        """Return the present nodes and quotas."""
+        """The extent of the present nodes and quotas."""
         return Extent(self.nodes, self.queues, self._cohorts)
 
     @cached_property
     def find_unwell_nodes(self) -> list[NodeFault]:
-        """The faults of the nodes that are not at their best."""
+        """The faults of the nodes that are not ready, are cordoned or have unhealthy devices."""
         unwell = [node for node, best in zip(self.nodes, self._best_nodes, strict=True) if node is not best]
         return [lack for node in unwell if (lack := find_lack(node)) is not None]
 
@@ -148,7 +148,7 @@ class VisibleCapacity:
         )
 
     def find_quota(self, extent: Extent, namespace: str, queue: str) -> QuotaNode | None:
-        """Return the quota behind a LocalQueue; None if the user may not see how large it can become."""
+        """Return the quota behind a LocalQueue; None if there is none, or the user may not see how it can grow."""
         node = extent.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
         return node if node is None or self._followed or not self._follows(node) else None
 
@@ -162,7 +162,7 @@ class VisibleCapacity:
 
 
 def find_ask(subject: JobRecord | Workload) -> LeastDemand:
-    """Return the least demand of a job, or of a Workload, for kinds of jobs that Muster does not place."""
+    """Return the least demand of a job; for a kind of job that Muster does not place, that of its Workload."""
     if isinstance(subject, Workload):
         return LeastDemand(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets))
     return replace(_ask_of_job(subject), here=subject.remote_counts is None)
@@ -188,7 +188,10 @@ def _ask_of_set(source: JobSet, *, begun: bool) -> LeastDemand:
 
 
 def judge_job(subject: JobRecord | Workload, state: JobState, room: VisibleCapacity) -> NeverVerdict:
-    """Decide whether a waiting job can never start; return `OPEN` for a job that does not wait."""
+    """Decide whether a waiting job can never start, or waits for nodes to recover.
+
+    Return `OPEN` for a job that does not wait, or that another manager runs.
+    """
     if not state.waits or (isinstance(subject, JobRecord) and subject.manager):
         return OPEN
     quota_state = state.quota_state
@@ -208,9 +211,10 @@ def with_verdict(subject: JobRecord | Workload, state: JobState, room: VisibleCa
 
 
 def judge_ask(ask: LeastDemand, room: VisibleCapacity, namespace: str = "", queue: str = "") -> NeverVerdict:
-    """Decide whether a demand can never be satisfied, or which nodes must recover first.
+    """Decide whether a demand can never be satisfied, or which nodes must recover first; `OPEN` if neither.
 
-    queue: the LocalQueue whose quota the pods need; "" if they need none.
+    queue: the LocalQueue whose quota the pods need; "" if they need none. A demand that cannot be judged, such as one
+    with an invalid quantity, is `OPEN`.
     """
     ask = replace(
         ask, podsets=tuple((room.completion.podset(podset, namespace), count) for podset, count in ask.podsets)
@@ -320,7 +324,7 @@ def _find_lacks_of_pod(capacity: Capacity, shape: Shape, asked: Mapping[str, int
 
 
 def _format_amounts(amounts: Mapping[str, int]) -> str:
-    """Format amounts of resources as words: `2 cpu and 4Gi memory`."""
+    """Format amounts of resources as words, without amounts of 0: `2 cpu and 4Gi memory`."""
     return _join_words(
         [f"{format_quantity(resource, amount)} {resource}" for resource, amount in amounts.items() if amount]
     )
@@ -348,12 +352,10 @@ def _find_lacks_of_quota(ask: LeastDemand, node: QuotaNode, name: str) -> dict[s
 
 
 def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) -> dict[str, str]:
-    """Return a sentence for each resource of which no flavor has enough, by resource.
+    """Return a sentence for each resource of a podset of which no flavor can ever have enough, by resource.
 
     All resources of a group come from the same flavor. The key "" has the sentence about resources for which there are
-    flavors, but no flavor has all of them at once.
-
-    name: of the queue, for the sentences.
+    flavors, but no flavor has all of them at once. {} if the podset fits. name: of the queue, for the sentences.
     """
     lacks = {}
     for group in node.policy.groups:
@@ -372,7 +374,10 @@ def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) 
 
 
 def _find_lacks_of_all(node: QuotaNode, total: Mapping[str, int], name: str) -> dict[str, str]:
-    """Return a sentence for each resource of which all flavors together have too little for all podsets together."""
+    """Return a sentence for each resource of which all flavors have too little for all podsets together.
+
+    {} if there is enough. name: of the queue, for the sentences.
+    """
     lacks = {}
     for resource, amount in sorted(total.items()):
         group = node.policy.group_of(resource)

@@ -150,9 +150,9 @@ def plan_subjects(
 
 
 def _plan_quota(quota: QuotaPlan | None, prospect: Prospect) -> QuotaPlan | None:
-    """Return the quota plan, without an estimate if the object waits for nodes to recover.
+    """Return the quota plan, without an estimate of the start if the object waits for nodes to recover.
 
-    No forecast knows when nodes recover.
+    No forecast knows when nodes recover. None for None.
     """
     return replace(quota, estimate=None) if quota is not None and prospect.awaits else quota
 
@@ -196,7 +196,7 @@ def _inject_flavors(
 
 
 def _yield_domains(places: Places) -> Iterable[dict[str, str]]:
-    """Yield the node labels of each pod's topology domain, in the order of the domains."""
+    """Yield the node labels of the topology domain of each pod, domain by domain."""
     for values, count in places.domains:
         for _ in range(count):
             yield dict(zip(places.levels, values, strict=True))

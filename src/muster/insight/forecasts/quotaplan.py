@@ -44,9 +44,10 @@ class QuotaPlan:
 
 
 def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: datetime) -> QuotaPlan:
-    """Forecast the admission of a workload that waits in the snapshot.
+    """Forecast the admission of a workload that waits in the snapshot, without any write.
 
-    cluster_queue: the ClusterQueue of its LocalQueue; "" if that LocalQueue does not exist.
+    cluster_queue: the ClusterQueue of its LocalQueue; "" if that LocalQueue does not exist: the workload then waits,
+    with a reason.
     """
     meta, queue = workload.metadata, workload.spec.queue_name
     plan = QuotaPlan(queue, cluster_queue, "waits")
@@ -78,7 +79,7 @@ def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: 
 
 
 def _describe_closed(snapshot: Snapshot, cluster_queue: str) -> str:
-    """Return a sentence that a ClusterQueue admits nothing, with the reason; "" if it admits."""
+    """Return a sentence that a ClusterQueue is inactive, with the reason; "" if it is active."""
     queue = next(one for one in snapshot.cluster_queues if one.metadata.name == cluster_queue)
     if not explain_inactive(queue.status.conditions):
         return ""

@@ -60,7 +60,7 @@ class ClusterReadings:
 
 @dataclass(frozen=True, slots=True)
 class LosingGang:
-    """A gang that would lose all or some of its pods."""
+    """A gang that would lose pods to another gang. pods: how many. whole: whether it would lose all of them."""
 
     name: str
     pods: int
@@ -125,7 +125,7 @@ def _rehearse(
 
 
 def _not_ours(pod: Pod) -> GangPlan:
-    """Return the plan of a pod that names a scheduler other than Muster's: there is no forecast."""
+    """Return the plan of a pod that names another scheduler: it waits, unless it has a node already."""
     if pod.spec.node_name:
         return GangPlan(key_of(pod), 1, "starts", {pod.spec.node_name: 1})
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
@@ -246,7 +246,7 @@ class _Rehearsal:
         )
 
     def _lacking(self, key: str, lacking: str) -> GangPlan:
-        """Return the plan of a gang that lacks pods, its Job or its group. lacking: the sentence on that."""
+        """Return the plan of a gang that lacks pods: it waits. lacking: a sentence on what it lacks, or ""."""
         pods = len(self.roster.gangs[key].unbound)
         return GangPlan(self._name(key), pods, "waits", reason=lacking or "not all of its pods would be there")
 

@@ -33,13 +33,16 @@ def describe_outcome(plan: ObjectPlan, namespace: str) -> str:
 
 
 def describe_verdict(plan: ObjectPlan) -> str:
-    """Return whether an object would start, in a few words."""
+    """Return whether an object would start, in a few words, with the nodes that it waits for."""
     awaits = f" for {plan.awaits}" if plan.verdict == "waits" and plan.awaits else ""
     return f"{_WORDS[plan.verdict]}{awaits}"
 
 
 def describe_plan(plan: ObjectPlan, now: datetime) -> list[Line]:
-    """Return the lines of a forecast: the quota and nodes that an object would get, its victims, or what it lacks."""
+    """Return the lines of a forecast: the quota and nodes that an object would get, its victims, or what it lacks.
+
+    Each line has a label, or "" to continue the label above, or None if it is the only line.
+    """
     if plan.problem or plan.never:
         return [(None, plan.problem or plan.never)]
     lines = _describe_quota(plan.quota, now) if plan.quota is not None else []
@@ -70,7 +73,7 @@ def _describe_quota(quota: QuotaPlan, now: datetime) -> list[Line]:
 
 
 def _describe_places(places: Mapping[str, Places]) -> Iterable[Line]:
-    """Return the topology domains of the pods; single nodes are in the placement."""
+    """Yield a line for each podset with the topology domains of its pods, unless the domains are single nodes."""
     wide = {podset: one for podset, one in places.items() if one.levels != (HOSTNAME_LABEL,)}
     for number, (podset, one) in enumerate(wide.items()):
         domains = _shorten_list([f"{'/'.join(values)} {count}" for values, count in one.domains])

@@ -67,7 +67,7 @@ NO_TRACE = Trace()
 
 
 def sum_traces(pods: Iterable[Pod]) -> Trace:
-    """Return the summed trace of these pods."""
+    """Return the nodes of these pods, when the first one started, and their summed usage."""
     traced = list(pods)
     nodes = frozenset(pod.spec.node_name for pod in traced if pod.spec.node_name)
     usages = filter(None, (usage_of(pod.metadata.annotations.get(USAGE_ANNOTATION, "")) for pod in traced))
@@ -153,7 +153,7 @@ def _make_pod_requests(pods: int, spec: PodSpec) -> PodRequests:
 
 
 def _add_outcome(run: Run, job: JobRecord, pods: Sequence[Pod]) -> Run:
-    """Return the run with its exit code and, if it failed, the reason."""
+    """Return the run with exit code 0 if it completed, or the exit code and the reason if it failed; else unchanged."""
     if run.state == "Completed":
         return replace(run, exit_code=0)
     if run.state != "Failed":
@@ -166,7 +166,7 @@ def run_of_workload(
 ) -> Run | None:
     """Return the run of a group of pods or of a foreign kind of job, which only its Workload describes.
 
-    The arguments are those of `run_of`.
+    None if the Workload has neither finished nor been deleted. The arguments are those of `run_of`.
     """
     meta, stands = workload.metadata, find_quota_state(workload)
     ended = stands.since if stands.finished else deleted
@@ -229,7 +229,10 @@ def started_at(job: JobRecord, first: datetime | None) -> datetime | None:
 
 
 def read_times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:
-    """Return the owner and the times of a job for its table row: submitted, started, ended, seconds of running."""
+    """Return the owner, UID and times of a job for its table row: submitted, started, ended, seconds of running.
+
+    A time is None if the job did not get that far.
+    """
     ended = None if is_cancelling(job, pods) else ended_at(job)
     started = job.past.started if job.past is not None else started_at(job, find_first_start(pods))
     meta = job.metadata
@@ -249,7 +252,10 @@ def run_seconds(started: datetime | None, ended: datetime | None, now: datetime)
 
 
 def command_of(containers: Sequence[Container]) -> str:
-    """Return the command of the first container as a user would type it in a shell. `$$` in a manifest means `$`."""
+    """Return the command of the first container as a user would type it in a shell, cut to a limit; "" without one.
+
+    `$$` in a manifest means `$`.
+    """
     if not containers:
         return ""
     words = [word.replace("$$", "$") for word in (*containers[0].command, *containers[0].args)]
@@ -300,7 +306,7 @@ def _shorten_text(text: str) -> str:
 
 
 def read_runs_from_events(events: Iterable[Event]) -> list[Run]:
-    """Return the runs of ended jobs that Events report.
+    """Return the runs of ended Jobs and JobSets that Events report.
 
     Such a run has little more than the time and the kind of its end.
     """

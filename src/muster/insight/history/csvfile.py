@@ -17,7 +17,7 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def format_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Return rows as CSV with a header.
+    """Return rows of the history as CSV with a header, which is there even without rows.
 
     Times are in UTC. A text that a spreadsheet would take for a formula is escaped.
     """

@@ -129,8 +129,8 @@ def _join_repeats(decisions: Iterable[Decision]) -> Iterator[Decision]:
 def _join(first: Decision, second: Decision) -> Decision | None:
     """Return one decision that replaces two consecutive ones, or None if they do not belong together.
 
-    Pods that are placed one by one become one decision. So does a reservation that the scheduler decided again because
-    its write met a conflict.
+    Decisions within a second belong together if they place pods of the same queue one by one, or if the scheduler
+    repeated a reservation because its write met a conflict.
     """
     is_same_kind = (first.what, first.rule, first.queue) == (second.what, second.rule, second.queue)
     if not is_same_kind or (second.at - first.at).total_seconds() >= 1:
@@ -146,7 +146,7 @@ def _join(first: Decision, second: Decision) -> Decision | None:
 
 
 def render_life(life: Life) -> list[str]:
-    """Return the life of a job as lines of text."""
+    """Return the life of a job as lines of text, with its name and local times."""
     facts = life.facts
     lines = [f"{facts.name} (namespace {facts.namespace})", ""]
     lines += [f"{one.at.astimezone():%Y-%m-%d %H:%M:%S}  {escape_controls(one.text)}" for one in life.moments]
@@ -154,7 +154,7 @@ def render_life(life: Life) -> list[str]:
 
 
 def make_life_document(life: Life) -> dict[str, Any]:
-    """Return a life as values that JSON can hold."""
+    """Return a job's life as values for JSON: its facts, and its moments with their decisions."""
     facts = life.facts
     return {
         "namespace": facts.namespace,
@@ -285,6 +285,6 @@ def _list_others(decision: Decision) -> str:
 
 
 def _list_names(names: Sequence[str], in_all: int | None = None) -> str:
-    """Return the first few names, and how many more there are. in_all: the number of all names."""
+    """Return the first few names as text, and how many more there are. in_all: the number of all names."""
     more = (in_all or len(names)) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -55,7 +55,7 @@ class Phase(Struct, frozen=True):
 
 
 def list_phases(life: Life) -> list[Phase]:
-    """Return the phases of a job's life, in order. A phase whose begin is unknown is left out."""
+    """Return the phases of a job's life, in order. A phase that began at an unknown time is left out."""
     phases: list[tuple[PhaseName, datetime]] = []
     end = life.facts.ended
     needs_quota = bool(life.facts.queue) or any(moment.what in _OF_QUOTA for moment in life.moments)

@@ -129,7 +129,7 @@ class RunQuery(Struct, frozen=True):
     until: datetime | None = None
 
     def matches(self, run: Run) -> bool:
-        """Return whether a run matches the query."""
+        """Return whether a run matches all fields of the query that are not empty."""
         return (
             self.namespace in ("", run.namespace)
             and (not self.owner or is_user(self.owner, run.owner))
@@ -142,7 +142,7 @@ class RunQuery(Struct, frozen=True):
 
 
 def make_row(run: Run) -> dict[str, Any]:
-    """Return a run as a row of a table. All rows have the same keys."""
+    """Return a run as a row of a table, with values for JSON. All rows have the same keys."""
     return {
         "namespace": run.namespace,
         "name": run.name,

@@ -42,7 +42,7 @@ class Total(Struct, frozen=True):
 
 
 def add_up(runs: Iterable[Run], by: By) -> list[Total]:
-    """Return the total of each group of runs.
+    """Return the total of each group of runs: by user, queue or day.
 
     The group with the most GPU-hours comes first; days are ordered from the newest to the oldest.
     """

@@ -35,7 +35,7 @@ class UseLayer(Struct, frozen=True):
 
 
 class UseSteps(Struct, frozen=True):
-    """The use of a resource by owner, in equal steps of time.
+    """The use of a resource by owner, in equal steps of time from `since` on.
 
     The owner with the largest use comes first. The owners beyond the first few share the last layer.
     """
@@ -55,7 +55,10 @@ def spans_of_runs(runs: Iterable[Run], resource: str) -> list[UseSpan]:
 
 
 def _read_use(run: Run, resource: str) -> float:
-    """Return how much of a resource the pods of a run that run together requested; CPUs are counted whole."""
+    """Return how much of a resource the pods of a run that run together requested, CPUs in whole CPUs.
+
+    0 if that is unknown or invalid.
+    """
     try:
         total = sum(one.pods * parse_amount(resource, one.requests.get(resource, 0)) for one in run.pod_requests)
     except QuantityError:
@@ -66,7 +69,10 @@ def _read_use(run: Run, resource: str) -> float:
 
 
 def spans_of_holders(workloads: Iterable[Workload], resource: str) -> list[UseSpan]:
-    """Return the amount of a resource that each workload with quota has used since its admission."""
+    """Return the amount of a resource that each unfinished workload with quota has used since its admission.
+
+    Workloads that use none of it are left out.
+    """
     spans = []
     for workload in workloads:
         state = find_quota_state(workload)
@@ -82,9 +88,9 @@ def spans_of_holders(workloads: Iterable[Workload], resource: str) -> list[UseSp
 
 
 def sum_use(spans: Iterable[UseSpan], until: datetime, span: timedelta, steps: int, most: int = 6) -> UseSteps:
-    """Return each owner's mean use of a resource, in equal steps of the time before `until`.
+    """Return each owner's mean use of a resource, in equal steps of the time `span` before `until`.
 
-    most: the number of owners with a layer of their own.
+    most: the number of owners with a layer of their own; the others share one.
     """
     since, step = until - span, span / steps
     seconds = step.total_seconds()

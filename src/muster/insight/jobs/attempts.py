@@ -43,9 +43,10 @@ class WorkerAttempt(Struct, frozen=True):
 
 
 def list_attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ours: bool) -> list[WorkerAttempt]:
-    """Return all attempts, by index and container.
+    """Return all runs of the workers' containers, of existing and deleted pods, by rank and container.
 
-    ours: whether the server is Muster's own, which keeps the logs of more runs than upstream's.
+    kept: the deleted pods whose logs are kept. ours: whether the server is Muster's own, which keeps the logs of more
+    runs than upstream's.
     """
     attempts = [(pod.created, _attempts_of_kept_pod(job, pod)) for pod in kept]
     for pod in pods:
@@ -62,7 +63,7 @@ def list_attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], 
 
 
 def _order_containers(job: JobRecord) -> dict[str, int]:
-    """Return the order in which the containers start.
+    """Return the place of each container in the order in which they start, by name.
 
     Init containers come first, then the others as the templates list them.
     """
@@ -82,9 +83,10 @@ def _worker_of(job: JobRecord, rank: str) -> str:
 
 
 def choose_attempts(attempts: Iterable[WorkerAttempt], number: int | None, *, previous: bool) -> list[WorkerAttempt]:
-    """Return the attempt with this number (from 1) of each worker, or the one before the last.
+    """Return the attempt with this number (from 1) of each worker's containers, or the one before the last.
 
-    If the user asks for neither, return the current attempts; for a worker without a pod, its last attempt.
+    A worker without such an attempt is left out. If the user asks for neither, return the current attempts; for a
+    worker without a pod, its last attempt.
     """
     by_worker: dict[tuple[str, str], list[WorkerAttempt]] = {}
     for attempt in attempts:

@@ -8,7 +8,7 @@ from muster.jobs.cronjob.timing import find_timing
 
 
 def describe_cron_job(cron_job: CronJob, now: datetime, *, on_this_machine: bool) -> dict[str, Any]:
-    """Return a CronJob as `muster why` and the dashboard show it.
+    """Return a CronJob as `muster why` and the dashboard show it: its schedule, its starts and its running jobs.
 
     on_this_machine: whether the cluster's time zone is that of this machine; otherwise the next start is known only for
     a CronJob that names its time zone. Whether there is a start at all (`canStart`) is known for each.

@@ -5,7 +5,10 @@ from muster.insight.record import JobRecord
 
 
 def describe_deferral(job: JobRecord | None) -> str:
-    """Return what a deferred job waits for: a time or other jobs; "" if it is not deferred."""
+    """Return what a deferred job waits for, a time or other jobs; "" if it is not deferred.
+
+    If the annotations about that are invalid, return the error.
+    """
     annotations = job.metadata.annotations if job is not None else {}
     if not is_deferred(annotations):
         return ""

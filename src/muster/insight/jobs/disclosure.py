@@ -23,7 +23,7 @@ _IN_URL = re2.compile(r"(\w+://[^\s/:@]*:)([^\s/@]+)(@)")
 
 
 def hide_secrets(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest without its secrets and its managed fields."""
+    """Return a manifest with the values of secrets hidden and without managed fields. The argument stays as it is."""
     hidden = _hide(dict(manifest))
     assert isinstance(hidden, dict)
     return hidden
@@ -53,7 +53,10 @@ def _hide_variable(variable: Any) -> Any:
 
 
 def _hide_words(words: list[Any]) -> list[Any]:
-    """Return the words of a command line, with the word after an option such as `--token` hidden."""
+    """Return the words of a command line, with tokens and passwords hidden.
+
+    The word after an option such as `--token` is hidden, too, unless it is a short number.
+    """
     shown, is_secret = [], False
     for word in words:
         text = word if isinstance(word, str) else ""

@@ -66,7 +66,7 @@ class Failure(Struct, frozen=True):
     who: `rank 2`, or the name of the pod.
     what: `ended with exit code 3`.
     line: the last line that the pod printed, or "".
-    told: the failure in the words of Kubernetes.
+    upstream: the failure in the words of Kubernetes, or "".
     code: the exit code as a shell reports it.
     """
 
@@ -130,7 +130,7 @@ def find_culprits(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> list[Fail
 
 
 def _failed_containers(pod: Pod) -> list[tuple[ContainerStatus, ContainerStateTerminated]]:
-    """Return the containers of a pod that failed, in time order."""
+    """Return the containers of a pod that ended with an exit code other than 0, in time order."""
     ends = [
         (status, ended)
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
@@ -157,7 +157,7 @@ def _failure_of(job: JobRecord, pod: Pod) -> Failure:
 
 
 def describe_pod_end(pod: Pod) -> str:
-    """Return how a pod without a job ended: `ended with exit code 3`, `was lost with node n`."""
+    """Return how a pod ended, without its name: `ended with exit code 3`, `was lost with node n`."""
     if (interruption := interruption_of(pod)) is not None:
         return interruption.message
     ends = _failed_containers(pod)
@@ -165,7 +165,7 @@ def describe_pod_end(pod: Pod) -> str:
 
 
 def _shell_code(ended: ContainerStateTerminated) -> int:
-    """Return an exit code as a shell reports it."""
+    """Return the exit code of a container as a shell reports it: 126 or 127 if it could not be started."""
     return exit_code_of_start(ended.message) if ended.reason == "StartError" else ended.exit_code
 
 
@@ -193,7 +193,7 @@ def describe_container_end(ended: ContainerStateTerminated) -> str:
 
 
 def _signal_name(number: int) -> str:
-    """Return the signal behind an exit code above 128, as shells and kubelets count, or ""."""
+    """Return the name of a signal, such as SIGSEGV; "" if no signal has this number."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -201,7 +201,7 @@ def _signal_name(number: int) -> str:
 
 
 def _node_message(pod: Pod) -> str:
-    """Return the message of the node, or of the component that ended the pod, about the end."""
+    """Return how a node, or the component that ended a pod, explains the pod's end, as a phrase."""
     reason, line = pod.status.reason, last_telling_line(_REJECTED.sub("", pod.status.message))
     where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
     disrupted = find_condition(pod, "DisruptionTarget")
@@ -222,9 +222,10 @@ def _node_message(pod: Pod) -> str:
 
 
 def last_telling_line(text: str) -> str:
-    """Return the last line that has a letter or a digit, without control characters; the last line if none has one.
+    """Return the last line with a letter or a digit, without control characters, cut to a limit.
 
-    Open MPI and others print a line of dashes below their message.
+    Return the last line if no line has one, or "" for an empty text. Open MPI and others print a line of dashes below
+    their message.
     """
     split = reversed(re.split(r"[\r\n]+", _ESCAPES.sub("", text)))
     lines = list(filter(None, ("".join(char for char in line if char.isprintable()).strip() for line in split)))
@@ -233,7 +234,10 @@ def last_telling_line(text: str) -> str:
 
 
 def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
-    """Return why a job failed: the first failure of a pod, or the limit of the job that was exceeded."""
+    """Return why a job failed: the failures of pods, or the limit of the job that was exceeded; and its restarts.
+
+    Without a failed pod, return the message of the job's condition.
+    """
     whole = max(end.restarts - job.interruptions + job.suspensions, 0)
     restarted = _describe_restarts(whole, job.job_restarts if end.by_pods else 0, "had been", "had been")
     again = f"; {restarted}" if restarted else ""
@@ -275,7 +279,10 @@ def shorten_indexes(array: str) -> str:
 
 
 def _describe_late_start(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
-    """Return that the started workers waited too long for the others; "" if the job ended for another reason."""
+    """Return a sentence that the started workers waited too long for the others.
+
+    "" if the job ended for another reason.
+    """
     if job.gathering is None or not (GAVE_UP in end.message or any(map(_gave_up_waiting, pods))):
         return ""
     started, expected = job.gathering
@@ -322,7 +329,10 @@ def describe_interruptions_and_restarts(job: JobRecord) -> str:
 
 
 def _describe_restarts(whole: int, parts: int, was: str, were: str) -> str:
-    """Return the phrase about restarts: `it was restarted once, and Jobs of it 2 times`."""
+    """Return a phrase on the restarts: `it was restarted once, and Jobs of it 2 times`; "" if there were none.
+
+    whole: restarts of the whole job. parts: restarts of single Jobs of a JobSet. was, were: the verb forms to use.
+    """
     if not whole:
         return f"Jobs of it {were} restarted {count_times(parts)}" if parts else ""
     return f"it {was} restarted {count_times(whole)}" + (f", and Jobs of it {count_times(parts)}" if parts else "")
@@ -375,9 +385,10 @@ def explain_unheard(job: JobRecord, live: Sequence[Pod]) -> str:
 
 
 def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str]:
-    """Return why containers of a pod do not run yet, a line each; none for a container that only waits its turn.
+    """Return why containers of a pod do not run yet, a line each.
 
-    told: whether to add the reason in the words of Kubernetes.
+    A container that runs, or only waits its turn, has no line. told: whether to add the reason in the words of
+    Kubernetes.
     """
     if is_unheard(pod):
         return [f"{job.name_of_pod(pod)} is on {pod.spec.node_name}, of which nothing is heard"]

@@ -75,7 +75,7 @@ def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) 
 
 
 def view_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]]) -> list[PodGroupView]:
-    """Return a view for each pod group of Kueue that does not queue yet.
+    """Return a view for each pod group of Kueue that lacks a Workload, because too few of its pods exist.
 
     queued: the namespace and name of each Workload.
     """
@@ -123,7 +123,7 @@ def _is_any_live(pods: Iterable[Pod]) -> bool:
 
 
 def make_row(view: PodGroupView, now: datetime) -> dict[str, Any]:
-    """Return the row about a group, for tables and for JSON."""
+    """Return the row about a group, for tables and for JSON: its names and state, and the counts of its pods."""
     group, census = view.group, view.census
     return {
         "namespace": view.namespace,
@@ -149,7 +149,7 @@ def _get_kind(view: PodGroupView) -> str:
 
 
 def find_creation(view: PodGroupView) -> datetime | None:
-    """Return when a group was created: of a group without an object, when its first pod was."""
+    """Return when a PodGroup was created; without a PodGroup, when its first pod was. None if that is unknown."""
     if view.group is not None:
         return view.group.meta.creation_timestamp
     times = [pod.metadata.creation_timestamp for pod in view.pods]
@@ -173,7 +173,10 @@ def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> 
 
 
 def _describe_demands(group: PodGroup) -> dict[str, str]:
-    """Return as phrases what a group asks for beside its minimum number of pods: queue, quota, topology and others."""
+    """Return as phrases, by topic, what a PodGroup asks for beside its minimum number of pods.
+
+    Topics are its queue, quota, topology and others; those without a demand are left out or "".
+    """
     demands = {
         "tasks": ", ".join(f"{task}: {least}" for task, least in sorted(group.roles.items())),
         "queue": group.queue,

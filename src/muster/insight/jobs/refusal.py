@@ -55,7 +55,7 @@ def _advise_to_ask(match: "re.Match[str]", what: str, whose: str) -> str:
 
 
 def explain_missing_kind(group: str, version: str, plural: str) -> str:
-    """Return the line that says that a cluster does not serve a kind."""
+    """Return a line that says that a cluster does not serve a kind, and which project has to be installed."""
     return (
         f"this cluster has no {plural} of {group}/{version}: {_PROJECTS.get(group, group)} is not installed there, "
         "or in another version; ask the administrator of the cluster"

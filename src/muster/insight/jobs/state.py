@@ -100,7 +100,10 @@ class JobState(Struct, frozen=True, gc=False):
         return self.word == "Queued" and self.quota_state is None
 
     def with_refusal(self, why: str) -> "JobState":
-        """Return the state with the reason why the queue does not accept the job; the same state if `why` is ""."""
+        """Return the state with the reason why the queue does not accept the job.
+
+        Return the same state if `why` is "" or the queue has accepted the job.
+        """
         return (
             replace(self, reason=f"its queue cannot take it in: {why}", blocked=True) if self.outside and why else self
         )
@@ -140,12 +143,12 @@ class NeverVerdict(Struct, frozen=True):
 
     @property
     def decides(self) -> bool:
-        """Whether this verdict alone explains the wait, so that callers need not read the usage of other jobs."""
+        """Whether the verdict alone explains the wait, so that callers need not read the usage of other jobs."""
         return self.certain or bool(self.awaits)
 
     @property
     def sentence(self) -> str:
-        """The verdict for the line of a job; "" if the job may start once others have ended."""
+        """The verdict as a sentence for the row of a job; "" if the job may start once others have ended."""
         if not self.text:
             return f"waits for {self.awaits}" if self.awaits else ""
         return f"{_NEVER if self.certain else _NOT_AS_THINGS_ARE}: {self.text}"
@@ -161,7 +164,11 @@ def tells_never(reason: str) -> bool:
 
 
 def parse_rank(job: JobRecord, rank: str) -> str:
-    """Return a rank in the form used by the job's pods. Raises `ValueError` that names the existing ranks."""
+    """Return the rank that a user wrote as the job's pods have it, for example without leading zeros.
+
+    Raises `ValueError`, which names the existing ranks, if an indexed job has no such rank. Other ranks stay as they
+    are.
+    """
     if not job.indexed:
         return rank  # in another cluster, it is the end of the pod's name
     if not (rank.isascii() and rank.isdecimal()) or int(rank) >= job.max_ranks:
@@ -170,7 +177,10 @@ def parse_rank(job: JobRecord, rank: str) -> str:
 
 
 def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
-    """Return the ranks in a list such as `0,2-3`. Raises `ValueError` as `parse_rank` does, and for too many."""
+    """Parse a list of ranks such as `0,2-3`.
+
+    Raises `ValueError` for ranks that the job does not have, for a range that ends before it begins, and for too many.
+    """
     ranks: set[str] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -208,9 +218,9 @@ def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState, quota_
 
 
 def _describe_partial_sweep(job: JobRecord, quota_state: QuotaState) -> str:
-    """Return that a sweep has quota for fewer trials at a time than its user requested; "" if it has enough.
+    """Return a phrase that a sweep has quota for fewer trials at a time than its user requested; "" if it has enough.
 
-    A sweep that requested all its trials at a time runs as many as there is quota for.
+    A sweep that requested all its trials at a time runs as many as there is quota for, so that "" is returned.
     """
     if not quota_state.is_partial or quota_state.asked >= job.wanted:
         return ""
@@ -261,7 +271,10 @@ def explain_no_verdict(job: JobRecord | None) -> str:
 
 
 def _state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], done: int) -> JobState | None:
-    """Return the state of a job that has ended, is cancelled or is being deleted; None for any other job."""
+    """Return the state of a job that has ended, is cancelled or is being deleted; None for any other job.
+
+    live: the pods that have not ended. done: how many pods are ready or have succeeded.
+    """
     wanted, end = job.wanted, job.end
     if is_cancelling(job, pods):
         return JobState("Cancelling", done, wanted, explain_unheard(job, live) or _describe_grace(live))
@@ -293,7 +306,10 @@ def _describe_grace(live: Iterable[Pod]) -> str:
 
 
 def _state_of_stuck_pods(job: JobRecord, live: Sequence[Pod], done: int, wanted: int) -> JobState | None:
-    """Return the state of a job with pods on lost nodes or pods that cannot start; None if it has neither."""
+    """Return the state of a job with pods on lost nodes or pods that cannot start; None if it has neither.
+
+    live: the pods that have not ended. done: how many pods are ready or have succeeded.
+    """
     if unheard := explain_unheard(job, live):
         has_run = all(pod.status.phase == "Running" for pod in live)
         return JobState("Running" if has_run else "Starting", done, wanted, unheard, blocked=True)
@@ -320,7 +336,7 @@ def describe_evictions(quota_state: QuotaState | None, job: JobRecord | None) ->
 
 
 def _describe_gathering(job: JobRecord, live: Sequence[Pod]) -> str:
-    """Return how many workers of the group have started and which have not; "" if no group waits."""
+    """Return how many workers of the start group have started and which have not; "" if no group waits."""
     if job.gathering is None:
         return ""
     missing = describe_absent(job, live)
@@ -329,12 +345,12 @@ def _describe_gathering(job: JobRecord, live: Sequence[Pod]) -> str:
 
 
 def _describe_progress(job: JobRecord, live: Sequence[Pod]) -> str:
-    """Return how many workers of the group have started while others have no node; "" if no group waits."""
+    """Return how many pods of the start group have started, as `2 of 4 pods started`; "" if no group waits."""
     return f"{count_gathered(job, live)} of {job.gathering[1]} pods started" if job.gathering is not None else ""
 
 
 def count_gathered(job: JobRecord, live: Iterable[Pod]) -> int:
-    """Return how many workers of the group have started; pods show that before the JobSet's status does."""
+    """Return how many workers of the start group have started; pods show that before the JobSet's status does."""
     recorded = job.gathering[0] if job.gathering is not None else 0
     return max(recorded, sum(map(has_joined, live)))
 
@@ -362,7 +378,10 @@ def find_workload_state(workload: Workload, quota_state: QuotaState, pods: Itera
 
 
 def _state_of_suspended(job: JobRecord, quota_state: QuotaState | None, done: int, wanted: int) -> JobState:
-    """Return the state of a suspended job: its queue resumes it, or a user does."""
+    """Return the state of a suspended job.
+
+    With quota it is Starting, with a queue it is Queued, and otherwise a user has to resume it.
+    """
     if quota_state is not None:
         return JobState("Starting", done, wanted)
     if job.metadata.labels.get(QUEUE_NAME_LABEL):
@@ -371,7 +390,10 @@ def _state_of_suspended(job: JobRecord, quota_state: QuotaState | None, done: in
 
 
 def _state_elsewhere(job: JobRecord, told: RemoteCounts, quota_state: QuotaState | None, wanted: int) -> JobState:
-    """Return the state of a job that runs in another cluster, from that cluster's counts."""
+    """Return the state of a job that runs in another cluster, or is still to be sent to one.
+
+    told: the other cluster's counts of pods.
+    """
     done = told.succeeded + told.ready
     if quota_state is None or not quota_state.cluster:
         return JobState("Starting", done, wanted, _NO_CLUSTER, blocked=True)
@@ -382,7 +404,7 @@ def _state_elsewhere(job: JobRecord, told: RemoteCounts, quota_state: QuotaState
 
 
 def _state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
-    """Return the state of a job without a running pod.
+    """Return the state of a job without a running pod. done: how many pods have succeeded.
 
     No pod exists yet, all pods have ended, or failed pods will be replaced.
     """
@@ -413,10 +435,11 @@ class Ending(Struct, frozen=True):
 
 
 def find_ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
-    """Return exit code 0, the code of the worker that failed first, or 124 for a job that exceeded its time limit.
+    """Return the exit code of a finished job and a text on its failure.
 
-    The code is 1 if neither a pod nor the history has one.
-    late: the pods that had not started when the group's start timed out.
+    The code is 0 for a completed job, that of the worker that failed first, or 124 for a job that exceeded its time
+    limit. It is 1 if neither a pod nor the history has one. late: the pods that had not started when the group's start
+    timed out.
     """
     state = find_job_state(job, pods)
     if state.word == "Completed":

@@ -66,7 +66,10 @@ def _indexes_in_phase(pods: Sequence[Pod], phase: str) -> Indexes:
 
 
 def describe_sweep(job: JobRecord, count: TrialCount) -> str:
-    """Return what there is to say about a running sweep beyond the number of finished trials."""
+    """Return the counts of a sweep's running and remaining trials, and which failed or were cancelled, as a phrase.
+
+    Interruptions and restarts follow. "" if there is nothing of all this.
+    """
     parts = {"running": count.running, "to go": count.left}
     counts = [f"{number} {what}" for what, number in parts.items() if number]
     lost = describe_failed_trials(job, job.failed_trials) if count.failed else ""
@@ -126,7 +129,7 @@ class Trials:
         return rows
 
     def _group(self) -> dict[str, Indexes]:
-        """Return the ranks of the trials in each state.
+        """Return the ranks of the trials in each state that at least one trial has.
 
         Only trials with a pod are examined one by one; all other ranks are divided as whole ranges, by the Job's
         status.

@@ -29,7 +29,7 @@ class UnqueuedGroup(Struct, frozen=True):
 
     @property
     def selector(self) -> str:
-        """The arguments of kubectl that select the group's pods: by name if an annotation names the group.
+        """The arguments of kubectl that select the group's pods: their label, or their names if they lack it.
 
         Of many names the first are given, and dots.
         """
@@ -40,7 +40,7 @@ class UnqueuedGroup(Struct, frozen=True):
 
 
 def find_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]]) -> list[UnqueuedGroup]:
-    """Return the groups of the pods that wait for an admission, except those that queue.
+    """Return the groups of pods that wait for an admission and have no Workload.
 
     queued: the namespace and name of each Workload.
     """
@@ -56,12 +56,12 @@ def find_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]
 
 
 def explain_unqueued(group: UnqueuedGroup) -> str:
-    """Return why the group does not queue."""
+    """Return why a pod group has no Workload: it lacks pods, or an event says why."""
     if len(group.pods) < group.size:
         return f"its pod group queues once it has {group.size} pods, and it has {len(group.pods)}"
     return f"its pod group does not queue, and an event says why: kubectl describe pods {group.selector}"
 
 
 def find_unqueued_state(group: UnqueuedGroup) -> JobState:
-    """Return the state of a group that does not queue: it waits for its user, who creates the pods."""
+    """Return the state of a pod group without a Workload: Pending until its user creates the missing pods."""
     return JobState("Pending", 0, group.size, explain_unqueued(group), blocked=True)

@@ -58,7 +58,10 @@ def order_workers(job: JobRecord | None, pods: Iterable[Pod]) -> list[Place]:
 
 
 def make_worker(job: JobRecord | None, place: Place) -> Worker:
-    """Return the worker whose newest pod is given. job: None for pods that no job owns."""
+    """Return a worker with the state, the reason and the times of its newest pod.
+
+    job: None for pods that no job owns.
+    """
     rank, pod = place.rank, place.pod
     state, statuses = find_pod_state(pod), container_statuses(pod)
     last = _find_last_end(statuses)

@@ -31,7 +31,10 @@ _RARELY = ("pods", "ephemeral-storage")
 
 
 def make_cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
-    """Return the row of a ClusterQueue; amounts are in the units of admission."""
+    """Return the row of a ClusterQueue: its state, the counts of its workloads, its quotas and its users.
+
+    Amounts are in the units of admission.
+    """
     spec, status = queue.spec, queue.status
     leaving = {"state": LEAVING} if queue.metadata.deletion_timestamp is not None else {}
     return {
@@ -48,7 +51,7 @@ def make_cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
 
 
 def make_quota_rows(queue: ClusterQueue) -> list[dict[str, Any]]:
-    """Return a row for each flavor and resource of a ClusterQueue: its quota and its use."""
+    """Return a row for each flavor and resource of a ClusterQueue: its quota and its use. Raises `QuantityError`."""
     taken = {
         (flavor.name, used.name): (parse_amount(used.name, used.total), parse_amount(used.name, used.borrowed))
         for flavor in queue.status.flavors_reservation
@@ -73,7 +76,7 @@ def make_quota_rows(queue: ClusterQueue) -> list[dict[str, Any]]:
 
 
 def make_local_queue_row(queue: LocalQueue) -> dict[str, Any]:
-    """Return the row of a LocalQueue."""
+    """Return the row of a LocalQueue: its ClusterQueue, its state and the counts of its workloads."""
     spec, status = queue.spec, queue.status
     return {
         "namespace": queue.metadata.namespace,
@@ -94,7 +97,7 @@ def _state_and_counts(stop_policy: str, status: ClusterQueueStatus | LocalQueueS
 
 
 def describe_state(stop_policy: str, conditions: Sequence[Condition]) -> str:
-    """Return Active, Stopped, Draining, or why the queue does not admit.
+    """Return Active, Stopped, Draining, Inactive, or the reason for which the queue does not admit.
 
     The state is New until a controller has set the condition.
     """
@@ -109,22 +112,21 @@ def describe_state(stop_policy: str, conditions: Sequence[Condition]) -> str:
 
 
 def describe_resume(name: str, *, cluster: bool) -> str:
-    """Return the command that resumes a stopped queue. cluster: whether it is a ClusterQueue."""
+    """Return the command that a user types to resume a stopped queue. cluster: whether it is a ClusterQueue."""
     return f"muster queue resume {name}{' --cluster' if cluster else ''}"
 
 
 def explain_inactive(conditions: Sequence[Condition]) -> str:
-    """Return why a queue admits nothing; "" if it admits."""
+    """Return why a queue admits nothing, from its condition Active; "" if it admits or no controller has judged it."""
     active = find(conditions, ACTIVE)
     return active.message if active is not None and active.status != "True" else ""
 
 
 def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
-    """Return why a job waits, and why its ClusterQueue is inactive if `reason` does not say that already.
+    """Return `reason`, why a job waits, with why its ClusterQueue is inactive if `reason` only says that it is.
 
     For a queue that a user stopped, nothing is added: that user knows why, and `muster why` names the command that
-    resumes it.
-    queues: ClusterQueues by name.
+    resumes it. queues: ClusterQueues by name.
     """
     queue = queues.get(closed_queue(reason))
     if queue is None or queue.spec.stop_policy != STOP_NONE:
@@ -136,7 +138,8 @@ def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
 def list_resources(rows: Iterable[dict[str, Any]], *, everything: bool = False) -> list[str]:
     """Return the resources that get a column of their own, in the order in which the rows name them.
 
-    Unless `everything` is set, a resource with no quota and no use is left out, such as GPUs of deleted nodes.
+    Unless `everything` is set, a resource with no quota and no use, such as GPUs of deleted nodes, is left out, and so
+    are rarely limited resources.
     """
     quotas = [quota for row in rows for quota in row["quotas"]]
     names = dict.fromkeys(quota["resource"] for quota in quotas)
@@ -145,7 +148,7 @@ def list_resources(rows: Iterable[dict[str, Any]], *, everything: bool = False) 
 
 
 def format_usage(row: dict[str, Any], resource: str) -> str:
-    """Return the use of a resource over all flavors: `6/8`, or `10/8 (2 borrowed)`."""
+    """Return the use of a resource over all flavors: `6/8`, or `10/8 (2 borrowed)`; `-` without a quota."""
     quotas = [quota for quota in row["quotas"] if quota["resource"] == resource]
     if not quotas:
         return "-"

@@ -36,7 +36,7 @@ class QuotaShare(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The use as a sentence, for users who cannot see the bar."""
+        """The use as a sentence, for screen readers and tooltips."""
         used, nominal, borrowed, lent = (
             format_quantity(self.resource, one) for one in (self.used, self.nominal, self.borrowed, self.lent)
         )

@@ -100,7 +100,7 @@ class QuotaState(Struct, frozen=True, gc=False):
 
     @property
     def final(self) -> bool:
-        """Whether the queue has reported that it can never admit the Workload."""
+        """Whether the queue has reported that it can never admit the Workload, so that waiting is useless."""
         return self.waits and _FINAL.search(self.reason) is not None
 
     @property
@@ -120,7 +120,7 @@ class QuotaState(Struct, frozen=True, gc=False):
 
     @property
     def sentence(self) -> str:
-        """The state of a waiting Workload as a sentence."""
+        """The state of a Workload as a sentence, with its queue and position while it waits."""
         if not self.waits:
             return f"{self.word.lower()}: {self.reason}"
         place = f", position {self.position}" if self.position is not None else ""
@@ -169,7 +169,7 @@ def _count_evictions(status: WorkloadStatus) -> int:
 
 
 def _describe_last_eviction(status: WorkloadStatus) -> str:
-    """Return why a Workload that has quota last lost it; "" if it never did, or waits for quota now."""
+    """Return why a Workload that has quota last lost it; "" if it never did, or has no quota now."""
     evicted = find(status.conditions, EVICTED)
     if evicted is None or evicted.status == "True" or not is_true(status.conditions, QUOTA_RESERVED):
         return ""
@@ -204,7 +204,7 @@ def say_once(message: str) -> str:
 
 
 def _find_stage(workload: Workload, waits_since: datetime | None) -> tuple[Stage, str, datetime | None]:
-    """Return the state of a Workload as a word, its reason, and when it began.
+    """Return the state of a Workload as a word, its reason, and when it began; "" and None if they are unknown.
 
     waits_since: when the Workload last began to wait.
     """
@@ -230,7 +230,10 @@ def _find_stage(workload: Workload, waits_since: datetime | None) -> tuple[Stage
 
 
 def _find_wait_begin(workload: Workload) -> datetime | None:
-    """Return when a Workload last began to wait: at its submission, or at its last eviction or requeue."""
+    """Return when a Workload last began to wait: at its submission, or at its last eviction or requeue.
+
+    None if no object says so.
+    """
     latest = workload.metadata.creation_timestamp
     for type_ in (EVICTED, REQUEUED):
         begun = find_true(workload.status.conditions, type_)
@@ -253,7 +256,7 @@ def _describe_checks(workload: Workload) -> str:
 
 
 def find_nominated_clusters(status: WorkloadStatus) -> tuple[tuple[str, ...], str]:
-    """Return the clusters that may still admit a Workload, and why other nominated clusters cannot."""
+    """Return the nominated clusters that may still admit a Workload, and a message on why others cannot, or ""."""
     message = next((check.message for check in status.admission_checks if find_barred(check.message)), "")
     return tuple(name for name in status.nominated_cluster_names if name not in find_barred(message)), message
 
@@ -266,7 +269,7 @@ def display_name(meta: ObjectMeta, namespace: str) -> str:
 
 
 def owner_uids(workload: Workload) -> set[str]:
-    """Return the UIDs of the jobs that own a Workload."""
+    """Return the UIDs of the jobs that own a Workload, also of a job that its label names."""
     uids = {owner.uid for owner in workload.metadata.owner_references}
     return uids | ({uid} if (uid := workload.metadata.labels.get(JOB_UID_LABEL)) else set())
 

@@ -55,7 +55,7 @@ async def read_scene(
 async def list_failed_checks(client: Client) -> tuple[str, ...]:
     """Return the readiness checks of the server that fail, each with the server's text about it.
 
-    Return nothing if the server does not list its checks.
+    Return nothing if none fails, or the server does not list its checks. Raises `TransportError`.
     """
     answer = await client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
     lines = answer.body.decode(errors="replace").splitlines()

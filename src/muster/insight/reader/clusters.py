@@ -36,10 +36,9 @@ async def clusters_of(client: Client) -> list[WorkerClusterState] | None:
 
 
 async def all_clusters(client: Client) -> list[WorkerClusterState]:
-    """Return the states of all worker clusters.
+    """Return the states of all worker clusters; [] if there are none.
 
-    Raises:
-        ApiError: the user may not list them, or the server does not serve their kind.
+    Raises `ApiError` if the user may not list them, or the server does not serve their kind.
     """
     clusters = (await client.list(MULTI_KUEUE_CLUSTER)).items
     if not clusters:
@@ -57,7 +56,7 @@ async def all_clusters(client: Client) -> list[WorkerClusterState]:
 async def find_destinations(client: Client, queues: Iterable[ClusterQueue]) -> dict[str, tuple[str, ...]]:
     """Return the worker clusters to which each ClusterQueue sends its jobs, by ClusterQueue.
 
-    ClusterQueues whose checks or configurations the user may not see are left out.
+    ClusterQueues that send none, or whose checks or configurations the user may not see, are left out.
     """
     queues = list(queues)
     if not any(queue.spec.admission_checks_strategy for queue in queues):

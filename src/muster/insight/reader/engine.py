@@ -48,13 +48,13 @@ def _is_held(lease: Lease, now: datetime) -> bool:
 
 
 async def say_if_not_led(client: Client, states: Iterable[str], now: datetime, say: Callable[[str], None]) -> None:
-    """Warn that no engine answers, if none does and a job is in a state that only an engine can end."""
+    """Pass a warning to `say` if no engine answers and a job is in a state that only an engine can end."""
     if not _FOR_ENGINE.isdisjoint(states) and not await is_led(client, now):
         say(NOT_LED)
 
 
 async def is_simulated(client: Client) -> bool:
-    """Return whether all nodes are simulated. The result is False if the user may not see nodes."""
+    """Return whether the cluster has nodes and all are simulated. False if the user may not see nodes."""
 
     async def any_node(labels: str) -> bool:
         return bool((await client.page(NODE, labels=labels, limit=1)).items)

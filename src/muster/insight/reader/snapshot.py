@@ -101,7 +101,11 @@ async def _read(client: Client, now: datetime, namespace: str, *, exact: bool) -
 
 
 async def _list(client: Client, kind: Kind[Any], namespace: str, revision: str) -> tuple[list[dict[str, Any]], str]:
-    """Return all objects of a kind, and the revision of the list. revision: the revision to read; "" for the newest."""
+    """Return all objects of a kind, page by page, and the revision of the list.
+
+    revision: the revision to read; "" for the newest. Raises `_RefusedError` if the server no longer has that revision,
+    and `ApiError`.
+    """
     documents: list[dict[str, Any]] = []
     query = {"limit": _PAGE}
     if revision:

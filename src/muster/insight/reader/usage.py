@@ -8,9 +8,9 @@ from muster.runtime.client import Client
 
 
 async def read_usage(client: Client, namespace: str, say: Callable[[str], None]) -> Sequence[PodMetrics]:
-    """Return the measured usage of the running pods; none if the cluster serves no metrics.
+    """Return the measured usage of the running pods; none if no metrics are served or the user may not see them.
 
-    A server without recent measurements answers after a second.
-    say: receives a sentence if the user may not see the metrics.
+    A server without recent measurements answers after a second. say: receives a sentence if the user may not see the
+    metrics.
     """
     return await list_or_say(client, POD_METRICS, namespace, say, "uses of CPU and memory") or ()

@@ -89,7 +89,7 @@ async def visible_job_rows_of(
     workloads: Sequence[Workload],
     positions: Mapping[str, int | None],
 ) -> list[dict[str, Any]]:
-    """Return the lines of `job_rows_of`, as far as the user may see the jobs: all, those of one namespace, or none.
+    """Return the rows of `job_rows_of`, as far as the user may see the jobs: all, those of one namespace, or none.
 
     namespace: whose Workloads they are; "" for all. own: the user's namespace.
     """

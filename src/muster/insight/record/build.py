@@ -13,7 +13,10 @@ from muster.insight.record.record import JobRecord, Role
 
 
 def record_of(source: Job | JobSet, jobs: Iterable[Job] = ()) -> JobRecord:
-    """Return the record of a Job, or of a JobSet with those of `jobs` that it owns."""
+    """Return the record of a Job, or of a JobSet with those of `jobs` that it owns.
+
+    A Job with the annotation of a sweep gets the indexes of its trials.
+    """
     if isinstance(source, Job):
         array = array_of(source.metadata.annotations, source.spec.completions)
         return PlainJobRecord(source, (_role_of_job(source),), (source,), array=array)

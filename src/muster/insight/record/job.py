@@ -28,12 +28,12 @@ class PlainJobRecord(JobRecord, frozen=True):
 
     @property
     def deadline(self) -> int | None:
-        """The Job's `activeDeadlineSeconds`."""
+        """The Job's `activeDeadlineSeconds`; None if it has none."""
         return self.source.spec.active_deadline_seconds
 
     @property
     def end(self) -> JobEnd | None:
-        """The Job's end, by its conditions."""
+        """The Job's end, by its conditions; None before its end."""
         for condition in self.source.status.conditions:
             if condition.status == "True" and condition.type in ("Complete", "Failed"):
                 if condition.reason == CANCELLED:

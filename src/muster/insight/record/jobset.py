@@ -61,7 +61,7 @@ class JobSetRecord(JobRecord, frozen=True):
 
     @property
     def job_restarts(self) -> int:
-        """The sum of the restarts of single Jobs."""
+        """The sum of the restarts of the JobSet's single Jobs."""
         return sum(sum(role.job_restarts) for role in self.source.status.replicated_jobs_status)
 
     @property
@@ -75,7 +75,10 @@ class JobSetRecord(JobRecord, frozen=True):
 
     @property
     def gathering(self) -> tuple[int, int] | None:
-        """(workers that have started, workers expected) while the group waits to start together (jobset KEP-498)."""
+        """(workers that have started, workers expected) while the group waits to start together (jobset KEP-498).
+
+        None if no group waits.
+        """
         group = self._group
         if group is None or not group.expected or group.released_epoch >= group.epoch:
             return None
@@ -114,13 +117,16 @@ class JobSetRecord(JobRecord, frozen=True):
 
     @property
     def failed_conditions(self) -> list[Condition | JobCondition]:
-        """The JobSet's own condition Failed, then those of its Jobs."""
+        """The JobSet's condition Failed, if it is true, then those of its Jobs."""
         own = find_true(self.source.status.conditions, names.FAILED)
         return [*([own] if own is not None else []), *super().failed_conditions]
 
     @property
     def end(self) -> JobEnd | None:
-        """The JobSet's end; if it failed by its Jobs, in the words of the Job that failed first."""
+        """The JobSet's end; if it failed by its Jobs, in the words of the Job that failed first.
+
+        None before its end.
+        """
         conditions = self.source.status.conditions
         if find_true(conditions, names.COMPLETED) is not None:
             return JobEnd("Completed")

@@ -6,12 +6,12 @@ from muster.api.jobset import names
 
 
 def is_indexed(pod: Pod) -> bool:
-    """Return whether the pod has an index in its Job."""
+    """Return whether the pod has a completion index, which is its number in its Job."""
     return pod.metadata.annotations.get(COMPLETION_INDEX, "").isdecimal()
 
 
 def container_statuses(pod: Pod) -> list[ContainerStatus]:
-    """Return the statuses of the user's containers, init containers first.
+    """Return the statuses of the pod's containers, init containers first.
 
     The container that waits for the group is left out, because JobSet adds it (jobset KEP-498).
     """
@@ -20,13 +20,16 @@ def container_statuses(pod: Pod) -> list[ContainerStatus]:
 
 
 def has_joined(pod: Pod) -> bool:
-    """Return whether the pod has started and waits for its group (jobset KEP-498)."""
+    """Return whether the pod has started to wait for its group, or has waited (jobset KEP-498).
+
+    False for a pod without such a group.
+    """
     barriers = [one for one in pod.status.init_container_statuses if one.name == names.GROUP_SCHEDULING_INIT]
     return any(one.state.running is not None or one.state.terminated is not None for one in barriers)
 
 
 def is_late(pod: Pod) -> bool:
-    """Return whether the pod's group waits for this pod to start."""
+    """Return whether other pods of the start group still wait for this pod to start. False without such a group."""
     if all(one.name != names.GROUP_SCHEDULING_INIT for one in pod.spec.init_containers):
         return False
     return not has_joined(pod)

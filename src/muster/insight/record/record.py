@@ -175,7 +175,10 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def gathering(self) -> tuple[int, int] | None:
-        """(workers that have started, workers expected) while the group waits to start together (jobset KEP-498)."""
+        """(workers that have started, workers expected) while the group waits to start together (jobset KEP-498).
+
+        None if no group waits.
+        """
         return None
 
     @property
@@ -185,7 +188,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def waiting(self) -> Mapping[str, str]:
-        """The conditions that roles still wait for, by role."""
+        """The conditions that roles still wait for before they start, by role; empty if there are none."""
         return {}
 
     @property
@@ -232,7 +235,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def wanted(self) -> int:
-        """The desired number of pods, or of successes."""
+        """The desired number of pods, or for a Job with completions, of successes."""
         return sum(role.wanted for role in self.roles)
 
     @property
@@ -319,7 +322,7 @@ class JobRecord(Struct, frozen=True, gc=False):
         return Array.of(sorted(ranks if self.array is None else map(self.array.__getitem__, ranks)))
 
     def ends_with(self, pods: Iterable[Pod]) -> bool:
-        """Return whether these failures end one of the job's Jobs, so that no pod is replaced."""
+        """Return whether the failures among these pods end one of the job's Jobs, so that no pod is replaced."""
         failures = Counter(
             owner.uid for pod in pods if pod.status.phase == "Failed" for owner in pod.metadata.owner_references
         )
@@ -339,14 +342,17 @@ class JobRecord(Struct, frozen=True, gc=False):
         return self._rank_in(pod.role, pod.job_index, pod.rank) if pod.role and pod.rank.isdecimal() else pod.rank
 
     def _rank_in(self, role_name: str, job_index: str, index: str) -> str:
-        """Return the rank of the pod with this index in this Job of the role."""
+        """Return the rank, over all roles, of the pod with this index in this Job of the role.
+
+        Return the index if the role or the number of the Job is unknown.
+        """
         role = next((one for one in self.roles if one.name == role_name), None)
         if role is None or not job_index.isdecimal():
             return index
         return str(role.first + int(job_index) * role.each + int(index))
 
     def role_of(self, rank: str) -> str:
-        """Return the name of a rank's role; "" if the job has one role."""
+        """Return the name of a rank's role; "" if the job has only one role, or no worker of this rank."""
         if len(self.roles) < 2 or not rank.isdecimal():
             return ""
         return next((role.name for role in self.roles if role.first <= int(rank) < role.end), "")
@@ -364,7 +370,10 @@ class JobRecord(Struct, frozen=True, gc=False):
         return self._name_of_rank(self.rank(pod))
 
     def name_of_gone_pod(self, job_name: str, pod_name: str) -> str:
-        """Return the same as `name_of_pod` for a deleted pod, from its name and the name of its Job."""
+        """Return the display name of a deleted pod, as `name_of_pod`, from its name and the name of its Job.
+
+        `pod NAME` if the rank is unknown.
+        """
         job = next((one for one in self.jobs if one.metadata.name == job_name), None)
         index = pod_name.removeprefix(f"{job_name}-").rpartition("-")[0]
         if job is None or job.spec.completion_mode != INDEXED or not index.isdecimal():
@@ -388,7 +397,10 @@ def _is_job_interrupted(job: Job) -> bool:
 
 
 def _is_ended_by(job: Job, failures: int) -> bool:
-    """Return whether a Job with this number of failed pods has ended or must end."""
+    """Return whether a Job has ended or must end, given this number of failed pods.
+
+    It must end if its conditions announce that, or more pods failed than its backoffLimit.
+    """
     if any(find_true(job.status.conditions, kind) for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET)):
         return True
     limit = job.spec.backoff_limit

@@ -35,9 +35,9 @@ def render_lines(readings: JobReadings, levels: Sequence[JobLevel]) -> list[str]
 
 
 def _render_failures(failures: list[str], state: JobState) -> list[str]:
-    """Return the lines about failed pods: as a block of their own once the job has ended.
+    """Return the lines about failed pods: as a block of their own once the job has failed.
 
-    Pods of a cancelled job are left out, because the user ended them.
+    None for a cancelled or completed job: the user ended the pods, or their failures no longer matter.
     """
     if state.word == "Cancelling":
         return []

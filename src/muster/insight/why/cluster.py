@@ -8,7 +8,10 @@ from muster.insight.why.readings import JobLevel, JobReadings
 
 
 def describe_cluster(readings: JobReadings) -> JobLevel:
-    """Return the level that says which cluster runs the job, or which clusters are nominated for it."""
+    """Return the level that says which cluster runs the job, or which clusters are nominated for it.
+
+    A job that MultiKueue does not dispatch gets a level with the state "none".
+    """
     status = readings.workload.status if readings.workload is not None else None
     if status is not None and status.cluster_name:
         return _describe_home(readings, status.cluster_name)
@@ -28,7 +31,10 @@ def describe_cluster(readings: JobReadings) -> JobLevel:
 
 
 def _describe_home(readings: JobReadings, name: str) -> JobLevel:
-    """Return the level that says whether the cluster that runs the job is connected."""
+    """Return the level that says which cluster runs the job, and for how long it is out of reach if it is.
+
+    name: of the cluster.
+    """
     home = next((one for one in readings.clusters if one.name == name), None)
     if home is None or home.word != "Lost":
         return JobLevel("cluster", "done", f"it runs in {name}")
@@ -37,5 +43,5 @@ def _describe_home(readings: JobReadings, name: str) -> JobLevel:
 
 
 def _describe_unreachable(readings: JobReadings, names: Sequence[str]) -> list[str]:
-    """Return which of these clusters cannot be reached, and why."""
+    """Return a line for each of these clusters that cannot be reached, with the reason."""
     return [f"{one.name}: {one.reason}" for one in readings.clusters if one.name in names and one.word != "Connected"]

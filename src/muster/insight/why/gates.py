@@ -31,7 +31,7 @@ class Gate(Struct, frozen=True):
 
 
 def find_gates(pods: Iterable[Pod]) -> tuple[Gate, ...]:
-    """Return the gates of pods, by name."""
+    """Return the gates of pods, ordered by name, with the number of pods that have each."""
     counts = Counter(gate.name for pod in pods for gate in pod.spec.scheduling_gates)
     return tuple(Gate(name, count, _name_opener(name)) for name, count in sorted(counts.items()))
 

@@ -20,7 +20,10 @@ _LEVELS: dict[str, Callable[[JobReadings], JobLevel]] = {
 
 
 def describe_levels(readings: JobReadings) -> list[JobLevel]:
-    """Return all levels of a job. The levels after the first one that holds the job have the state "later"."""
+    """Return all levels of a job, in order. A level after the first one that holds the job has the state "later".
+
+    The levels of the cluster and of the size keep their own state.
+    """
     levels: list[JobLevel] = []
     held = False
     for name, describe in _LEVELS.items():
@@ -34,9 +37,9 @@ def describe_levels(readings: JobReadings) -> list[JobLevel]:
 
 
 def join_levels(here: Sequence[JobLevel], there: Sequence[JobLevel]) -> list[JobLevel]:
-    """Return the levels of a job that runs in another cluster.
+    """Return the manager's levels of a job that runs in another cluster, with those about pods from there.
 
-    here: the manager's. there: the worker cluster's, about pods.
+    here: the manager's levels. there: the worker cluster's.
     """
     of_pods = {level.name: level for level in there if level.name in ("placement", "readiness", "start")}
     return [of_pods.get(level.name, level) for level in here]

@@ -56,7 +56,7 @@ def _name_jobs_apart(readings: JobReadings) -> list[str]:
 
 
 def _name_roles(readings: JobReadings, pods: Sequence[Pod]) -> str:
-    """Return ` (driver)`, the roles of these pods, if the job has several roles."""
+    """Return ` (driver)`, the roles of these pods in brackets; "" if the job has only one role."""
     if readings.job is None or len(readings.job.roles) < 2:
         return ""
     names = {pod.metadata.labels.get(REPLICATED_JOB_NAME, "") for pod in pods}
@@ -64,7 +64,7 @@ def _name_roles(readings: JobReadings, pods: Sequence[Pod]) -> str:
 
 
 def _list_later_roles(readings: JobReadings) -> list[str]:
-    """Return the roles whose pods are created only after other roles have reached a state."""
+    """Return a line for each role whose pods are created only after other roles have reached a state."""
     return (
         [] if readings.job is None else [f"{name}: comes once {until}" for name, until in readings.job.waiting.items()]
     )
@@ -93,7 +93,7 @@ def _describe_missing_pods(readings: JobReadings) -> JobLevel:
 
 
 def _list_nodes(job: JobRecord | None, nodes: Mapping[str, list[Pod]]) -> list[str]:
-    """Return the ranks on each node; with many nodes, how many nodes have how many pods."""
+    """Return a line for each node with the ranks there; with many nodes, how many nodes have how many pods."""
     if len(nodes) <= NODES_NAMED:
         return [_list_ranks(job, *item) for item in sorted(nodes.items())]
     sizes = Counter(len(pods) for pods in nodes.values())

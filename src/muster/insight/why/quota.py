@@ -106,7 +106,7 @@ def _describe_stopped(readings: JobReadings) -> list[str]:
 
 
 def _describe_eviction(readings: JobReadings) -> list[str]:
-    """Return a line that says why the job lost its quota; none if it did not."""
+    """Return a line that says why the job lost its quota; [] if it has not lost it since its admission."""
     evicted = find_true(readings.workload.status.conditions, EVICTED) if readings.workload is not None else None
     if evicted is None:
         return []
@@ -114,7 +114,7 @@ def _describe_eviction(readings: JobReadings) -> list[str]:
 
 
 def _describe_assignments(workload: Workload) -> list[str]:
-    """Return a line for each podset with the flavors and amounts of its quota."""
+    """Return a line for each podset with the flavors and amounts of its quota; equal podsets share a line."""
     assert workload.status.admission is not None, "the workload is admitted"
     assignments = (
         (podset.name, ", ".join(_describe_usage(podset.flavors, *used) for used in podset.resource_usage.items()))
@@ -131,7 +131,10 @@ def _describe_usage(flavors: Mapping[str, str], resource: str, total: Any) -> st
 
 
 def _tabulate_needs(readings: JobReadings) -> list[str]:
-    """Return a table of the job's requests and the quota of its queue."""
+    """Return the lines of a table of the job's requests and the quota of its queue; none without requests.
+
+    Lines about requests that exceed all there is follow the table.
+    """
     if not readings.needs:
         return []
     header = ["RESOURCE", "FLAVOR", "ASKED", "QUOTA", "USED", "AVAILABLE", "MISSING"]

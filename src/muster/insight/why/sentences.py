@@ -18,8 +18,9 @@ _DAY = timedelta(days=1)
 def describe_failures(readings: JobReadings) -> list[str]:
     """Return a line for each known failure of a pod, then one line with the job's conditions and Kubernetes' words.
 
-    The only failure of a job that has ended gets no line, because its state says it already.
-    While the job has not ended, interrupted pods are no failures: `describe_interruptions` describes them.
+    The only failure of a job that has ended gets no line, because its state says it already. While the job has not
+    ended, interrupted pods are no failures: `describe_interruptions` describes them. Empty without failures, or without
+    a job.
     """
     if readings.job is None:
         return []
@@ -34,7 +35,10 @@ def describe_failures(readings: JobReadings) -> list[str]:
 
 
 def describe_interruptions(readings: JobReadings) -> list[str]:
-    """Return the interruptions of a job that has not ended: the job's own count, or else those of its pods."""
+    """Return a line for each interruption of an unfinished job: the job's own count, or else those of its pods.
+
+    None after the job's end. Of many pods only the first few have a line.
+    """
     job = readings.job
     if job is None or readings.state.finished:
         return []
@@ -45,7 +49,7 @@ def describe_interruptions(readings: JobReadings) -> list[str]:
 
 
 def describe_notices(readings: JobReadings) -> str:
-    """Return why the job's last undelivered notice failed; "" if all arrived."""
+    """Return why the last notice to the job's user could not be delivered; "" if none failed."""
     annotations = readings.job.metadata.annotations if readings.job is not None else {}
     return last_telling_line(annotations.get(NOTIFY_FAILURE_ANNOTATION, ""))
 

@@ -14,7 +14,10 @@ from muster.insight.why.readings import JobLevel, JobReadings
 
 
 def describe_readiness(readings: JobReadings) -> JobLevel:
-    """Return the level that says how many pods are ready, and what the other pods wait for."""
+    """Return the level that says how many pods are ready, and what the other pods wait for.
+
+    The level does not apply ("none") to a job without pods, or whose pods still wait to start together.
+    """
     if readings.state.finished:
         return JobLevel("readiness", "done", "")
     if not readings.live:
@@ -34,7 +37,7 @@ def describe_readiness(readings: JobReadings) -> JobLevel:
 
 
 def _explain_unready(readings: JobReadings) -> list[str]:
-    """Return what the pods that are not ready wait for."""
+    """Return lines on what the pods that are not ready wait for; of many only the first few."""
     if readings.job is None:
         return []
     waiting = (pod for pod in readings.live if not is_ready(pod) and not is_unheard(pod))
@@ -49,7 +52,10 @@ def _find_ready_since(pod: Pod) -> datetime | None:
 
 
 def describe_start(readings: JobReadings) -> JobLevel:
-    """Return the level that says how many workers have started, and whether they wait for one another."""
+    """Return the level that says how many workers have started, and whether they wait for one another.
+
+    The level does not apply ("none") to a job without pods.
+    """
     if readings.state.finished or not readings.live:
         return JobLevel("start", "done" if readings.state.finished else "none", "")
     if readings.job is not None and readings.job.gathering is not None:

@@ -25,11 +25,11 @@ class Checkpoints(Struct, frozen=True):
     cost: float
 
     def compute_span(self, work: float) -> float:
-        """Return how many seconds this much work takes, with its checkpoints."""
+        """Return how many seconds this much work takes, with the time that writing its checkpoints takes."""
         return work + self._count(work) * self.cost
 
     def measure_kept(self, work: float, ran: float) -> "RemainingWork":
-        """Return what a run that should do `work` seconds of work keeps if it is interrupted after `ran` seconds."""
+        """Return what is kept and lost of a run of `work` seconds that is interrupted after `ran` seconds."""
         written = min(self._count(work), floor(ran / (self.every + self.cost) + _ROUNDING))
         return RemainingWork(written * self.every, max(0.0, ran - written * (self.every + self.cost)))
 
@@ -48,17 +48,14 @@ class RemainingWork(Struct, frozen=True):
 
 
 def measure_kept(checkpoints: Checkpoints | None, work: float, ran: float) -> RemainingWork:
-    """Return what is kept of an interrupted run; nothing is kept without checkpoints."""
+    """Return what is kept and lost of a run interrupted after `ran` seconds; all is lost without checkpoints."""
     return RemainingWork(0.0, ran) if checkpoints is None else checkpoints.measure_kept(work, ran)
 
 
 def make_checkpoints(reading: Reading, number: int) -> Checkpoints | None:
     """Return how the jobs of a source of work write checkpoints; None if they write none.
 
-    number: the number of the source.
-
-    Raises:
-        ScenarioError: the scenario does not say how often, or how long.
+    number: the index of the source. Raises `ScenarioError` if an interval or a cost is missing, invalid or too short.
     """
     chosen = reading.scenario.spec.work[number].checkpoint
     if chosen is None:

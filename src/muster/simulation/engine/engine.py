@@ -32,7 +32,7 @@ class Engine(JobResizer):
     """A simulated cluster that decides which jobs get quota, and when jobs come, end and go back to their queues."""
 
     def take_up(self, residents: Residents) -> None:
-        """Start with the jobs and pods of an existing cluster."""
+        """Start with the jobs and pods of an existing cluster, which run or wait there, and decide at time 0."""
         if self._machines is not None:
             for pod in residents.pods:
                 self._machines.settle_pod(pod)
@@ -78,7 +78,7 @@ class Engine(JobResizer):
                 self._begin(job)
 
     def submit(self, submission: Submission) -> None:
-        """Add a job, which enters its queue or requests nodes."""
+        """Add a job: record it, and put it in its queue; a job without a queue requests nodes at once."""
         known = self._templates.find(submission)
         template = known.template
         local = find_local_queue(submission.local_queue, template)
@@ -108,7 +108,7 @@ class Engine(JobResizer):
             self._place(job, None)
 
     def _note_elastic(self, job: SimulatedJob, bounds: Bounds | None) -> None:
-        """Make a job elastic between these sizes, if all its pods are alike."""
+        """Make a job elastic between these sizes. Do nothing without bounds, or if the job has more than one podset."""
         if bounds is not None and len(job.workload.podsets) == 1:
             job.bounds, job.size = bounds, job.workload.podsets[0].count
             job.base = job.size
@@ -132,7 +132,10 @@ class Engine(JobResizer):
             self._queues.forgive(self._tree.queues[job.workload.queue])
 
     def settle(self) -> None:
-        """Make decisions until there is nothing left to decide at this time."""
+        """Make decisions until nothing is left to decide at this time, and plan the deadlines for pods to be ready.
+
+        A stopped engine makes no decisions.
+        """
         if self._deciding:
             self._decide()
         self._readiness.plan_deadlines(self.record.now)
@@ -167,7 +170,7 @@ class Engine(JobResizer):
             self._agenda.plan((wake - self._start).total_seconds(), Rank.ARRIVAL, _do_nothing)
 
     def measure(self) -> None:
-        """Record, at the end of a time, forecasts of the jobs that came, and the free room."""
+        """Record forecasts for the jobs that came at this time, and a sample of the free room on the nodes."""
         now = self._start + timedelta(seconds=self.record.now)
         for job, wait in self._forecaster.forecast_all(self._tree, self._queues, self._settings, now):
             self.record.forecast(job.number, wait)
@@ -187,7 +190,10 @@ class Engine(JobResizer):
                 self._evict(self._jobs[victim.workload.whole])
 
     def _evict(self, job: SimulatedJob, reason: str = PREEMPTED) -> None:
-        """Take the quota and the nodes of a job, which goes back to its queue and starts from the beginning."""
+        """Take the quota and nodes of a job, which goes back to its queue and starts from the beginning.
+
+        Do nothing if the job has no quota. reason: decides whether the job goes behind the others of its queue.
+        """
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
         self._release_all(job)
@@ -195,7 +201,7 @@ class Engine(JobResizer):
         self._queues.add(job.workload)
 
     def _requeue(self, key: str, until: datetime | None) -> None:
-        """Evict a job whose pods were not ready in time.
+        """Evict a job whose pods were not ready in time; a stopped engine does so at its restart.
 
         until: when the job is queued again; None: never.
         """
@@ -214,13 +220,13 @@ class Engine(JobResizer):
         self._queues.add(job.workload, until=until)
 
     def _move(self, job: SimulatedJob, reason: str) -> None:
-        """Move an evicted job behind the others of its queue, if the reason of its eviction requires that."""
+        """Set the time by which a queue orders an evicted job: now, or its creation, by the reason of the eviction."""
         moment = (self._start + timedelta(seconds=self.record.now)).replace(microsecond=0)  # as the API has it
         behind = convert.requeues_behind(reason, self._reading)
         job.workload = replace(job.workload, queued=moment if behind else job.workload.created)
 
     def _release_all(self, job: SimulatedJob) -> None:
-        """Take the quota and the nodes of a job."""
+        """Take the quota and the nodes of a job. The job is not queued again."""
         self._give_up_growth(job)
         self._take_nodes(job)
         self._unplaced.pop(job.workload.key, None)

@@ -25,11 +25,11 @@ def explain_wait(
     redefines_later: bool,
     lacks_nodes: Callable[[], bool],
 ) -> Waiting:
-    """Return why a job has not started.
+    """Return why a job has not started, and whether it never will.
 
-    why: the reason that its queue has. is_pending: whether the job waits in a queue.
-    redefines_later: whether a change of a queue is to come. runs_anything: returns whether any job has started.
-    lacks_nodes: returns whether the job's pods would not fit even if nothing else ran.
+    why: the reason that its queue has, if it has one. is_pending: whether the job waits in a queue. redefines_later:
+    whether a change of a queue is to come. runs_anything: returns whether any job has started. lacks_nodes: returns
+    whether the job's pods would not fit even if nothing else ran.
     """
     name = job.submission.name
     if job.given_up:
@@ -51,7 +51,7 @@ def _is_hopeless(why: PendingReason, runs_anything: Callable[[], bool]) -> bool:
 
 
 def drop_places(assignment: Assignment | None) -> Assignment | None:
-    """Return an assignment of flavors without the domains of a topology."""
+    """Return an assignment of flavors without the domains of a topology; None for None."""
     if assignment is None:
         return None
     return replace(assignment, podsets=tuple(replace(one, places=None) for one in assignment.podsets))

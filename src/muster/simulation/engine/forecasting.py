@@ -58,7 +58,11 @@ class Forecaster:
     def forecast_all(
         self, tree: Tree, queues: Queues, settings: AdmissionSettings, now: datetime
     ) -> Iterator[tuple[SimulatedJob, float]]:
-        """Yield the jobs that came at this moment with the seconds until they are expected to start."""
+        """Yield each job that came since the last call with the seconds until it is expected to start.
+
+        The seconds are 0 for a job that has started. A job is left out if they are unknown, or if the computation would
+        take too long.
+        """
         fresh, self._fresh = self._fresh, []
         waiting: dict[Node, list[SimulatedJob]] = {}  # by the root of their tree of quota
         for job in fresh:
@@ -111,7 +115,10 @@ class _RunTimes(Mapping[str, RunTime]):
 
 
 def _copy_quota(root: Node) -> Tree:
-    """Return the quota of a root Cohort, or of a ClusterQueue without one, and what is held of it."""
+    """Return a copy of the quotas of a root and all below it, with the workloads that hold quota there.
+
+    root: a root Cohort, or a ClusterQueue without one.
+    """
     copy = Tree()
     cohorts = [] if root.is_queue else [root]
     while cohorts:

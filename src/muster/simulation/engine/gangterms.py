@@ -29,13 +29,16 @@ class GangTermsError(ValueError):
 
 
 def find_end(job: Any) -> EndTime | None:
-    """Return when a job ends by its own limits, or as its user expects, from its start; None if that is unknown."""
+    """Return when a job ends by its own limits, or as its user expects, in seconds from its start.
+
+    None if neither is known.
+    """
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
     return end_of(job.metadata, deadline, started=0.0)
 
 
 def restarts_whole(job: Any) -> bool:
-    """Return whether all pods of a job start again when one is interrupted."""
+    """Return whether all pods of a job start again when one is interrupted: always if it is neither Job nor JobSet."""
     if isinstance(job, JobSet):
         children = Children(job)
         return any(JobTerms.of(children.job(role, 0)).restarts_whole for role in job.spec.replicated_jobs)
@@ -43,10 +46,9 @@ def restarts_whole(job: Any) -> bool:
 
 
 def find_bounds(job: Any) -> Bounds | None:
-    """Return the sizes between which the engine resizes a job; None if it is not elastic.
+    """Return the sizes between which the engine resizes a job; None if it is not an elastic Job.
 
-    Raises:
-        GangTermsError: the engine would ignore the annotation.
+    Raises `GangTermsError` if the engine would ignore the annotation because it is wrong.
     """
     if not isinstance(job, Job):
         return None
@@ -57,10 +59,9 @@ def find_bounds(job: Any) -> Bounds | None:
 
 
 def complete_group(document: Mapping[str, Any], name: str, namespace: str) -> dict[str, Any]:
-    """Return the manifest of a PodGroup, with the name of its job filled in.
+    """Return the manifest of a PodGroup with this name and namespace filled in.
 
-    Raises:
-        GangTermsError: the PodGroup is of another kind.
+    Raises `GangTermsError` if the document is not a PodGroup or its metadata is not a map.
     """
     if not any(document.get("kind") == kind.kind and document.get("apiVersion") == kind.api_version for kind in KINDS):
         raise GangTermsError("kind", f"must be a PodGroup, of {', '.join(kind.api_version for kind in KINDS)}")
@@ -73,10 +74,8 @@ def complete_group(document: Mapping[str, Any], name: str, namespace: str) -> di
 def read_group(group: Any, pods: int) -> TopologyConstraint | None:
     """Return how close to each other the pods of a stored PodGroup must be; None if it does not say.
 
-    pods: how many pods its job has; all of them start together.
-
-    Raises:
-        GangTermsError: the group asks for something else.
+    pods: how many pods its job has; all of them start together. Raises `GangTermsError` if the group asks for fewer, or
+    its annotations are wrong.
     """
     record = read(group)
     if record.min_members not in (0, pods):

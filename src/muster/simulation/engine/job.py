@@ -72,11 +72,11 @@ class SimulatedJob(Struct):
 
     @property
     def speed(self) -> float:
-        """The seconds of work that the job does in a second: an elastic job is faster the more pods it has."""
+        """The seconds of work that the job does in a second: its present pods divided by the pods it came with."""
         return self.size / self.base
 
     def measure_work(self, now: float) -> float:
-        """Return how many seconds of work the job did in this run, as if it had its first size."""
+        """Return how many seconds of work the job did in this run, at its first size; 0 if it does not run."""
         if self.started is None:
             return 0.0
         return self.done + max(0.0, now - max(self.since, self.started + self.submission.startup)) * self.speed

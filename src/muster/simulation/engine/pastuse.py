@@ -45,7 +45,10 @@ class PastUse:
         self._charged: dict[str, list[str]] = {}  # the jobs that got quota in this moment, by LocalQueue
 
     def follow(self, queues: Queues) -> None:
-        """From now on, order the workloads of these queues by past use."""
+        """From now on, order the workloads of these queues by past use.
+
+        Do nothing if the Configuration has no admission fair sharing.
+        """
         self._queues = queues
         if self._accounts is None:
             return
@@ -59,7 +62,7 @@ class PastUse:
         self._now = now
 
     def settle(self) -> None:
-        """Count the quota of the jobs that got it at this time."""
+        """Correct the charges of the jobs that got quota since the last call to what their LocalQueues really use."""
         charged, self._charged = self._charged, {}
         for key, workloads in charged.items():
             assert self._accounts is not None, "what is charged has an account"
@@ -79,7 +82,7 @@ class PastUse:
         self._weigh(key)
 
     def _measure(self, key: str) -> dict[str, float]:
-        """Return what a LocalQueue uses now."""
+        """Return what a LocalQueue reserves of each resource now; empty if the LocalQueue is unknown."""
         local = self._locals.get(key)
         node = self._tree.queues.get(local.spec.cluster_queue) if local is not None else None
         return usagestatus.by_resource(node.tallies.of(key).reserved) if node is not None else {}
@@ -94,7 +97,7 @@ class PastUse:
         self._queues.set_usage(key, self._accounts.score(key, usagestatus.weight_of(self._locals.get(key))))
 
     def _plan_sample(self, key: str) -> None:
-        """Plan the next sample, which plans the one after it, until the past use has faded.
+        """Plan the next sample of a LocalQueue's past use, which plans the one after it, until the past use has faded.
 
         All LocalQueues are sampled at the same times, because each time costs.
         """

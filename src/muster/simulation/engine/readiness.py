@@ -47,23 +47,23 @@ class Readiness(Struct):
         self._set_deadline()
 
     def resume(self, conditions: tuple[Condition, ...]) -> None:
-        """Continue to wait for the pods of a job that was admitted before the simulation began."""
+        """Continue to wait for the pods of a job that was admitted earlier. conditions: those of its Workload."""
         self.conditions = conditions
         self._set_deadline()
 
     def turn(self, now: datetime, *, ready: bool) -> None:
-        """Record that all pods are ready, or that some are no longer ready."""
+        """Record that all pods are ready, or that some are no longer ready, and set the deadline by that."""
         self.conditions = with_readiness(self.conditions, ready, now)
         self._set_deadline()
 
     def release(self) -> None:
-        """Record that the job is not admitted any more."""
+        """Record that the job is not admitted any more: it has no deadline."""
         self.conditions, self.deadline, self.ready_at = (), None, None
 
     def back_off(self, now: datetime) -> datetime | None:
-        """Return until when a job that was late waits before it is queued again.
+        """Count that a job was late, and return until when it waits before it is queued again.
 
-        Return None if it was late too often.
+        Return None if it was late too often. The job must have a time limit.
         """
         assert self.settings is not None, "only a job with a time-out is late"
         status = delay_requeue(WorkloadStatus(requeue_state=self.state), self.settings, now)
@@ -106,12 +106,12 @@ class TimeOuts:
         return Blocking(everything, of_queues, of_flavors) if blocks else None
 
     def set_queue(self, queue: ClusterQueue) -> None:
-        """Replace the annotations of a ClusterQueue."""
+        """Replace the annotations of a ClusterQueue, and compute again which workloads wait for others."""
         self._queues[queue.metadata.name] = queue.metadata.annotations
         self.blocking = self._find_all_blocking()
 
     def find(self, job: Annotations, queue: str, flavors: Iterable[str]) -> WaitForPodsReady | None:
-        """Return the limits for a job in a ClusterQueue with these flavors; None if it has none."""
+        """Return the time limits for the pods of a job in a ClusterQueue with these flavors; None if it has none."""
         of_flavors = [self._flavors.get(name, {}) for name in flavors]
         return settings_for(self._base, job, self._queues.get(queue, {}), of_flavors)
 
@@ -149,7 +149,10 @@ class ReadinessWatch:
         self._unplanned: dict[str, None] = {}  # those whose time-out may begin at this moment
 
     def admit(self, key: str, annotations: Annotations, queue: str, flavors: Iterable[str], now: float) -> None:
-        """From its admission on, watch whether the pods of a job are ready."""
+        """From its admission on, watch whether the pods of a job are ready.
+
+        Do nothing if there is no time limit and no job waits for the pods of others.
+        """
         settings = self._time_outs.find(annotations, queue, flavors)
         if settings is None and self._time_outs.blocking is None:
             return
@@ -161,7 +164,10 @@ class ReadinessWatch:
     def take_up(
         self, key: str, annotations: Annotations, queue: str, flavors: Iterable[str], status: WorkloadStatus
     ) -> None:
-        """Watch a job that was admitted in another cluster, with its wait so far and how often it was late."""
+        """Watch a job of another cluster, with its wait so far if it was admitted, and how often it was late.
+
+        Do nothing if there is nothing to wait for or to remember.
+        """
         settings = self._time_outs.find(annotations, queue, flavors)
         if settings is not None or self._time_outs.blocking is not None or status.requeue_state is not None:
             conditions = tuple(one for one in status.conditions if one.type in (ADMITTED, PODS_READY))
@@ -172,7 +178,10 @@ class ReadinessWatch:
                 self._unplanned[key] = None
 
     def begin(self, key: str, now: float, startup: float) -> None:
-        """Record that all pods of a job have nodes. startup: after how many seconds they are ready."""
+        """Record that all pods of a job have nodes. startup: after how many seconds they are ready.
+
+        Do nothing if the job is not watched.
+        """
         if (job := self._jobs.get(key)) is None:
             return
         job.ready_at = now + startup
@@ -182,7 +191,7 @@ class ReadinessWatch:
         self._agenda.plan(job.ready_at, Rank.END, partial(self._become_ready, key, job.ready_at))
 
     def interrupt(self, key: str, now: float) -> None:
-        """Record that a job lost its nodes."""
+        """Record that a watched job lost its nodes, so that its time limit may count again."""
         if (job := self._jobs.get(key)) is not None and job.conditions:
             job.ready_at = None
             job.turn(self._moment(now), ready=False)
@@ -193,7 +202,7 @@ class ReadinessWatch:
         return key in self._jobs
 
     def release(self, key: str) -> None:
-        """Record that a job is not admitted any more."""
+        """Record that a job is not admitted any more, if it is watched."""
         if (job := self._jobs.get(key)) is not None:
             job.release()
 
@@ -207,9 +216,9 @@ class ReadinessWatch:
             self._on_ready(key)
 
     def plan_deadlines(self, now: float) -> None:
-        """Plan the end of the time limit of each job that waits for its pods since this time.
+        """Plan the eviction of each job at its deadline, if it still waits for its pods to be ready.
 
-        Most jobs are ready at the same time, and need no plan.
+        Only jobs whose wait began since the last call count: most of them are ready at the same time, and need no plan.
         """
         for key in self._unplanned:
             if (job := self._jobs.get(key)) is not None and job.deadline is not None:

@@ -21,10 +21,9 @@ from muster.simulation.scenario.source import ScenarioError
 
 
 def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue]) -> None:
-    """Raise an error for ClusterQueues with admission checks that a simulation does not play: all but MultiKueue's.
+    """Raise an error for ClusterQueues with admission checks that a simulation does not support: all but MultiKueue's.
 
-    Raises:
-        ScenarioError: a ClusterQueue has such a check.
+    Raises `ScenarioError`.
     """
     titles, controllers = {}, {}
     for one in manifests:
@@ -50,12 +49,11 @@ def find_elastic_work(reading: Reading, site: Site) -> str | None:
 
 
 def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration: Configuration) -> None:
-    """Raise an error for queues in the manifests that could never admit a job, because the report would say little.
+    """Raise `ScenarioError` for queues in the manifests that could never admit a job.
 
-    A stopped queue is allowed, because a change of the scenario may resume it. Queues of a state are not checked.
-
-    Raises:
-        ScenarioError: a LocalQueue has no ClusterQueue, or a ClusterQueue has no flavor, no nodes, or a circle above.
+    These are a LocalQueue without a ClusterQueue, or a ClusterQueue without a flavor or nodes, or below a circle of
+    Cohorts. A stopped queue is allowed, because a change of the scenario may resume it. Queues of a state are not
+    checked.
     """
     tree = build_quota_tree(site.cluster_queues, site.cohorts)
     flavors = list_flavors(site.flavors, site.topologies, topology=ConversionSettings.of(configuration).topology)

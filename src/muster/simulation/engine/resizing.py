@@ -29,7 +29,7 @@ class JobResizer(JobRunner):
     """A simulated cluster that resizes elastic jobs."""
 
     def _note_short(self, outcome: CycleOutcome) -> None:
-        """Remember the jobs of a cycle that lack quota, so that others may shrink for them."""
+        """Remember the jobs of an admission cycle that lack quota, so that elastic jobs may shrink for them."""
         if not self._elastic:
             return
         for decision in outcome.spared:
@@ -41,7 +41,7 @@ class JobResizer(JobRunner):
     def _should_shrink_instead(self, decision: CyclePreemption) -> bool:
         """Return whether elastic jobs should shrink for a workload, so that no job is evicted for it.
 
-        The answer is False, once, for a workload that has waited for that in vain; this forgets that it has.
+        The answer is False, once, for a workload for which they were to shrink and could not.
         """
         if not self._elastic or decision.workload.growth_of:
             return False
@@ -51,7 +51,10 @@ class JobResizer(JobRunner):
         return bool(self._find_smaller(decision.workload))
 
     def _adapt_sizes(self, *, grow: bool) -> bool:
-        """Resize elastic jobs after all other decisions; return whether there is something to decide again."""
+        """Resize elastic jobs after all other decisions; return whether there is something to decide again.
+
+        Requests for growth that got no quota are withdrawn.
+        """
         if not self._elastic:
             return False
         if self._shrink_for_quota() or self._resize_by_room(grow=grow):
@@ -77,11 +80,10 @@ class JobResizer(JobRunner):
         return changed
 
     def _make_room(self, waiting: WorkloadInfo, *, instead: bool) -> bool:
-        """Shrink jobs so that a waiting job gets quota; return whether that succeeded.
+        """Shrink elastic jobs so that a waiting job gets quota; return whether the queue is to be tried again.
 
-        The waiting job may be one of them.
-
-        instead: whether the job's victims were spared for that.
+        The waiting job may shrink itself. instead: whether its victims were spared for that; if no job can shrink, they
+        are not spared the next time.
         """
         why = self._queues.why(waiting.key)
         if not instead and (why is None or why.reason not in sizing.SHORT_REASONS):
@@ -98,7 +100,7 @@ class JobResizer(JobRunner):
         return True
 
     def _find_smaller(self, waiting: WorkloadInfo) -> Mapping[str, int]:
-        """Return smaller sizes of elastic jobs with which a waiting one gets quota."""
+        """Return smaller sizes of elastic jobs, by key, with which a waiting job gets quota; empty if none help."""
         own = self._elastic.get(waiting.key)
         holders = [one for job in self._elastic.values() if (one := self._describe_holder(job)) is not None]
         least = own.bounds.least if own is not None and own.bounds is not None else None
@@ -118,7 +120,7 @@ class JobResizer(JobRunner):
             return sizing.count_affordable(growth, self._fits)
 
     def _limit_growth(self, growth: WorkloadInfo) -> bool:
-        """Let a job grow only as far as there is quota; return whether the job must be tried again."""
+        """Queue the growth of a job again with fewer pods, if there is quota for some; return whether that is so."""
         count = self._count_affordable(growth)
         if not 0 < count < growth.podsets[0].count:
             return False
@@ -174,7 +176,7 @@ class JobResizer(JobRunner):
         )
 
     def _find_most(self, job: SimulatedJob) -> int:
-        """Return the size to which quota allows a job to grow."""
+        """Return the most pods that its bounds and free quota allow a job to have."""
         assert job.bounds is not None, "it is elastic"
         most = limit_growth(job.size, job.bounds.least, job.bounds.most)
         if most <= job.size or not job.workload.queue:
@@ -195,7 +197,7 @@ class JobResizer(JobRunner):
     # Changes of a job.
 
     def _ask_growth(self, job: SimulatedJob, size: int) -> bool:
-        """Request quota for a job to grow; return whether there is something to decide again."""
+        """Request quota for a job to grow, or let it grow at once without a queue; return whether to decide again."""
         if not job.workload.queue:
             return self._grow(job, size)
         growth = self._make_growth(job, size)
@@ -204,7 +206,7 @@ class JobResizer(JobRunner):
         return True
 
     def _take_growth(self, admission: CycleAdmission) -> None:
-        """Let a job grow whose additional pods have got quota."""
+        """Let a job grow whose additional pods have got quota. If they find no nodes, the quota is given back."""
         growth, job = admission.workload, self._jobs[admission.workload.growth_of]
         self._growths.pop(growth.key, None)
         self._tree.release(growth)
@@ -212,7 +214,7 @@ class JobResizer(JobRunner):
             self._queues.flush(self._tree.queues[growth.queue], growth.usage)
 
     def _give_up_growth(self, job: SimulatedJob) -> None:
-        """Withdraw the request of a job for more quota, because the job loses its quota."""
+        """Withdraw the request of a job for more quota, if there is one, because the job loses its quota."""
         if (key := growth_key(job.workload.key)) in self._growths:
             self._growths.pop(key)
             self._queues.remove(key)
@@ -229,14 +231,14 @@ class JobResizer(JobRunner):
         return True
 
     def _record_size(self, job: SimulatedJob, size: int, rule: str, because: str, helps: Sequence[str] = ()) -> None:
-        """Record the new size of a job. helps: the jobs for which it shrinks."""
+        """Add the new size of a job to the log of decisions, if there is one. helps: the jobs for which it shrinks."""
         if self._decisions is not None:
             now = self._start + timedelta(seconds=self.record.now)
             resized = Resized(job.subject, job.size, size, rule, because, helps, job.workload.queue)
             self._decisions.add(resized.describe(now))
 
     def _shrink(self, job: SimulatedJob, size: int) -> bool:
-        """Shrink a job, which continues with the pods that it keeps.
+        """Shrink a job and free the nodes of the pods that it gives up. It continues, or requests nodes for fewer pods.
 
         Return True, because more is to be decided after that.
         """
@@ -284,7 +286,7 @@ class JobResizer(JobRunner):
             self._queues.add(job.workload)
 
     def _go_on(self, job: SimulatedJob) -> None:
-        """Let a running job continue with its new size."""
+        """Record the new size of a running job and plan its new end. Do nothing if the job does not run."""
         if job.started is None:
             return
         job.starts += 1

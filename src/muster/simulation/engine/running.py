@@ -20,13 +20,16 @@ class JobRunner(SimulatedCluster):
     """A simulated cluster that runs jobs once they may run."""
 
     def _await_pods(self, job: SimulatedJob, assignment: Assignment) -> None:
-        """Begin to measure the time until the pods of a job are ready."""
+        """Begin to measure the time from the admission of a job until its pods are ready."""
         flavors = {choice.flavor for one in assignment.podsets for choice in one.flavors.values()}
         annotations = job.known.template.workload.metadata.annotations
         self._readiness.admit(job.workload.key, annotations, job.workload.queue, flavors, self.record.now)
 
     def _place(self, job: SimulatedJob, assignment: Assignment | None) -> None:
-        """Start a job once there are nodes for it. assignment: the flavors that its queue gave it."""
+        """Request nodes for a job, and start it at once if it gets them. A stopped engine does so at its restart.
+
+        assignment: the flavors that its queue gave it.
+        """
         job.assignment = assignment
         if not self._deciding:
             self._unplaced[job.workload.key] = job
@@ -38,21 +41,27 @@ class JobRunner(SimulatedCluster):
             self._begin(job)
 
     def _repair(self, job: SimulatedJob, lacking: Mapping[Shape, int]) -> None:
-        """Let a broken gang continue once there are nodes for the pods that it lost. lacking: these pods."""
+        """Request nodes for the pods that a broken gang lost; the gang continues at once if it gets them.
+
+        lacking: the lost pods by shape.
+        """
         assert self._machines is not None, "a broken gang has nodes"
         ask = self._asks.ask_for_rest(job, lacking, self._machines.count_guests(job.workload.key), self._epoch)
         if self._machines.ask(ask, self._epoch):
             self._begin(job)
 
     def _resume(self, job: SimulatedJob) -> None:
-        """Let a job request the nodes that it lacks."""
+        """Let a job request the nodes that it lacks: for its lost pods, or for all of them."""
         if job.lacking:
             self._repair(job, job.lacking)
         else:
             self._place(job, job.assignment)
 
     def _begin(self, job: SimulatedJob, since: float | None = None) -> None:
-        """Start a job. since: when it started, if that was before the start of the scenario."""
+        """Start a job that has its nodes, record this, and plan its end.
+
+        since: when it started, if that was before the start of the scenario.
+        """
         started = self.record.now if since is None else since
         job.started, job.starts = started, job.starts + 1
         nodes = self._count_pods_to_draw(job)
@@ -72,7 +81,7 @@ class JobRunner(SimulatedCluster):
         return {self._scope + name: pods for name, pods in on_nodes.items()}
 
     def _expect_end(self, job: SimulatedJob, now: float) -> None:
-        """Plan the end of a job that runs."""
+        """Plan the end of a job that runs: when its work is done, or at its time limit if that comes first."""
         assert job.started is not None, "it runs"
         assert job.counts_since is not None, "it runs"
         span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
@@ -89,7 +98,10 @@ class JobRunner(SimulatedCluster):
         return self._pause_job(job)
 
     def _pause_job(self, job: SimulatedJob) -> float:
-        """Set a job back to its last checkpoint; return how many seconds of its work are lost."""
+        """Set a job back to its last checkpoint, so that it no longer runs.
+
+        Return how many seconds of its run are lost, with its startup.
+        """
         startup = 0.0 if job.started is None else min(self.record.now - job.started, job.submission.startup)
         kept = measure_kept(job.checkpoints, job.work, job.measure_work(self.record.now))
         job.work -= kept.work
@@ -108,13 +120,13 @@ class JobRunner(SimulatedCluster):
             self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
 
     def _take_nodes(self, job: SimulatedJob) -> None:
-        """Take the nodes of a job, which will start from the beginning."""
+        """Take the nodes of an evicted job, and record the eviction and the lost work."""
         lost = self._stop_job(job)
         self._note_eviction(job, lost)
         self._note_loss(job.workload, lost)
 
     def _displace(self, job: SimulatedJob) -> None:
-        """Let a job that was preempted wait for nodes with new pods. The job keeps its quota."""
+        """Take the nodes of a job that the scheduler preempted, and let it request nodes again. It keeps its quota."""
         self._record_eviction(job, POD_PRIORITY, "a job of a higher priority needs its nodes")
         lost = self._stop_job(job)
         self._note_displacement(job, lost)
@@ -123,7 +135,10 @@ class JobRunner(SimulatedCluster):
         self._place(job, job.assignment)
 
     def _settle_nodes(self, machines: Machines) -> None:
-        """Start gangs that find room, until no gang starts and none is preempted any more."""
+        """Start gangs that find room, until no gang starts and none is preempted any more.
+
+        Plan another try when the protection of a running gang ends.
+        """
         while True:
             for key in machines.sweep(self._epoch):
                 self._begin(self._jobs[key])
@@ -146,7 +161,10 @@ class JobRunner(SimulatedCluster):
         self.record.evict(job.number, ran)
 
     def _note_ready(self, key: str) -> None:
-        """Let the jobs be tried again that wait until the pods of this job are ready."""
+        """Record that the pods of a job are ready, so that jobs that wait for this are tried again.
+
+        Does nothing if the settings do not let jobs wait for the pods of others.
+        """
         if self._settings.blocking is None:
             return
         job = self._jobs[key]
@@ -156,4 +174,4 @@ class JobRunner(SimulatedCluster):
 
     @abstractmethod
     def _end(self, key: str, starts: int) -> None:
-        """End a job, unless it has started again since this end was planned."""
+        """End a job. Do nothing if it has started again since this end was planned, which `starts` shows."""

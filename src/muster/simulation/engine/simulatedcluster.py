@@ -53,10 +53,10 @@ class SimulatedCluster(ABC):
         decisions: DecisionLog | None = None,
         scope: str = "",
     ) -> None:
-        """Start empty.
+        """Start without jobs.
 
-        checkpoints: those of the jobs of each work. decisions: the log that gets each decision. scope: begins the names
-        of its queues and nodes in the record.
+        checkpoints: how the jobs of each work write them, by its index. decisions: the log that gets each decision.
+        scope: the prefix of this cluster's queues and nodes in the record.
         """
         self.record = record
         self._agenda = agenda
@@ -138,7 +138,7 @@ class SimulatedCluster(ABC):
         return bool(self._jobs)
 
     def list_waiting(self) -> Iterator[Waiting]:
-        """Yield the jobs that have not started, and why."""
+        """Yield a `Waiting` with the reason for each job that has not started."""
         lacking: dict[Hashable, bool] = {}  # whether jobs with these pods lack nodes, of which there may be many
         for job in self._jobs.values():
             if job.started is None:
@@ -160,7 +160,10 @@ class SimulatedCluster(ABC):
         return any(job.started is not None for job in self._jobs.values())
 
     def _lacks_nodes(self, job: SimulatedJob, known: dict[Hashable, bool]) -> bool:
-        """Return whether the pods of a job would not fit even if nothing else ran. known: earlier answers."""
+        """Return whether the pods of a job would not fit even if nothing else ran. False without nodes.
+
+        known: earlier answers, to which this one is added.
+        """
         if self._machines is None:
             return False
         shapes = self._asks.count_shapes(job, drop_places(job.assignment))
@@ -179,7 +182,7 @@ class SimulatedCluster(ABC):
         return self._jobs[workload.whole].subject
 
     def _record_eviction(self, job: SimulatedJob, rule: str, because: str) -> None:
-        """Record an eviction that is no preemption, unless one is recorded already."""
+        """Add an eviction that is no preemption to the log of decisions, unless it has one for this job already."""
         if self._decisions is not None and not job.workload.evicted:
             self._record(self._decisions, job, "Evicted", rule, because)
 
@@ -192,18 +195,18 @@ class SimulatedCluster(ABC):
             self.record.change(self.record.now, self._scope + workload.queue, flavor, resource, sign * amount)
 
     def _note_quotas(self) -> None:
-        """Record the nominal quotas that hold from now on."""
+        """Record the nominal quotas of all ClusterQueues from now on."""
         for name, node in self._tree.queues.items():
             for (flavor, resource), quota in node.policy.quotas.items():
                 self.record.quotas.set(self.record.now, (self._scope + name, flavor, resource), quota.nominal)
 
     def note_capacity(self) -> None:
-        """Record how much the nodes have from now on."""
+        """Record the total capacity of the nodes from now on; nothing without nodes."""
         if self._machines is not None:
             self.record.capacity.set(self.record.now, sum_capacity(self._machines.capacity), self._scope)
 
     def _note_loss(self, workload: WorkloadInfo, ran: float) -> None:
-        """Record that the work of the last `ran` seconds is lost."""
+        """Record that the quota which a workload used in the last `ran` seconds was used in vain."""
         now = self.record.now
         for (flavor, resource), amount in (workload.usage or {}).items() if ran else ():
             self.record.quotas.lose((self._scope + workload.queue, flavor, resource), now - ran, now, amount)

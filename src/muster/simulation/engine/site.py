@@ -122,17 +122,16 @@ class Site(Struct, frozen=True):
 
 
 class _Classes(Struct, frozen=True):
-    """The priority classes, by name."""
+    """The priority classes of workloads (`own`) and of pods, by name."""
 
     own: Mapping[str, kueue.WorkloadPriorityClass]
     of_pods: Mapping[str, PriorityClass]
 
 
 def build_site(reading: Reading, configuration: Configuration) -> Site:
-    """Store the manifests of a scenario, and return what decisions read.
+    """Store the manifests of a scenario on a server in virtual time, and return the objects that decisions read.
 
-    Raises:
-        ScenarioError: the server refuses an object.
+    Raises `ScenarioError` if the server refuses an object.
     """
     return run_virtual(_build(reading, configuration))
 
@@ -182,7 +181,10 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
 
 
 def _require_queues(reading: Reading, number: int, work: Work, template: JobTemplate, known: AbstractSet[str]) -> None:
-    """Raise an error for a LocalQueue that no manifest defines, because its jobs would run without any quota."""
+    """Raise `ScenarioError` if a work names a LocalQueue that no manifest defines.
+
+    Its jobs would run without any quota.
+    """
     path, namespace = f"spec.work[{number}]", template.workload.metadata.namespace
     named = {f"{path}.{'queue' if work.queue else 'template'}": template.local_queue} if template.local_queue else {}
     if work.trace is not None:
@@ -199,10 +201,9 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
 
 
 async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterable[Manifest]) -> None:
-    """Store the manifests of a scenario, and their namespaces.
+    """Store the manifests of a scenario, and create their namespaces if they do not exist.
 
-    Raises:
-        ScenarioError: the server refuses an object, or the object is work.
+    Raises `ScenarioError` if the server refuses an object, or the object is a Job or other work.
     """
     known = {one.metadata.name for one in (await client.list(NAMESPACE)).items}
     for one in sorted(manifests, key=lambda one: one.document["kind"] != NAMESPACE.kind):
@@ -222,7 +223,10 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
 
 
 async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Manifest]) -> None:
-    """Store the objects of another cluster, instead of those that every cluster begins with."""
+    """Create the objects of another cluster, or replace those that every cluster begins with.
+
+    Raises `ScenarioError` if the server refuses an object.
+    """
     for one in objects:
         kind = _find_kind(plane, one.document, one.title_with_line)
         meta = one.document["metadata"]
@@ -247,7 +251,10 @@ def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> 
 
 
 async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: AbstractSet[str]) -> list[Node]:
-    """Return all nodes that the pools ever have. others: the names of all other nodes."""
+    """Return all nodes that the pools ever have, as the server would store them. others: the names of all other nodes.
+
+    Raises `ScenarioError` if a template or a table is wrong.
+    """
     nodes: list[Node] = []
     for number, pool in enumerate(reading.scenario.spec.nodes):
         path = f"spec.nodes[{number}].template"
@@ -277,7 +284,11 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, oth
 async def _make_listed_nodes(
     plane: ControlPlane, client: Client, reading: Reading, number: int, others: AbstractSet[str]
 ) -> list[Node]:
-    """Return the nodes of a table. Of nodes that are alike, the server stores one. others: see `_make_nodes`."""
+    """Return the nodes of a pool's table. The server checks only one of several nodes that are alike.
+
+    number: the index of the pool. others: the names of all other nodes. Raises `ScenarioError` if a name is wrong or
+    taken.
+    """
     pool = reading.scenario.spec.nodes[number]
     nodes: list[Node] = []
     known: dict[tuple[Any, Any], Node] = {}
@@ -310,7 +321,7 @@ async def _make_listed_nodes(
 
 
 def _complete(node: Node) -> Node:
-    """Return a node with what a kubelet adds: it is ready, and takes 110 pods unless it says otherwise."""
+    """Return a node as a kubelet would report it: ready, and with room for 110 pods unless it says otherwise."""
     status = node.status
     ready = () if is_ready(node) else (Condition(type="Ready", status="True"),)
     allocatable = {_PODS: "110"} | (status.allocatable or status.capacity)
@@ -327,7 +338,7 @@ def _read_metadata(template: Mapping[str, Any], reading: Reading, path: str) -> 
 
 
 def complete_template(reading: Reading, path: str, work: Work) -> dict[str, Any]:
-    """Return the manifest of the jobs of a work, with their name and their LocalQueue."""
+    """Return the manifest of the jobs of a work, with its name and LocalQueue; a plain Job if it has no template."""
     namespace, _, local = work.queue.rpartition("/")
     meta = _read_metadata(work.template, reading, path) | {"name": work.name}
     if namespace:
@@ -378,7 +389,10 @@ async def _read_template(
 async def _read_group(
     plane: ControlPlane, client: Client, reading: Reading, number: int, job: ObjectMeta, pods: int
 ) -> TopologyConstraint | None:
-    """Return how close to each other the pods of a work's jobs must be. job: the metadata. pods: how many it has."""
+    """Return how close to each other the pods of a work's jobs must be, by its PodGroup; None if it does not say.
+
+    job: the metadata. pods: how many pods it has. Raises `ScenarioError` if the PodGroup is wrong.
+    """
     work, path = reading.scenario.spec.work[number], f"spec.work[{number}].podGroup"
     if not work.pod_group:
         return None
@@ -391,7 +405,7 @@ async def _read_group(
 
 
 def admit_pod(template: PodTemplateSpec, classes: Mapping[str, PriorityClass]) -> Pod:
-    """Return a pod with the priority and the preemption policy of its class. classes: those of pods, by name."""
+    """Return a pod of a template with the priority and the preemption policy of its class. classes: by name."""
     spec = template.spec
     if spec.priority is None:
         chosen, priority = find_class("", spec.priority_class_name, lambda _: None, classes.get, classes.values())
@@ -404,7 +418,10 @@ def admit_pod(template: PodTemplateSpec, classes: Mapping[str, PriorityClass]) -
 async def _try_out(
     plane: ControlPlane, client: Client, reading: Reading, path: str, document: dict[str, Any], type: type[Any]
 ) -> Any:
-    """Return the object that the server would store for a document, by a dry run."""
+    """Return the object that the server would store for a document, by a dry run.
+
+    Raises `ScenarioError` if the server refuses the document.
+    """
     kind = _find_kind(plane, document, f"{reading.source.file}: {path}")
     namespace = (document["metadata"].get("namespace") or "default") if kind.namespaced else ""
     try:

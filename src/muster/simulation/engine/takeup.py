@@ -62,9 +62,9 @@ class UnknownEndError(ValueError):
 
 
 class Durations(Struct, frozen=True):
-    """How long jobs run, as the scenario says.
+    """How long the jobs of a state run, as the scenario draws it; None if the scenario does not say.
 
-    remaining: of jobs that run. run_time: of jobs that wait.
+    remaining: draws the rest of a job that runs. run_time: draws the run time of a job that waits.
     """
 
     remaining: Callable[[], float] | None = None
@@ -112,7 +112,7 @@ def read_residents(reading: Reading, site: Site, settings: convert.ConversionSet
 
 
 def _make_durations(reading: Reading) -> Durations:
-    """Return how long the jobs of the state run, as the scenario draws it."""
+    """Return how long the jobs of the state run, as the scenario draws it. Raises `ScenarioError`."""
     random = Random(f"{reading.scenario.spec.seed}/{STATE_WORK}")
     draws: dict[str, Callable[[], float] | None] = {}
     for field, value in list_state_values(reading.scenario).items():
@@ -168,7 +168,10 @@ class _Reader:
         self._owned: set[str] = set()
 
     def read_workloads(self) -> Iterator[TakenJob]:
-        """Yield the jobs that have a Workload which holds quota or waits for it."""
+        """Yield the jobs that have a Workload which holds quota or waits for it, and note that these jobs have one.
+
+        Raises `UnreadableJobError` if a Workload or its job is invalid.
+        """
         for workload in self._state.workloads:
             uids = owner_uids(workload)
             self._owned |= uids
@@ -200,7 +203,10 @@ class _Reader:
         return self._make(name, template, info, started, pods, place)
 
     def read_jobs(self) -> Iterator[TakenJob]:
-        """Yield the Jobs and JobSets without a Workload that have pods: they need no quota."""
+        """Yield the Jobs and JobSets without a Workload that have pods: they need no quota.
+
+        Raises `UnreadableJobError`.
+        """
         for uid, pods in self._pods.items():
             source = self._sources.get(uid)
             if uid in self._owned or source is None:
@@ -269,7 +275,7 @@ class _Reader:
 
 
 def _find_bounds(job: Job | JobSet) -> Bounds | None:
-    """Return the sizes between which the engine resizes a job of the state, whose annotation it may ignore."""
+    """Return the sizes between which the engine resizes a job of the state; None if its annotation is wrong."""
     try:
         return find_bounds(job)
     except GangTermsError:
@@ -278,7 +284,7 @@ def _find_bounds(job: Job | JobSet) -> Bounds | None:
 
 @contextmanager
 def _name_in_errors(kind: str, meta: ObjectMeta) -> Iterator[None]:
-    """Name the object of an error of its values."""
+    """Raise an error about a value inside the `with` block as an `UnreadableJobError` that names the object."""
     try:
         yield
     except (QuantityError, SelectorError) as error:
@@ -300,7 +306,7 @@ def _is_part(job: Job) -> bool:
 
 
 def _find_wake(place: Holds | Waits | None) -> datetime | None:
-    """Return when a job may be tried; None for at once.
+    """Return when a waiting job may be tried; None for at once.
 
     A job that is being evicted may be tried at once, because its pods are gone soon.
     """

@@ -30,7 +30,7 @@ _MOST_KEPT = 20_000
 class KnownTemplate(Struct, frozen=True):
     """A template as decisions read it.
 
-    key: a key that templates of equal pods share.
+    key: a key that templates of equal pods share. base: the workload of its jobs, without name and queue.
     """
 
     key: Hashable
@@ -47,7 +47,7 @@ class Templates:
         self._of_roles: dict[tuple[int, tuple[Role, ...]], KnownTemplate] = {}
 
     def find(self, submission: Submission) -> KnownTemplate:
-        """Return the template of a job."""
+        """Return the template of a job: that of its work, with the pods of its roles if a log gave it some."""
         of_work = self._of_works[submission.work]
         if not submission.roles:
             return of_work
@@ -62,7 +62,7 @@ class Templates:
 
 
 def make_template(template: JobTemplate, roles: Sequence[Role]) -> JobTemplate:
-    """Return a template whose pods are these, and like those of its first podset in everything else."""
+    """Return a template with one podset for each role, like the first podset of `template` in everything else."""
     workload = template.workload
     first = workload.spec.pod_sets[0]
     podsets = tuple(
@@ -81,14 +81,14 @@ def _make_podset(podset: kueue.PodSet, name: str, role: Role) -> kueue.PodSet:
 
 
 def _request(spec: PodSpec, requests: Sequence[tuple[str, int]]) -> PodSpec:
-    """Return a pod that requests just these amounts, in the units of decisions."""
+    """Return a pod spec whose only container requests just these amounts, in the units of decisions."""
     amounts: ResourceList = {resource: format_amount(resource, amount) for resource, amount in requests}
     container = replace(spec.containers[0], resources=ResourceRequirements(requests=amounts))
     return replace(spec, containers=(container,), init_containers=(), overhead={}, resources=None)
 
 
 def _select(spec: PodSpec, role: Role) -> PodSpec:
-    """Return a pod that may run on nodes whose labels have one of the values that its role names."""
+    """Return a pod spec that may run on nodes whose labels have one of the values that a role names."""
     alone = {label: values[0] for label, values in role.labels if len(values) == 1}
     any_of = [
         NodeSelectorRequirement(key=label, operator="In", values=values)

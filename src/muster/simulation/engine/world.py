@@ -87,7 +87,10 @@ class World:
         manager.require_queues(reading, site)
 
     def run(self, progress: Progress | None = None) -> None:
-        """Simulate until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
+        """Simulate until all jobs have ended, nothing can happen any more, or the scenario's time is over.
+
+        progress: called after each moment. Raises `ScenarioError` if the time would pass the year 9999.
+        """
         self._expect_next()
         if self._changes is not None:
             self._changes.plan_next()
@@ -113,7 +116,7 @@ class World:
 
     @property
     def engine(self) -> Engine:
-        """The cluster that decides, or the manager of others."""
+        """The engine of the simulated cluster, or of the manager if there are worker clusters."""
         return self._engine
 
     @property
@@ -125,7 +128,8 @@ class World:
     def _is_stuck(self, still: int) -> bool:
         """Return whether nothing but time-outs can happen: jobs get quota, find no nodes, and back off, for ever.
 
-        still: for how many times nothing came or started; each waiting job gets a few until it was tried again.
+        still: the number of moments since a job last came or started. Each waiting job is allowed a few, so that it has
+        been tried again.
         """
         expects = self._coming or (self._changes is not None and self._changes.has_more)
         return not expects and not self.record.runs.is_any_open and still > _STILL_MOMENTS * self._engine.count_jobs()
@@ -135,7 +139,10 @@ class World:
         return self._engine.list_waiting()
 
     def _expect_next(self) -> None:
-        """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
+        """Plan the next submission, if there is one.
+
+        It plans the one after it: there may be more than fit into memory.
+        """
         submission = next(self._submissions, None)
         self._coming = submission is not None
         if submission is not None:
@@ -147,11 +154,7 @@ class World:
 
 
 def _refuse_beside_clusters(reading: Reading, site: Site) -> None:
-    """Raise an error for what is not simulated together with worker clusters.
-
-    Raises:
-        ScenarioError: the scenario has it.
-    """
+    """Raise `ScenarioError` if the scenario has a feature that is not simulated together with worker clusters."""
     spec = reading.scenario.spec
     checkpoints = {f"spec.work[{number}].checkpoint": work.checkpoint for number, work in enumerate(spec.work)}
     groups = {f"spec.work[{number}].podGroup": work.pod_group for number, work in enumerate(spec.work)}

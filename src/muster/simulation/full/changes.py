@@ -19,7 +19,10 @@ from muster.simulation.scenario.reading import Reading
 
 
 class ClusterChanges:
-    """The changes of a scenario that are still to come, and the writes of those that happen now."""
+    """The changes of a scenario that are still to come, and the writes of those that happen now.
+
+    A change only collects its writes; `happen` sends them to the cluster.
+    """
 
     def __init__(self, reading: Reading, site: Site, record: SimulationRecord) -> None:
         """Plan the first change. record: the record of the jobs, which has the time."""
@@ -34,7 +37,7 @@ class ClusterChanges:
 
     @property
     def has_more(self) -> bool:
-        """Whether another change is to come."""
+        """Whether another change, or the end of one, is to come."""
         return bool(self._agenda)
 
     @property
@@ -50,7 +53,10 @@ class ClusterChanges:
                 self._agenda.plan(until, Rank.END, line.reconnect)
 
     async def happen(self, cluster: Cluster, now: float, until: float) -> None:
-        """Carry out the changes that are due by `until`. Raises `ApiError`."""
+        """Carry out the changes that are due by `until`: of queues, nodes and the engine, in this order.
+
+        Pods on lost nodes are evicted before the nodes are deleted. Raises `ApiError`.
+        """
         self.record.now, ran_engine = now, self._runs_engine
         while (event := self._agenda.take_due(until)) is not None:
             event()
@@ -73,33 +79,33 @@ class ClusterChanges:
 
     @property
     def machines(self) -> "ClusterChanges":
-        """The nodes."""
+        """The receiver of the changes of nodes, which is the same object."""
         return self
 
     def set_node(self, node: Node, usual: Node) -> None:
-        """Add or change a node."""
+        """Note that `happen` is to add or change a node. usual: has no use here."""
         del usual
         self._nodes[node.metadata.name] = node
 
     def remove_node(self, name: str) -> None:
-        """Remove a node."""
+        """Note that `happen` is to remove a node."""
         self._nodes[name] = None
 
     def interrupt_on(self, node: str) -> None:
-        """Evict all pods of a node."""
+        """Note that `happen` is to evict all pods of a node."""
         self._emptied[node] = None
 
     def note_capacity(self) -> None:
-        """Record nothing: the capacity is read from the cluster."""
+        """Do nothing: the capacity is read from the cluster."""
 
     def redefine(self, definition: Definition) -> None:
-        """Change a queue or a Cohort."""
+        """Note that `happen` is to replace the spec of a queue or a Cohort."""
         self._definitions.append(definition)
 
     def stop(self) -> None:
-        """Stop the engine."""
+        """Note that `happen` is to stop the engine."""
         self._runs_engine = False
 
     def restart(self) -> None:
-        """Start the engine again."""
+        """Note that `happen` is to start the engine again."""
         self._runs_engine = True

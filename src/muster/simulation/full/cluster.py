@@ -68,11 +68,11 @@ class Cluster:
         self._engine: EngineProcess | None = None
 
     def tell_time(self) -> float:
-        """Return the seconds since the start of the scenario, to the millisecond."""
+        """Return the seconds since the start of the scenario, to the millisecond; negative before it."""
         return round(self.plane.inputs.clock.monotonic() - _WARM_UP_SECONDS, _DIGITS)
 
     async def sleep_until(self, at: float) -> None:
-        """Wait until a time.
+        """Wait until a time, in seconds from the start; return at once if it has passed.
 
         Raises the error of a part of the cluster, or of a worker cluster, that fails before that.
         """
@@ -84,7 +84,7 @@ class Cluster:
 
     @asynccontextmanager
     async def controlled(self) -> AsyncIterator[None]:
-        """Run the controllers, which are ready once the scenario's time begins."""
+        """Run the controllers and the engine within the context, and stop them at its end."""
         manager, clock = self.plane.manager, self.plane.inputs.clock
         managing = asyncio.create_task(manager.run(), name="manager")
         upkeep = [
@@ -109,21 +109,24 @@ class Cluster:
         self._workers = tuple(workers)
 
     def set_engine(self, engine: EngineProcess) -> None:
-        """Run an engine of its own, which can be stopped while the other controllers continue."""
+        """Make an engine process part of this cluster: it can be stopped while the other controllers continue."""
         self._engine = engine
 
     async def stop_engine(self) -> None:
-        """Stop the engine, which decides nothing until `start_engine`."""
+        """Stop the engine, so that nothing is decided until `start_engine`.
+
+        The cluster must have an engine of its own.
+        """
         assert self._engine is not None, "a scenario with restarts has an engine of its own"
         await self._engine.stop()
 
     async def start_engine(self) -> None:
-        """Start the engine again. It knows nothing but what is stored."""
+        """Start the engine again; it knows only what the server has stored."""
         assert self._engine is not None, "a scenario with restarts has an engine of its own"
         self._engine.start()
 
     async def create_job(self, kind: Kind[Any], namespace: str, number: int, manifest: Mapping[str, Any]) -> None:
-        """Submit a job. Raises `ApiError`."""
+        """Submit a job and remember it by its number. Raises `ApiError`."""
         await self._client.raw(Request("POST", kind.path(namespace), _STRICT, msgspec.json.encode(manifest)))
         self._jobs[number] = kind, namespace
 
@@ -135,14 +138,17 @@ class Cluster:
             self._priorities.add(priority)
 
     async def delete_jobs(self, numbers: Iterable[int]) -> None:
-        """Delete jobs that have ended, with all that belongs to them: a long simulation keeps none of it."""
+        """Delete these jobs with all that belongs to them, because a long simulation keeps no ended jobs.
+
+        Raises `ApiError`.
+        """
         for number in numbers:
             kind, namespace = self._jobs.pop(number)
             with ignoring("NotFound"):  # its own manifest says when it goes
                 await self._client.delete(kind, name_job(number), namespace)
 
     async def set_node(self, node: Node) -> None:
-        """Add a node, or change whether it takes pods: a node that is not ready takes none. Raises `ApiError`."""
+        """Add a node, or change whether it takes new pods: a node that is not ready takes none. Raises `ApiError`."""
         name, closed = node.metadata.name, node.spec.unschedulable or not is_ready(node)
         if await self._client.find(NODE, name) is None:
             await self.create_nodes([replace(node, status=replace(node.status, conditions=_READY))])
@@ -168,7 +174,7 @@ class Cluster:
             await self._client.delete(NODE, name)
 
     async def redefine(self, definition: Definition) -> None:
-        """Replace the specification of a queue or a Cohort. Raises `ApiError`."""
+        """Replace the spec and annotations of a queue or a Cohort, or create it. Raises `ApiError`."""
         kind: Kind[Any] = next(one for one in (CLUSTER_QUEUE, COHORT, LOCAL_QUEUE) if one.type is type(definition))
         meta = definition.metadata
         before = await self._client.find(kind, meta.name, meta.namespace)
@@ -179,7 +185,10 @@ class Cluster:
         await self._client.update(kind, replace(before, spec=definition.spec, metadata=merged))
 
     async def create_nodes(self, nodes: Iterable[Node]) -> None:
-        """Create the nodes of a scenario that its manifests have not created, and say of all that they are ready."""
+        """Create the nodes of a scenario that its manifests have not created, and set the status of all.
+
+        Raises `ApiError`.
+        """
         manifests = {one.metadata.name for one in (await self._client.list(NODE)).items}
         for node in nodes:
             name = node.metadata.name
@@ -193,10 +202,10 @@ class Cluster:
 async def run_cluster(
     reading: Reading, site: Site, configuration: Configuration, *, reach: Reach = over_https, serial: int = 0
 ) -> AsyncIterator[Cluster]:
-    """Run the server with the objects of a scenario, whose controllers are yet to run.
+    """Run a server with the objects of a scenario within the context. The caller then runs the controllers.
 
-    Without nodes quotas alone decide: one node then takes every pod.
-    reach: opens transports to worker clusters. serial: tells apart what clusters draw and name at random.
+    Without nodes, quotas alone decide: one node then takes every pod. reach: opens transports to worker clusters.
+    serial: tells apart what clusters draw and name at random. Raises `ScenarioError`.
     """
     spec = reading.scenario.spec
     clock = VirtualClock(spec.start - timedelta(seconds=_WARM_UP_SECONDS))

@@ -46,7 +46,7 @@ _KEEP_SECONDS = 60.0
 
 
 class _Work(Struct, frozen=True):
-    """A source of jobs. document: the manifest of its jobs. stored: the job that the server makes of the manifest."""
+    """A source of jobs. document: the manifest of its jobs. stored: the job that the server makes of it."""
 
     document: Document
     stored: JobTemplate
@@ -64,10 +64,10 @@ class FullEngine:
     def __init__(
         self, reading: Reading, site: Site, configuration: Configuration, workers: Sequence[WorkerSite] = ()
     ) -> None:
-        """Prepare to play.
+        """Prepare to simulate.
 
-        Raises:
-            ScenarioError: a template means something else to the controllers than to the scenario.
+        Raises `ScenarioError` if the scenario has a feature that needs the simulation without a server, or a template
+        whose jobs do not run all pods at once.
         """
         spec = reading.scenario.spec
         _refuse_unplayable(reading, site)
@@ -93,10 +93,9 @@ class FullEngine:
         return _Work(document, self._site.templates[work.name], kind)
 
     def run(self, progress: Progress | None = None) -> None:
-        """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over.
+        """Simulate until all jobs have ended, nothing can happen any more, or the scenario's time is over.
 
-        Raises:
-            ScenarioError: the server refuses a job.
+        Raises `ScenarioError` if the server refuses a job.
         """
         run_virtual(self._run(progress))
 
@@ -127,7 +126,7 @@ class FullEngine:
     async def _play(
         self, cluster: Cluster, observer: Observer, changes: ClusterChanges, progress: Progress | None
     ) -> None:
-        """Submit the jobs at their times, and wait until they have ended."""
+        """Submit the jobs and make the changes at their times, until all jobs have ended or the time is over."""
         submissions = list_submissions(self._reading)
         submission = next(submissions, None)
         ran_at = 0.0  # when a pod was last seen running
@@ -180,11 +179,7 @@ class FullEngine:
 
 
 def _refuse_unplayable(reading: Reading, site: Site) -> None:
-    """Raise an error for what the simulation with a server does not support yet.
-
-    Raises:
-        ScenarioError: the scenario has it.
-    """
+    """Raise `ScenarioError` if the scenario has a feature that the simulation with a server does not support yet."""
     spec = reading.scenario.spec
     fields = {
         "spec.state": spec.state,

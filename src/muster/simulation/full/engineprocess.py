@@ -12,7 +12,10 @@ from muster.runtime.control.reconciler import Reconciler
 
 
 class EngineProcess:
-    """Parts of the engine, with a manager of their own, that can be stopped. Each stop loses all that they know."""
+    """Parts of the engine with a manager of their own, which can be stopped and started.
+
+    A stopped engine forgets all that is not stored on the server.
+    """
 
     def __init__(
         self,
@@ -21,9 +24,9 @@ class EngineProcess:
         reach: Reach,
         more: Sequence[Callable[[Manager], Reconciler]] = (),
     ) -> None:
-        """Run nothing yet.
+        """Prepare the parts without running them.
 
-        reach: opens transports to worker clusters. more: make further controllers of the process.
+        reach: opens transports to worker clusters. more: functions that create further controllers of the process.
         """
         self._plane = plane
         self._reach = reach
@@ -33,7 +36,7 @@ class EngineProcess:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Run the parts, with nothing but what the server has stored."""
+        """Run the parts in a new manager, which knows only what the server has stored."""
         plane = self._plane
         manager = self._manager = Manager(plane.client(), plane.inputs.clock, plane.inputs.random)
         assemble(
@@ -51,7 +54,7 @@ class EngineProcess:
         self._running = asyncio.create_task(manager.run(), name="engine")
 
     async def stop(self) -> None:
-        """Stop the parts. If one of them failed, raise its error."""
+        """Stop the parts; do nothing if they do not run. If one of them failed, raise its error."""
         manager, running = self._manager, self._running
         self._manager = self._running = None
         if manager is not None and running is not None:

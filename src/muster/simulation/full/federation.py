@@ -45,13 +45,13 @@ class Line:
         self._cut = asyncio.Event()
 
     async def request(self, request: Request) -> Response:
-        """Return the answer of the cluster. Raises `TransportError` while it is lost."""
+        """Send a request to the cluster and return its answer. Raises `TransportError` while the cluster is lost."""
         self._require_whole()
         return await self._server.request(request)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Yield the body of an answer. Raises `TransportError` once the cluster is lost."""
+        """Yield the chunks of an answer's body. Raises `TransportError` if the cluster is lost, or once it is."""
         self._require_whole()
         async with self._server.stream(request) as chunks:
             yield self._read_until_cut(chunks)
@@ -97,7 +97,7 @@ class Federation:
 
     @asynccontextmanager
     async def controlled(self) -> AsyncIterator[None]:
-        """Run the controllers of all clusters. The scenario's time begins once they are ready."""
+        """Run the controllers of all clusters within the context. The scenario's time begins once they are ready."""
         async with AsyncExitStack() as stack:
             for worker in self.workers.values():
                 await stack.enter_async_context(worker.controlled())
@@ -111,7 +111,10 @@ class Federation:
 async def run_federation(
     reading: Reading, site: Site, configuration: Configuration, workers: Sequence[WorkerSite]
 ) -> AsyncIterator[Federation]:
-    """Run the servers of a scenario's manager and of its worker clusters, whose controllers are yet to run."""
+    """Run the servers of a scenario's manager and worker clusters within the context, and connect them.
+
+    The caller then runs their controllers. Raises `ScenarioError`.
+    """
     lines: dict[str, Line] = {}
 
     def reach(config: ConnectionConfig, _clock: Clock, _random: Random) -> Transport:
@@ -133,12 +136,10 @@ async def run_federation(
 
 
 async def _connect(manager: Cluster, namespace: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Tell a manager how it reaches its workers.
+    """Create the kubeconfig Secrets and MultiKueueClusters by which a manager reaches its workers.
 
-    known: the MultiKueueClusters that the scenario has.
-
-    Raises:
-        ApiError: the server of the manager refuses an object.
+    known: the MultiKueueClusters of the scenario, which are replaced. Raises `ApiError` if the manager's server refuses
+    an object.
     """
     client = manager.plane.client()
     if await client.find(NAMESPACE, namespace) is None:

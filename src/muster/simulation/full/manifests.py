@@ -42,12 +42,9 @@ def name_priority_class(priority: int) -> str:
 
 
 def require_playable(template: Mapping[str, Any], *, resized: bool) -> None:
-    """Raise an error for a template whose jobs do not run all their pods at the same time.
+    """Raise `UnplayableError` for a template whose jobs do not run all their pods at the same time.
 
     resized: whether the scenario gives the number of pods.
-
-    Raises:
-        UnplayableError: the template is such a one.
     """
     for path, job in _list_jobs(template):
         spec = job["spec"]
@@ -59,7 +56,10 @@ def require_playable(template: Mapping[str, Any], *, resized: bool) -> None:
 
 
 def make_manifest(template: Mapping[str, Any], submission: Submission, number: int) -> Document:
-    """Return the manifest of a job. template: that of its work, with its name and queue. number: that of the job."""
+    """Return the manifest of a job, with its queue, priority, size, run time and limit.
+
+    template: that of its work. number: the job's, which gives its name.
+    """
     manifest: Document = deepcopy(dict(template))
     meta = manifest["metadata"] = dict(manifest.get("metadata") or {}) | {"name": name_job(number)}
     labels = dict(meta.get("labels") or {})
@@ -79,7 +79,7 @@ _ROLE = "spec.replicatedJobs[{}].template."
 
 
 def _list_jobs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Document]]:
-    """Yield the Job, or the Jobs of each role of a JobSet, with the path of each."""
+    """Yield the Job itself, or the Job template of each role of a JobSet, with the path of each."""
     roles = manifest["spec"].get("replicatedJobs")
     if roles is None:
         yield "", dict(manifest)
@@ -103,7 +103,7 @@ def _resize(manifest: Document, size: int) -> None:
 
 
 def _set_times(spec: Document, submission: Submission) -> None:
-    """Set how long the pods of a Job run, and their time limit.
+    """Set how long the simulated pods of a Job run, by an annotation, and their time limit.
 
     The limit is that of the pods, because it counts from their start. The limit of a Job counts from its admission.
     """

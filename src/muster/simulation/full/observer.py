@@ -103,21 +103,21 @@ class Observer:
         return any(pods for job in self._jobs.values() for pods in job.running.values())
 
     def follow_worker(self, name: str, manager: Manager) -> None:
-        """Record what happens to jobs in a worker cluster, too."""
+        """Record what happens to the manager's jobs in a worker cluster, too."""
         manager.informer(WORKLOAD).on_change(partial(self._on_clone, name))
         manager.informer(POD).on_change(partial(self._on_pod, name))
 
     def expect(self, number: int, name: str, pods: int, *, queued: bool) -> None:
-        """Follow a job that is about to be created."""
+        """Follow a job that is about to be created. pods: how many it has. queued: whether it needs quota."""
         self._jobs[number] = _Job(number, name, pods, queued)
 
     def take_ended(self, until: float) -> Iterator[int]:
-        """Yield the jobs that ended until then, each once."""
+        """Yield the numbers of the jobs that ended by `until`, each once."""
         while self._ended and self._ended[0][0] <= until:
             yield self._ended.popleft()[1]
 
     def list_waiting(self) -> Iterator[tuple[Waiting, str]]:
-        """Yield the jobs that do not run, why, and the reason of a job's Workload."""
+        """Yield each job that does not run, as a `Waiting`, and the reason of its Workload's condition, or ""."""
         workloads = {_number_of(one): one for one in self._workloads.all()}
         unbound = {_number_of_pod(pod): pod for pod in self._pods.all() if not pod.spec.node_name}
         for job in self._jobs.values():
@@ -159,7 +159,10 @@ class Observer:
         self._set_usage(job, convert.convert_workload(new, job.queue, self._settings).usage or _NO_USAGE)
 
     def _on_clone(self, cluster: str, old: Workload | None, new: Workload | None) -> None:
-        """Record a change of the quota that the clone of a job holds in a worker cluster."""
+        """Record a change of the quota that a job's clone holds in a worker cluster.
+
+        If the clone lost its quota in the job's home, the job has stopped.
+        """
         workload = new if new is not None else old
         assert workload is not None, "one of both is there"
         job = self._find(self._of_workloads.get(key_of(workload)))
@@ -175,7 +178,10 @@ class Observer:
         self._record_difference(clone.queue or before.queue, before.usage, clone.usage)
 
     def _read_clone(self, cluster: str, workload: Workload | None, pods: int) -> _Clone:
-        """Return what a clone holds. pods: how many it has, unless its admission says so."""
+        """Return the quota and pods of a clone; `_NO_CLONE` if it holds no quota or has finished.
+
+        pods: how many it has, unless its admission says so.
+        """
         if workload is None or workload.status.admission is None or _has_finished(workload):
             return _NO_CLONE
         admission = workload.status.admission
@@ -213,7 +219,7 @@ class Observer:
                 self._record.locate(job.number, cluster)
 
     def _note_stop(self, job: _Job) -> None:
-        """Record that a job was evicted."""
+        """Record that a job was evicted now, and lost all work since its start."""
         self._mark()
         self._record.evict(job.number, 0.0 if job.started is None else self._record.now - job.started)
         job.started = None
@@ -241,7 +247,7 @@ class Observer:
         self._ended.append((self._record.now, job.number))
 
     def _set_usage(self, job: _Job, usage: Usage) -> None:
-        """Record how the quota that a job holds changes."""
+        """Set the quota that a job holds, and record the difference."""
         self._record_difference(job.queue, job.usage, usage)
         job.usage = usage
 

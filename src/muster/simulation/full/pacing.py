@@ -11,7 +11,7 @@ WRITE_SECONDS = 0.01
 
 
 class PacedJournal(MemoryJournal):
-    """A journal that stores nothing, and takes time for each write.
+    """A journal that stores nothing, and takes a little virtual time for each write.
 
     Without that, a chain of controllers that wake each other would overtake a scheduler that gathers for 20 ms.
     """
@@ -20,6 +20,6 @@ class PacedJournal(MemoryJournal):
         self._clock = clock
 
     async def append(self, records: Sequence[JournalRecord]) -> None:
-        """Accept the records after a short time."""
+        """Discard the records after a short wait in virtual time."""
         del records
         await self._clock.sleep(WRITE_SECONDS)

@@ -74,7 +74,7 @@ class Assertion(Struct, frozen=True):
 
 
 class AssertionResult(Struct, frozen=True):
-    """Whether an assertion holds. value: what was measured; None if no job could be measured, so that it fails."""
+    """The result of an assertion. value: the measured value; None if no job could be measured, so that it fails."""
 
     assertion: Assertion
     value: float | None
@@ -128,7 +128,10 @@ def _parse_bound(text: str, metric: str) -> float:
 
 
 def judge(assertion: Assertion, jobs: Sequence[JobOutcome]) -> AssertionResult:
-    """Return whether an assertion holds for these jobs, and the measured value. Without any matching job, it fails."""
+    """Return whether an assertion holds for these jobs, and the measured value.
+
+    If no job can be measured, the assertion fails; a count is then 0.
+    """
     some = [job for job in jobs if all(str(getattr(job, name)) == value for name, value in assertion.filters)]
     if assertion.function == "count":
         counted = _COUNTED[assertion.metric]

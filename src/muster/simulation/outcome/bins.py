@@ -24,7 +24,7 @@ class Bins(Struct, frozen=True):
 
     @classmethod
     def cover(cls, seconds: float, most: int = MOST_BINS) -> "Bins":
-        """Return the finest bins of a round width, such as 5 minutes, that cover a time."""
+        """Return the finest bins of a round width, such as 5 minutes, that cover a time. most: the most bins."""
         width = float(next((one for one in _WIDTHS if seconds <= one * most), _WIDTHS[-1]))
         while seconds > width * most:
             width *= 2
@@ -42,8 +42,8 @@ class Bins(Struct, frozen=True):
 def average_steps(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count: int) -> Floats:
     """Return the mean of each amount in each bin: a row for each amount.
 
-    times, rows, amounts: the changes, in any order: when which amount changed, and by how much. count: the number of
-    amounts.
+    times, rows, amounts: the changes, in any order: when, the number of the amount, and by how much it changed. count:
+    how many amounts there are.
     """
     found = bins.find(times)
     cells = rows * len(bins) + found
@@ -57,7 +57,10 @@ def average_steps(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count:
 
 
 def sum_events(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count: int) -> Floats:
-    """Return the sum of the amounts that fall into each bin: a row for each number in `rows`."""
+    """Return the sum of the events in each bin: an array with `count` rows.
+
+    times, rows, amounts: when each event happened, to which row it counts, and its amount.
+    """
     cells = rows * len(bins) + bins.find(times)
     sums = np.bincount(cells, amounts, count * len(bins)).reshape(count, len(bins))
     return sums.astype(np.float64)

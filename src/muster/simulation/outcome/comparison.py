@@ -15,7 +15,7 @@ SECONDS = "seconds"
 
 
 class SimulationRun(Struct, frozen=True):
-    """The outcome of one simulation. never: the number of jobs that could never have started."""
+    """The outcome of one simulation. verdicts: of its assertions. never: how many jobs could never have started."""
 
     variant: str
     seed: int
@@ -87,7 +87,7 @@ def _compare(
 
 
 def group_failures(runs: Sequence[SimulationRun]) -> Mapping[tuple[str, str], Mapping[int, AssertionResult]]:
-    """Return the assertions that fail, by variant and text, each with the seeds with which it fails."""
+    """Return the assertions that fail, by variant and text, each with its result by seed."""
     failures: dict[tuple[str, str], dict[int, AssertionResult]] = {}
     for run in runs:
         for verdict in run.verdicts:

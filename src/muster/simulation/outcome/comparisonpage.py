@@ -33,7 +33,7 @@ def render_comparison(
 ) -> str:
     """Return the HTML page of a comparison.
 
-    name_folder: returns the folder with the report of a variant and a seed.
+    name_folder: returns the folder with the report of a variant and a seed, for a link.
     """
     first, *others = comparison.variants or [""]
     title = f"Comparison with {first}" if others else f"Seeds of {first}"

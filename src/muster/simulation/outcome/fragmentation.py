@@ -19,17 +19,17 @@ class FreeRoom:
         self.times, self.free, self.fitting = array("d"), array("q"), array("q")
 
     def add(self, at: float, free: int, fitting: int) -> None:
-        """Add a sample: what is free at a time."""
+        """Add a sample of the room at a time. free: the free amount. fitting: how many more pods fitted."""
         self.times.append(at)
         self.free.append(free)
         self.fitting.append(fitting)
 
     def thin(self) -> None:
-        """Drop every other time."""
+        """Drop every other sample."""
         self.times, self.free, self.fitting = self.times[::2], self.free[::2], self.fitting[::2]
 
     def usable(self, sample: int, size: int) -> int:
-        """Return how much of the free amount in a sample gangs of a size could use, if only room matters."""
+        """Return how much of the free amount in a sample gangs of `size` pods could use, in whole gangs."""
         return self.fitting[sample] // size * size * self.amount
 
 
@@ -43,11 +43,14 @@ class FreeRooms:
         self._next = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Return whether it is time to look again."""
+        """Return whether a sample is due."""
         return now >= self._next
 
     def wait(self, now: float) -> None:
-        """Set when the next sample is due, and drop every other sample if there are too many."""
+        """Set when the next sample is due.
+
+        If there are too many samples, drop every other one and sample half as often.
+        """
         if any(len(room.times) > self._most for room in self.by_work.values()):
             self._every *= 2
             for room in self.by_work.values():

@@ -8,13 +8,13 @@ QuotaKey = tuple[str, str, str]
 
 
 class Steps:
-    """Changes of numbered amounts, in arrays."""
+    """Changes of numbered amounts, in three arrays: when, which amount, and by how much."""
 
     def __init__(self) -> None:
         self.times, self.numbers, self.amounts = array("d"), array("q"), array("q")
 
     def add(self, at: float, number: int, amount: int) -> None:
-        """Add a change."""
+        """Add the change of an amount. number: the number of the amount."""
         self.times.append(at)
         self.numbers.append(number)
         self.amounts.append(amount)
@@ -38,14 +38,14 @@ class QuotaLedger:
         return list(self._keys)
 
     def set(self, at: float, key: QuotaKey, nominal: int) -> None:
-        """Record that a queue has this nominal quota from now on."""
+        """Record that a queue has this nominal quota of a flavor and resource from `at` on."""
         number = self._number(key)
         if change := nominal - self._nominal.get(number, 0):
             self.changes.add(at, number, change)
         self._nominal[number] = nominal
 
     def lose(self, key: QuotaKey, start: float, end: float, amount: int) -> None:
-        """Record that the use between two times was lost by an eviction."""
+        """Record that the use of an amount of quota from `start` to `end` was lost by an eviction."""
         number = self._number(key)
         self.losses.add(start, number, amount)
         self.losses.add(end, number, -amount)
@@ -68,7 +68,7 @@ class CapacityLedger:
         return list(self._numbers)
 
     def set(self, at: float, amounts: Mapping[str, int], cluster: str = "") -> None:
-        """Record that the nodes of a cluster have these amounts from now on."""
+        """Record that the nodes of a cluster have these total amounts from `at` on."""
         before = self._amounts.get(cluster, {})
         for resource in {**before, **amounts}:
             number = self._numbers.setdefault(resource, len(self._numbers))

@@ -38,7 +38,10 @@ class NodeLog:
         return self._numbers.setdefault(name, len(self._numbers))
 
     def start(self, job: int, nodes: Mapping[str, int], at: float) -> None:
-        """Add the stays of a job that starts. nodes: how many of its pods each node has."""
+        """Add the stays of a job that starts. nodes: how many of its pods each node has.
+
+        If there would be too many stays, none is added, and the log is marked as complete only until `at`.
+        """
         first = len(self)
         if first + len(nodes) > self._most:
             self.complete_until = min(self.complete_until, at)
@@ -52,6 +55,6 @@ class NodeLog:
         self._open[job] = range(first, len(self))
 
     def end(self, job: int, at: float) -> None:
-        """End the stays of a job."""
+        """End the open stays of a job, if it has any."""
         for stay in self._open.pop(job, ()):
             self.ends[stay] = at

@@ -47,7 +47,7 @@ class JobOutcome(Struct, frozen=True):
 class Waiting(Struct, frozen=True):
     """A job that waits at the end of a simulation.
 
-    never: whether it could not run even if nothing else did.
+    name: the job's. why: a sentence. never: whether it could not run even if nothing else did.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Waiting(Struct, frozen=True):
 
 
 class QuotaChange(Struct, frozen=True):
-    """A change of the quota that a queue uses."""
+    """A change of the quota that a queue uses. at: seconds from the start. amount: how much more; less if negative."""
 
     at: float
     queue: str
@@ -165,7 +165,7 @@ class SimulationRecord:
         return len(self.names)
 
     def submit(self, name: str, work: int, queue: str, pods: int, priority: int, at: float, run_time: float) -> int:
-        """Add a job; return its number."""
+        """Add a submitted job to the record, with no start yet; return its number."""
         self.moves += 1
         self.names.append(name)
         self._work.append(work)
@@ -206,7 +206,7 @@ class SimulationRecord:
             self._started[job] = at
 
     def resize(self, job: int, demand: Amounts, nodes: Mapping[str, int] | None, pods: int) -> None:
-        """Record that a job continues with another number of pods. demand, nodes: see `start`."""
+        """Record that a job continues now with another number of pods. demand, nodes: see `start`."""
         self._resizes[job] += 1
         self.runs.end(job, self.now)
         self.nodes.end(job, self.now)
@@ -223,21 +223,21 @@ class SimulationRecord:
         self._forecast[job] = wait
 
     def end(self, job: int, at: float) -> None:
-        """Record that a job ends."""
+        """Record that a job ends at a time, which ends its run and its stays on nodes."""
         self._ended[job] = at
         self.ended += 1
         self.runs.end(job, at)
         self.nodes.end(job, at)
 
     def evict(self, job: int, lost: float) -> None:
-        """Record that a job is evicted. lost: how many seconds of its work are lost by that."""
+        """Record that a job is evicted now. lost: how many seconds of its work are lost by that, of each pod."""
         self._evictions[job] += 1
         self._lost[job] += lost * self._pods[job]
         self.runs.end(job, self.now, lost=lost)
         self.nodes.end(job, self.now)
 
     def interrupt(self, job: int, lost: float) -> None:
-        """Record that a job loses nodes. lost: how many seconds of its work are lost by that."""
+        """Record that a job loses nodes now. lost: how many seconds of its work are lost by that, of each pod."""
         self._interruptions[job] += 1
         self._lost[job] += lost * self._pods[job]
         self._interrupted[job] += lost * self._pods[job]
@@ -251,7 +251,7 @@ class SimulationRecord:
         self._node_state.append(NODE_STATES.index(state))
 
     def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:
-        """Record that the use of quota changes."""
+        """Record that a queue uses `amount` more of a flavor's resource from `at` on; less if it is negative."""
         self._change_at.append(at)
         self._change_of.append(amount)
         self._change_queue.append(self._queues.setdefault(queue, len(self._queues)))
@@ -267,7 +267,10 @@ class SimulationRecord:
         return JobColumns(self._queue, self._pods, self._submitted, self._run_time, self._ended)
 
     def jobs(self) -> Iterator[JobOutcome]:
-        """Yield the outcomes in order of submission."""
+        """Yield the outcome of each job so far, in order of submission.
+
+        The wait of a job that has not started counts to now.
+        """
         queues, clusters = list(self._queues), list(self._clusters)
         for job, name in enumerate(self.names):
             submitted, started, ended = self._submitted[job], self._started[job], self._ended[job]

@@ -65,7 +65,7 @@ def write_report(report: Report, folder: Path) -> None:
 
 
 def write_decisions(decisions: Iterable[Decision], file: Path) -> None:
-    """Write decisions into a file, one JSON object a line, the oldest first."""
+    """Write decisions into a file, one JSON object a line, in the given order. An existing file is replaced."""
     encoder = msgspec.json.Encoder()
     with file.open("wb") as stream:
         stream.writelines(encoder.encode(decision) + b"\n" for decision in decisions)

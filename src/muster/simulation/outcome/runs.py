@@ -37,7 +37,11 @@ class Runs:
         return list(self._amounts)
 
     def start(self, job: int, at: float, demand: Amounts, pods: int, *, continued: bool = False) -> None:
-        """Add a run that begins. continued: see the class."""
+        """Add a run that begins.
+
+        demand: what the job needs of the cluster. pods: how many it has. continued: whether the job ran right before
+        with another number of pods.
+        """
         self._open[job] = len(self.jobs)
         self.jobs.append(job)
         self.starts.append(at)
@@ -48,7 +52,7 @@ class Runs:
         self.demands.append(self._amounts.setdefault(demand, len(self._amounts)))
 
     def end(self, job: int, at: float, *, lost: float = nan) -> None:
-        """End the run of a job, if the job runs. lost: how many seconds of it are lost by an eviction."""
+        """End the run of a job, if the job runs. lost: how many seconds of it are lost; NaN without an eviction."""
         if (run := self._open.pop(job, None)) is not None:
             self.ends[run] = at
             self.lost[run] = lost

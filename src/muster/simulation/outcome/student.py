@@ -24,7 +24,7 @@ class MeanEstimate(Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "MeanEstimate":
-        """Return the estimate of some values, at least one."""
+        """Return the mean of some values, at least one, with its confidence interval."""
         mean = fmean(values)
         if len(values) < 2:
             return cls(mean, None, None)
@@ -34,7 +34,7 @@ class MeanEstimate(Struct, frozen=True):
 
 @cache
 def find_quantile(confidence: float, degrees: int) -> float:
-    """Return the t that a value of Student's distribution exceeds neither above nor below with this probability."""
+    """Return the t for which a value of Student's distribution lies between -t and t with this probability."""
     low, high = 0.0, 1.0
     while _compute_share(high, degrees) < confidence:
         high *= 2

@@ -18,7 +18,7 @@ FORECAST_SECONDS = 60.0
 
 
 class Spread(Struct, frozen=True):
-    """How values spread."""
+    """The mean, some percentiles and the largest of some values."""
 
     mean: float
     p50: float
@@ -28,7 +28,7 @@ class Spread(Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread | None":
-        """Return the median and other percentiles of some values; None if there are no values."""
+        """Return the mean, percentiles and largest of some values; None if there are no values."""
         ordered = sorted(values)
         if not ordered:
             return None
@@ -99,7 +99,10 @@ def summarize(
     seconds: float,
     never: Collection[str] = frozenset(),
 ) -> Summary:
-    """Return the summary of a simulation. never: the names of the jobs that could not run even if nothing else did."""
+    """Return the summary of a simulation of `seconds` seconds.
+
+    never: the names of the jobs that could not run even if nothing else did.
+    """
     queues = {name: _summarize_group(some, never) for name, some in _group_jobs(jobs, attrgetter("queue")).items()}
     slowdowns = [one.slowdown.mean for one in queues.values() if one.slowdown is not None]
     return Summary(
@@ -157,7 +160,7 @@ def has_waited(job: JobOutcome) -> bool:
 
 
 def compute_forecast_error(job: JobOutcome) -> float | None:
-    """Return the error of a job's forecast, divided by its wait or, if that is longer, by a minute.
+    """Return the error of a job's forecast, as a fraction of its wait, or of a minute if the wait is shorter.
 
     Return None if the job has no forecast, did not wait, or still waits.
     """
@@ -167,7 +170,10 @@ def compute_forecast_error(job: JobOutcome) -> float | None:
 
 
 def compute_slowdown(job: JobOutcome) -> float | None:
-    """Return the bounded slowdown of a job that has ended: its time in the system divided by its run time."""
+    """Return the bounded slowdown of a job: its time in the system divided by its run time, at least 1.
+
+    None if the job has not ended. A very short run time counts as longer than it is.
+    """
     if job.ended is None:
         return None
     return max(1.0, (job.ended - job.submitted) / max(job.run_time, SLOWDOWN_SECONDS))

@@ -79,7 +79,7 @@ class TimelineRow(Struct, frozen=True):
 
 
 def build_timeline(record: SimulationRecord) -> Timeline:
-    """Return the timeline of what was simulated so far."""
+    """Return the timeline of what was simulated so far; without bins if no time has passed."""
     bins = Bins.cover(record.now)
     if not len(bins):
         return Timeline(bins.width, (), {}, {}, {}, {})
@@ -114,7 +114,10 @@ def _build_quotas(bins: Bins, record: SimulationRecord) -> dict[QuotaKey, QuotaS
 
 
 def _read_use(changes: QuotaChanges, keys: dict[QuotaKey, int]) -> tuple[Floats, Ints, Floats]:
-    """Return the changes of used quota by the numbers of keys; keys that have none are numbered."""
+    """Return the changes of used quota as times, the numbers of keys, and amounts.
+
+    Keys that have no number yet are added to `keys`.
+    """
     width = len(changes.resource_names)
     combined = _to_ints(changes.queues) * width + _to_ints(changes.resources)
     used, rows = np.unique(combined, return_inverse=True)
@@ -124,7 +127,7 @@ def _read_use(changes: QuotaChanges, keys: dict[QuotaKey, int]) -> tuple[Floats,
 
 
 def _find_borrowed(use: tuple[Floats, Ints, Floats], quota: tuple[Floats, Ints, Floats]) -> tuple[Floats, Ints, Floats]:
-    """Return the changes of the use above the nominal quota."""
+    """Return the changes of the use above the nominal quota, from the changes of both: times, rows and amounts."""
     times, rows = (np.concatenate(pair) for pair in zip(use[:2], quota[:2], strict=True))
     used = np.concatenate((use[2], np.zeros(len(quota[2]))))
     nominal = np.concatenate((np.zeros(len(use[2])), quota[2]))
@@ -178,7 +181,10 @@ def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
 
 
 def _build_demand(bins: Bins, record: SimulationRecord) -> dict[tuple[str, str], Series]:
-    """Return what running jobs ask for. The amounts of runs are few vectors, each of which many runs share."""
+    """Return what running jobs ask for, by queue and resource: the mean of each bin.
+
+    The amounts of runs are few vectors, each of which many runs share.
+    """
     runs, amounts, queues = record.runs, record.runs.amounts, record.queues
     resources = sorted({resource for demand in amounts for resource, _ in demand})
     table = np.array([[dict(demand).get(one, 0) for one in resources] for demand in amounts], np.float64)
@@ -195,7 +201,7 @@ def _build_demand(bins: Bins, record: SimulationRecord) -> dict[tuple[str, str],
 
 
 def list_rows(timeline: Timeline) -> Iterator[TimelineRow]:
-    """Yield the rows of `timeline.csv`, in order of time."""
+    """Yield the rows of `timeline.csv`, in order of time: of quotas, jobs, pods and nodes for each bin."""
     demand: dict[str, list[float]] = {}
     for (_, resource), series in timeline.demand.items():
         total = demand.setdefault(resource, [0.0] * len(series))
@@ -219,7 +225,7 @@ def list_rows(timeline: Timeline) -> Iterator[TimelineRow]:
 
 
 def scale_amount(resource: str, amount: float) -> float:
-    """Return an amount in the unit that users know: whole CPUs, bytes, pieces."""
+    """Return an amount in the unit that users know: CPUs are given in thousandths and returned as whole CPUs."""
     return round(amount / 1000, 6) if resource == "cpu" else amount
 
 
@@ -236,6 +242,6 @@ def _to_floats(values: object) -> Floats:
 
 
 def _to_series(rows: Floats) -> list[list[float]]:
-    """Return rows as plain numbers, without the noise of sums that should be zero."""
+    """Return rows as plain numbers rounded to three places, with negative numbers as 0."""
     series: list[list[float]] = np.maximum(np.round(rows, 3), 0.0).tolist()
     return series

@@ -43,10 +43,9 @@ class Submission(Struct, frozen=True, gc=False):
 
 
 def list_submissions(reading: Reading) -> Iterator[Submission]:
-    """Yield all jobs in order of submission.
+    """Return all jobs of the works of a scenario in order of submission, each made when it is taken.
 
-    Raises:
-        ScenarioError: a value of the scenario cannot be drawn, before the first job.
+    Raises `ScenarioError`, before the first job, if a value of the scenario cannot be drawn.
     """
     spec = reading.scenario.spec
     sources = []
@@ -112,12 +111,15 @@ def _draw_jobs(
 
 
 def _round_draw(value: float, least: int) -> int:
-    """Return a drawn number rounded to a whole number of at least `least`, as the API requires."""
+    """Return a drawn number as a whole number between `least` and the most that the API allows."""
     return round(max(least, min(value, MOST)))
 
 
 def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterator[Submission]:
-    """Yield the jobs of a log in order of submission. The simulation starts with the first one."""
+    """Yield the jobs of a log in order of submission, at most as many as the work's `count`.
+
+    The simulation starts with the first one.
+    """
     for job in islice(jobs, work.count):
         bare = len(job.roles) == 1 and job.roles[0].requests is None and not job.roles[0].labels
         yield Submission(
@@ -137,5 +139,8 @@ def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterato
 
 
 def translate_queue(work: Work, trace: Trace, queue: str) -> str:
-    """Return the LocalQueue for the jobs of a queue of a log; "" for the LocalQueue of the source of work."""
+    """Return the LocalQueue for the jobs of a queue of a log; "" for the LocalQueue of the source of work.
+
+    In a history of Muster, a queue that is not mapped keeps its name, unless the work has a queue.
+    """
     return trace.queues.get(queue, queue if trace.format == HISTORY and not work.queue else "")

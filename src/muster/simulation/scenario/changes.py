@@ -130,11 +130,7 @@ def _make_span(reading: Reading, value: Any) -> Draw | None:
 
 
 def require_changes(reading: Reading) -> None:
-    """Raise an error for changes of which the scenario does not say what they change, or when.
-
-    Raises:
-        ScenarioError: a change is wrong.
-    """
+    """Raise `ScenarioError` for the first change that does not say what it changes, or when."""
     for number, change in enumerate(reading.scenario.spec.changes):
         try:
             _require_change(reading, change)
@@ -223,7 +219,7 @@ def _try_span(reading: Reading, path: str, value: Any) -> None:
 
 
 def require_nodes(reading: Reading, nodes: Mapping[str, Node], pools: Mapping[str, Sequence[str]]) -> None:
-    """Raise an error for changes of nodes that never exist.
+    """Raise `ScenarioError` for a change of nodes that never exist, or of more nodes than there are.
 
     nodes: all nodes that ever exist, by name. pools: the names of the nodes of each pool.
     """

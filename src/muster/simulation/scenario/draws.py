@@ -57,10 +57,9 @@ def _parse_span(text: str) -> float:
 
 
 def parse_number(text: str | float) -> float:
-    """Return a number, which is rounded when it is drawn.
+    """Return a value as a number; it is rounded once it is drawn.
 
-    Raises:
-        DrawError: the text is no number.
+    Raises `DrawError` for any text.
     """
     if isinstance(text, str):
         raise DrawError("", f"{text!r} is no number")
@@ -68,10 +67,9 @@ def parse_number(text: str | float) -> float:
 
 
 def parse_size(text: str | float) -> float:
-    """Return a number of pods of at least 1, which is rounded when it is drawn.
+    """Return a number of pods of at least 1, which is rounded once it is drawn.
 
-    Raises:
-        DrawError: the text is no number, or less than 1.
+    Raises `DrawError` for any text, and for less than 1.
     """
     size = parse_number(text)
     if not size >= 1:
@@ -90,10 +88,10 @@ PARSERS: Mapping[str, Parse] = {
 
 
 def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
-    """Return a function that draws a random value.
+    """Return a function that draws a random value, or always returns a value that is no distribution.
 
-    Raises:
-        DrawError: the value does not say what to draw.
+    parse: parses each number. samples: the values of empirical distributions, by file. Raises `DrawError` if the
+    distribution is not set, or wrong.
     """
     if not isinstance(value, Distribution):
         return _draw_constant(parse(value))
@@ -182,7 +180,11 @@ def _draw_bursts(burst: Burst) -> Iterator[float]:
 
 
 def _draw_weekly(weekly: Weekly, start: datetime, random: Random) -> Iterator[float]:
-    """Draw at the highest rate of the week, and drop arrivals in proportion to the rate of their hour (thinning)."""
+    """Return random arrivals whose rate follows the hour and the day; endless.
+
+    They are drawn at the highest rate of the week, and dropped in proportion to the rate of their hour (thinning).
+    Raises `DrawError` for wrong weights.
+    """
     for name, weights, number in (("hours", weekly.hours, 24), ("days", weekly.days, 7)):
         if len(weights) != number or min(weights) < 0 or sum(weights) == 0:
             raise DrawError(f".weekly.{name}", f"{number} weights are needed, none negative and one positive")

@@ -13,30 +13,33 @@ KIND = "Scenario"
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """A part of a scenario. A field that it does not have is an error."""
+    """A part of a scenario's document. Reading fails for a field that the part does not have."""
 
 
 class Meta(Part, frozen=True):
-    """The name of a scenario."""
+    """The metadata of a scenario: its name."""
 
     name: str
 
 
 class Range(Part, frozen=True):
-    """Values between two, all equally likely."""
+    """A distribution of values between `low` and `high`, all equally likely."""
 
     low: str | float = msgspec.field(name="from")
     high: str | float = msgspec.field(name="to")
 
 
 class Exponential(Part, frozen=True):
-    """Values of an exponential distribution."""
+    """An exponential distribution of values with this mean."""
 
     mean: str | float
 
 
 class Lognormal(Part, frozen=True):
-    """Values whose logarithm is normally distributed. sigma: the standard deviation of the logarithm."""
+    """A lognormal distribution: the logarithm of values is normally distributed.
+
+    sigma: the standard deviation of the logarithm.
+    """
 
     median: str | float
     sigma: float
@@ -60,13 +63,13 @@ Value = str | float | Distribution
 
 
 class Poisson(Part, frozen=True):
-    """Independent arrivals. every: the mean time between two."""
+    """Random arrivals that do not depend on each other (Poisson). every: the mean time between two."""
 
     every: str | float
 
 
 class Regular(Part, frozen=True):
-    """Arrivals at equal distances."""
+    """Arrivals at regular intervals. every: the time between two."""
 
     every: str | float
 
@@ -90,7 +93,7 @@ class Weekly(Part, frozen=True):
 
 
 class Arrivals(Part, frozen=True):
-    """The times at which jobs are submitted; exactly one field is set."""
+    """The times at which jobs are submitted; exactly one field is set. uniform: at regular intervals."""
 
     poisson: Poisson | None = None
     uniform: Regular | None = None
@@ -166,7 +169,10 @@ class Trace(Part, frozen=True):
 
 
 class Checkpoint(Part, frozen=True):
-    """How a job keeps what it has done. every: the work between two checkpoints. cost: how long one takes."""
+    """The way in which a job writes checkpoints.
+
+    every: the work between two checkpoints. cost: how long writing one takes.
+    """
 
     every: str | float
     cost: str | float = 0
@@ -207,10 +213,10 @@ class Work(Part, frozen=True):
 
 
 class State(Part, frozen=True):
-    """The state of a cluster at the start. file: what `muster snapshot` printed, beside the scenario.
+    """The state of a cluster at the start of a scenario.
 
-    remaining: how long jobs that run go on. run_time: how long jobs run that wait. By default, a job runs as long as
-    its user expects, or until its time limit.
+    file: the output of `muster snapshot`, beside the scenario. remaining: how long running jobs still run. run_time:
+    how long waiting jobs will run. By default, a job runs as long as its user expects, or until its time limit.
     """
 
     file: str
@@ -219,9 +225,11 @@ class State(Part, frozen=True):
 
 
 class NodePool(Part, frozen=True):
-    """Nodes that are alike. template: a Node manifest, whose name is made of the pool's and a number.
+    """Nodes that are alike, made from a template or a table.
 
-    file: a table of nodes instead, with its format and columns as of a trace. template: what all of them have, too.
+    template: a Node manifest; each node's name is the pool's name and a number. count: how many there are at the start.
+    file: a table of nodes instead, with its format and columns as of a trace; `template` is then what all of them have
+    in common.
     """
 
     name: str = ""
@@ -234,7 +242,7 @@ class NodePool(Part, frozen=True):
 
 
 class Loss(Part, frozen=True):
-    """A time in which the manager cannot reach a cluster, whose jobs run on. lasts: for ever, if it is not set."""
+    """A time in which the manager cannot reach a worker cluster, whose jobs run on. lasts: by default, for ever."""
 
     at: str | float
     lasts: str | float | None = msgspec.field(default=None, name="for")
@@ -256,9 +264,9 @@ class WorkerCluster(Part, frozen=True):
 
 
 class NodeChoice(Part, frozen=True):
-    """Some nodes; all that the set fields name.
+    """A selection of nodes: those that match all fields that are set; all nodes if none is.
 
-    nodes: their names. pool: a pool of the scenario. labels: what their labels must be.
+    nodes: their names. pool: the name of a pool. labels: labels that they have.
     """
 
     nodes: tuple[str, ...] = ()
@@ -267,28 +275,37 @@ class NodeChoice(Part, frozen=True):
 
 
 class Outage(NodeChoice, frozen=True):
-    """Nodes that are out of use. count: how many of those named, drawn; all by default. lasts: how long; for ever."""
+    """Nodes that are out of use for a time.
+
+    count: how many of the selected nodes, drawn at random; by default, all. lasts: for how long; by default, for ever.
+    """
 
     count: int | None = None
     lasts: Value | None = msgspec.field(name="for", default=None)
 
 
 class Failures(NodeChoice, frozen=True, kw_only=True):
-    """Nodes that break at random, each by itself. mtbf, mttr: the mean time until a node breaks, and is back."""
+    """Nodes that break at random, each by itself.
+
+    mtbf: the mean time until a node breaks. mttr: the mean time until it is back.
+    """
 
     mtbf: str | float
     mttr: str | float
 
 
 class Scaling(Part, frozen=True):
-    """Another size of a pool. The nodes with the highest numbers come and go."""
+    """A new size of a pool of nodes. The nodes with the highest numbers are removed or added."""
 
     pool: str
     count: int
 
 
 class PlannedQuotaChange(Part, frozen=True):
-    """Other quotas of a ClusterQueue or Cohort, by resource. flavor: by default, the only one with the resource."""
+    """New quotas of a ClusterQueue or Cohort, by resource.
+
+    flavor: the flavor whose quotas change; by default, the only one with the resource.
+    """
 
     cluster_queue: str = ""
     cohort: str = ""
@@ -299,7 +316,7 @@ class PlannedQuotaChange(Part, frozen=True):
 
 
 class QueueStop(Part, frozen=True):
-    """A queue that is stopped, or released (`None`). lasts: when it is released; never by default."""
+    """A queue that is stopped, or released by the policy `None`. lasts: when it is released; by default, never."""
 
     cluster_queue: str = ""
     local_queue: str = ""
@@ -308,7 +325,7 @@ class QueueStop(Part, frozen=True):
 
 
 class EngineRestart(Part, frozen=True):
-    """A restart of the engine. lasts: how long it decides nothing."""
+    """A restart of the engine. lasts: the time between its stop and its start, in which nothing is decided."""
 
     lasts: str | float = msgspec.field(name="for")
 
@@ -379,7 +396,7 @@ class Spec(Part, frozen=True):
 
 
 class Scenario(Part, frozen=True):
-    """A scenario."""
+    """A scenario: the document that a user writes."""
 
     api_version: str
     kind: str

@@ -38,15 +38,14 @@ class Overlay(Struct, frozen=True):
 
 
 def join_contexts(overlays: Iterable[Overlay]) -> str:
-    """Return where the user wrote these overlays; "" if there are none."""
+    """Return where the user wrote these overlays, joined by commas; "" if there are none."""
     return ", ".join(one.context for one in overlays)
 
 
 def vary_scenario(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> dict[str, Any]:
     """Return the document of a scenario with the specs of overlays merged into it.
 
-    Raises:
-        OverlayError: an overlay sets what all variants share.
+    Raises `OverlayError` if an overlay sets a field that all variants share.
     """
     varied = dict(document)
     for one in overlays:
@@ -58,10 +57,10 @@ def vary_scenario(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> d
 
 
 def vary_manifests(manifests: Iterable[Manifest], overlays: Iterable[Overlay]) -> list[Manifest]:
-    """Return the manifests with those of overlays merged into them; one of a new kind and name is added.
+    """Return the manifests with those of overlays merged into them: changed, added or deleted.
 
-    Raises:
-        OverlayError: a manifest of an overlay does not say which object it changes.
+    Raises `OverlayError` if a manifest of an overlay does not say which object it changes, or deletes one that is not
+    there.
     """
     varied = list(manifests)
     for one in overlays:
@@ -83,10 +82,9 @@ def vary_manifests(manifests: Iterable[Manifest], overlays: Iterable[Overlay]) -
 def apply_settings(
     document: Mapping[str, Any], manifests: Sequence[Manifest], overlays: Iterable[Overlay]
 ) -> tuple[dict[str, Any], list[Manifest]]:
-    """Return the scenario and the manifests with the settings of overlays.
+    """Return the scenario and the manifests with the settings of overlays. The arguments stay as they are.
 
-    Raises:
-        OverlayError: a path leads nowhere.
+    Raises `OverlayError` if a path leads nowhere.
     """
     scenario, varied = dict(document), list(manifests)
     for one in overlays:
@@ -103,7 +101,10 @@ def apply_settings(
 
 
 def merge(value: Any, patch: Any) -> Any:
-    """Return a value with a patch merged into it."""
+    """Return a value with a patch merged into it: maps by key, and lists of named items by name.
+
+    A null, or an item that says so, deletes. Any other patch replaces the value.
+    """
     if isinstance(value, dict) and isinstance(patch, Mapping):
         merged = dict(value)
         for key, change in patch.items():

@@ -27,10 +27,9 @@ class PathError(ValueError):
 def set_value(
     scenario: dict[str, Any], manifests: Sequence[dict[str, Any]], path: str, value: Any
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the document of a scenario and its manifests with one value set; those that do not change are the same.
+    """Return a scenario's document and its manifests with one value set; unchanged manifests are the same objects.
 
-    Raises:
-        PathError: the path leads nowhere.
+    Raises `PathError` if the path leads nowhere.
     """
     documents = list(manifests)
     plurals = sorted({_pluralize(one["kind"]) for one in documents})
@@ -48,7 +47,7 @@ def set_value(
 
 
 def _pluralize(kind: str) -> str:
-    """Return the name of a list of a kind: `clusterQueues`, `topologies`."""
+    """Return the plural of a kind as paths spell it: `clusterQueues`, `topologies`."""
     name = kind[:1].lower() + kind[1:]
     if name.endswith("y"):
         return name[:-1] + "ies"
@@ -62,7 +61,10 @@ def _get_name(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> Any:
-    """Set a field of a manifest, and return the changed manifest. Fields of its spec may be named without `spec`."""
+    """Return a manifest with a field set. Fields of its spec may be named without `spec`, and quotas in short.
+
+    rest: the path in the manifest. path: all that the user wrote, for errors. Raises `PathError`.
+    """
     spec = document.get("spec")
     if not isinstance(spec, dict) or rest.partition(".")[0] in document:
         return _set(document, rest, value, path)
@@ -104,7 +106,10 @@ def _list_maps(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _set(node: Any, rest: str, value: Any, path: str) -> Any:
-    """Return a node with the value at the path below it. Only the last step may be new, and only in a map."""
+    """Return a node with the value at the path below it. Only the last step may be new, and only in a map.
+
+    rest: the path below the node. path: all that the user wrote, for errors. Raises `PathError`.
+    """
     if isinstance(node, dict):
         key = _find_step(rest, node)
         if key is None:
@@ -127,7 +132,7 @@ def _set(node: Any, rest: str, value: Any, path: str) -> Any:
 
 
 def _convert_like(before: Any, value: Any) -> Any:
-    """Return a value as the same type as the one before it, because quantities are often texts."""
+    """Return a number as text if the value before it is text, as quantities often are; any other value as it is."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if isinstance(before, str) and is_number else value
 
@@ -140,9 +145,9 @@ def _find_step(rest: str, known: Iterable[str]) -> str | None:
 def _take_step(
     rest: str, known: Iterable[str], path: str, what: str, *, shown: Iterable[str] | None = None
 ) -> tuple[str, str]:
-    """Return the first step of a path, and the rest of the path.
+    """Return the first step of a path, and the rest of the path. Raises `PathError` if the step is unknown.
 
-    what: what kind of step it is, for the error if it is unknown.
+    what: what kind of step it is, for the error. shown: the steps that the error suggests; by default, `known`.
     """
     names = list(known)
     step = _find_step(rest, names)

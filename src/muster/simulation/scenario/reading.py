@@ -83,12 +83,10 @@ class Reading(Struct, frozen=True):
 
 
 def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = ()) -> Reading:
-    """Read a scenario, and what overlays make of it.
+    """Read a scenario, with overlays applied, and all files that it refers to.
 
-    origin: a file or a folder, or the text itself.
-
-    Raises:
-        ScenarioError: a file cannot be read, or does not say what it has to.
+    origin: a file or a folder, or the text itself. Raises `ScenarioError` if a file cannot be read, or the scenario is
+    wrong.
     """
     if isinstance(origin, bytes):
         name, (manifests, sources) = UNFILED, _parse_files([(UNFILED, origin)])
@@ -188,7 +186,10 @@ def _convert(document: dict[str, Any], source: Source) -> Scenario:
 
 
 def _resolve_histories(scenario: Scenario, source: Source) -> Scenario:
-    """Return a scenario whose histories are traces."""
+    """Return a scenario whose `history` fields are replaced by the same as `trace`.
+
+    Raises `ScenarioError` if a work has both.
+    """
     works = []
     for number, work in enumerate(scenario.spec.work):
         if work.history is None:
@@ -202,7 +203,10 @@ def _resolve_histories(scenario: Scenario, source: Source) -> Scenario:
 
 
 def _resolve_state(scenario: Scenario, source: Source, document: dict[str, Any]) -> Scenario:
-    """Return a scenario whose state is a `State`, if it has one."""
+    """Return a scenario whose state, if it has one, is a `State` instead of a file name.
+
+    Raises `ScenarioError` if a field of the scenario contradicts a state.
+    """
     state = scenario.spec.state
     if state is None:
         return scenario
@@ -224,7 +228,7 @@ def _require_time(scenario: Scenario, source: Source) -> None:
 
 
 def _require_sources(scenario: Scenario, source: Source) -> None:
-    """Raise an error for work with missing, useless or contradicting fields, and for two sources with one name.
+    """Raise `ScenarioError` for work with missing, useless or contradicting fields, and for two sources with one name.
 
     Each source needs a name, one way to say when its jobs come, what they request, and how long they run.
     """
@@ -254,7 +258,7 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
 
 
 def _require_pools(scenario: Scenario, source: Source) -> None:
-    """Raise an error for a pool that cannot have that many nodes, and for two pools with one name."""
+    """Raise `ScenarioError` for a pool without name or template, of a wrong size, or with the name of another."""
     pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
         if pool.file:
@@ -286,7 +290,7 @@ def _require_format(format: str, known: Sequence[str], source: Source, path: str
 
 
 def _require_variants(scenario: Scenario, source: Source) -> None:
-    """Raise an error for two variants with one name, and for names that an assertion cannot spell."""
+    """Raise `ScenarioError` for two variants with one name, and for names that an assertion cannot spell."""
     names = {scenario.metadata.name}
     for number, variant in enumerate(scenario.spec.variants):
         path = f"spec.variants[{number}].name"
@@ -318,13 +322,13 @@ def _list_samples(scenario: Scenario) -> list[tuple[str, Any]]:
 
 
 def list_state_values(scenario: Scenario) -> dict[str, Value | None]:
-    """Return the values of the state that may be drawn, by their fields."""
+    """Return the values of a scenario's state that may be drawn, by their fields; empty without a `State`."""
     state = scenario.spec.state
     return {"remaining": state.remaining, "runTime": state.run_time} if isinstance(state, State) else {}
 
 
 def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
-    """Return the values of work that may be drawn, each with the function that parses it."""
+    """Return the values of work that may be drawn, None if not set, each with the function that parses it."""
     return [(getattr(work, name), parse) for name, parse in PARSERS.items()]
 
 
@@ -355,7 +359,10 @@ def _read_state(file: Path) -> ClusterState:
 
 
 def _read_traces(scenario: Scenario, source: Source, folder: Path) -> dict[str, OrderedJobs]:
-    """Return the jobs of logs. A log is read line by line, because a small packed file may hold a lot of text."""
+    """Return the jobs of the logs of works, by the work's name.
+
+    A log is read line by line, because a small packed file may hold a lot of text. Raises `ScenarioError`.
+    """
     logs = {}
     for number, work in enumerate(scenario.spec.work):
         if work.trace is not None:

@@ -13,10 +13,9 @@ _KIND = "Configuration"
 
 
 def take_configuration(reading: Reading, default: Configuration) -> tuple[Reading, Configuration]:
-    """Return the scenario without its Configuration, and the settings; the default if it has none.
+    """Return the scenario without its Configuration, and that Configuration; `default` if it has none.
 
-    Raises:
-        ScenarioError: the Configuration is invalid, or there are two.
+    Raises `ScenarioError` if the Configuration is invalid, or there are two.
     """
     found = [one for one in reading.manifests if _is_configuration(one)]
     if not found:
@@ -34,7 +33,10 @@ def _is_configuration(manifest: Manifest) -> bool:
 
 
 def _load(manifest: Manifest) -> Configuration:
-    """Return the settings; what they leave out is as in an embedded cluster."""
+    """Return the settings of a Configuration manifest; what they leave out is as in an embedded cluster.
+
+    Raises `ScenarioError` with the first error of the Configuration.
+    """
     settings = {field: value for field, value in manifest.document.items() if field != "metadata"}
     try:
         return load(msgspec.json.encode(settings).decode(), embedded=True)

@@ -30,14 +30,17 @@ class Source(Struct, frozen=True):
     variant: str = ""
 
     def error(self, path: str, why: str) -> ScenarioError:
-        """Return the error of a field."""
+        """Return an error about a field that names its file and line; in a variant, where the user wrote that.
+
+        A text without a file has no line either.
+        """
         path = re.sub("^spec", self.spec, path)
         if self.variant or self.file == UNFILED:
             return ScenarioError(": ".join(filter(None, (self.variant or self.file, path, why))))
         return ScenarioError(f"{self.locate(path)}: {why}")
 
     def locate(self, path: str) -> str:
-        """Return the file, the line and the path of a field."""
+        """Return the file, the line and the path of a field, joined for the start of a message."""
         line = find_line(self.text, self.lines_above, path)
         return ": ".join(filter(None, (f"{self.file}:{line}", path)))
 

@@ -56,7 +56,10 @@ _DECISIONS = re.compile(rb"^  decisions:", re.MULTILINE)  # after the items; no 
 
 
 class ClusterState(Struct, frozen=True):
-    """The state of a cluster at a time. objects: all but its jobs. missing: what the reader could not see, and why."""
+    """The state of a cluster at a time.
+
+    objects: all but its Workloads, jobs and pods. missing: the kinds that the reader could not see, and why.
+    """
 
     at: datetime
     objects: tuple[Manifest, ...]
@@ -68,11 +71,9 @@ class ClusterState(Struct, frozen=True):
 
 
 def parse_state(text: bytes) -> Any:
-    """Return the document of a snapshot, of YAML or JSON. Objects with a line each are read a hundred times faster.
+    """Parse the document of a snapshot, as YAML or JSON. Objects with a line each are read a hundred times faster.
 
-    Raises:
-        StateError: an object is no JSON.
-        DecodeError, YAMLError: the text is neither JSON nor YAML.
+    Raises `StateError` if an object is no JSON, and `DecodeError` or `YAMLError` if the text is neither.
     """
     if text.lstrip()[:1] == b"{":
         return msgspec.json.decode(text)
@@ -136,6 +137,6 @@ def select_objects(state: ClusterState, others: Collection[ObjectName]) -> list[
 
 
 def name_object(document: Mapping[str, Any]) -> ObjectName:
-    """Return the key that identifies an object of a snapshot."""
+    """Return the kind, namespace and name of an object of a snapshot, which identify it."""
     meta = document.get("metadata") or {}
     return str(document.get("kind")), meta.get("namespace") or "default", str(meta.get("name"))

@@ -52,7 +52,10 @@ def parse_sweep(text: str) -> Sweep:
 
 
 def _parse_range(text: str, values: str) -> list[Scalar] | None:
-    """Return the values of a range with both of its ends; None if the text is no range."""
+    """Return the values of a range with both of its ends; None if the text is no range. Raises `SweepError`.
+
+    text: the whole sweep, for errors.
+    """
     found = _RANGE.fullmatch(values)
     if found is None:
         return None
@@ -92,8 +95,7 @@ def _parse_scalar(text: str) -> Scalar:
 def list_grid(sweeps: Sequence[Sweep]) -> Iterator[tuple[str, Overlay]]:
     """Return the names and overlays of all combinations of the values of sweeps.
 
-    Raises:
-        SweepError: a path is swept twice, or there are too many combinations.
+    Raises `SweepError` if a path is swept twice, or there are too many combinations.
     """
     paths = [one.path for one in sweeps]
     if twice := next((path for at, path in enumerate(paths) if path in paths[:at]), None):

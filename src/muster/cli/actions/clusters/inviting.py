@@ -53,9 +53,9 @@ class Grant(Protocol):
 
 
 async def confine_invitation(client: Client, invitation: Invitation) -> Invitation:
-    """Return the invitation with its namespaces set, by default to the namespaces that have queues.
+    """Return the invitation with its namespaces set to those that have LocalQueues.
 
-    Raises `ApiError`, `click.ClickException` if no namespace has queues.
+    Raises `ApiError`, and `click.ClickException` if no namespace has one.
     """
     namespaces = choose_namespaces((await client.list(LOCAL_QUEUE)).items, invitation.home)
     if not namespaces:
@@ -67,10 +67,10 @@ async def confine_invitation(client: Client, invitation: Invitation) -> Invitati
 
 
 async def put_account(client: Client, invitation: Grant, clock: Clock) -> tuple[str, bytes]:
-    """Create or update the objects of a service account.
+    """Create or update the objects of a service account, delete its former bindings, and wait for its token.
 
-    Return the account's token, and the certificate of the cluster's authority. Raises `ApiError`, and
-    `click.ClickException` if the cluster issues no token.
+    Return the token, and the certificate of the cluster's authority. Raises `ApiError`, and `click.ClickException` if
+    the cluster issues no token.
     """
     for kind, document in invitation.manifests():
         await _put(client, kind, document)
@@ -118,7 +118,7 @@ async def how_reached(client: Client, own: ConnectionConfig, server: str = "") -
     """Return the address and the certificate authority by which a manager elsewhere reaches this cluster.
 
     The address is `server`, or else the one that the cluster publishes, or else the one that this command uses. Raises
-    `ApiError`, `KubeconfigError`.
+    `ApiError`, `KubeconfigError`, and `OSError` if a file of authorities cannot be read.
     """
     published = await _read_published(client)
     cluster = published or ClusterConfig(

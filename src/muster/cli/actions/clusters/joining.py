@@ -34,9 +34,9 @@ _ATTEMPTS = 10  # at objects that other clients change, too
 
 
 async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequence[str]) -> None:
-    """Store the kubeconfig of a worker cluster, and send the jobs of these ClusterQueues there; print each change.
+    """Make a cluster a worker of this manager: store its kubeconfig, and send the jobs of these ClusterQueues there.
 
-    Raises `ApiError`, `InsecureKubeconfigError`, `click.ClickException`.
+    Each change is printed. Raises `ApiError`, `InsecureKubeconfigError`, `click.ClickException`.
     """
     kubeconfig = write_kubeconfig(config, name)
     namespace = await engine_namespace(client)
@@ -67,7 +67,10 @@ async def _create(client: Client, kind: Kind[Any], document: dict[str, Any]) -> 
 
 
 async def _put_secret(client: Client, document: dict[str, Any], namespace: str) -> None:
-    """Create the Secret with the kubeconfig, or replace its content."""
+    """Create the Secret with the kubeconfig, or replace its content if that differs; print the change.
+
+    Raises `ApiError`.
+    """
     name, kind = document["metadata"]["name"], SECRET.seen_as(dict)
     try:
         await client.create(kind, document, namespace)
@@ -84,10 +87,10 @@ async def _put_secret(client: Client, document: dict[str, Any], namespace: str) 
 
 
 async def _add_to_config(client: Client, config_name: str, name: str) -> None:
-    """Add the worker cluster to the MultiKueueConfig; create the MultiKueueConfig if it is missing.
+    """Add the worker cluster to the MultiKueueConfig, or create one with it; print the change.
 
-    Raises:
-        click.ClickException: other writers changed the MultiKueueConfig at each attempt.
+    Do nothing if the cluster is in it. Raises `ApiError`, and `click.ClickException` if other writers changed the
+    MultiKueueConfig at each attempt.
     """
     for _ in range(_ATTEMPTS):
         config = await client.find(MULTI_KUEUE_CONFIG, config_name)
@@ -104,7 +107,11 @@ async def _add_to_config(client: Client, config_name: str, name: str) -> None:
 
 
 async def _add_check(client: Client, name: str) -> None:
-    """Add the admission check to a ClusterQueue, so that each of its jobs goes to one of the worker clusters."""
+    """Add the admission check to a ClusterQueue, so that each of its jobs goes to a worker cluster; print this.
+
+    Do nothing if the ClusterQueue has the check. Raises `ApiError`, and `click.ClickException` if other writers changed
+    the ClusterQueue at each attempt.
+    """
     for _ in range(_ATTEMPTS):
         queue: ClusterQueue = await client.get(CLUSTER_QUEUE, name)
         patch = membership.with_check(queue)

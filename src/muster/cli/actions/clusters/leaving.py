@@ -91,7 +91,10 @@ async def _find_config_name(client: Client) -> str:
 
 
 async def _delete_leftovers(client: Client, name: str, reach: Reach) -> None:
-    """Delete the copies of waiting and ended jobs in the worker cluster. Nothing else would delete them later."""
+    """Delete the copies of waiting and ended jobs in the worker cluster, because nothing else would later.
+
+    If the cluster cannot be reached, print the command that deletes them there.
+    """
     mark = await read_origin(client)
     label = f"{MULTI_KUEUE_ORIGIN_LABEL}={mark}"
     workloads = (await client.list(WORKLOAD)).items
@@ -111,9 +114,9 @@ async def _delete_leftovers(client: Client, name: str, reach: Reach) -> None:
 
 
 async def _find_kinds(discovery: Discovery, workload: Workload) -> list[Kind[Any]]:
-    """Return the kinds of the objects that own a workload in the worker cluster.
+    """Return the kinds of the jobs that own a workload, as the worker cluster has them.
 
-    A kind that Muster's Configuration names is looked up on the manager's server, which serves it, too.
+    A kind that only the Configuration names is looked up on the manager's server, which serves it, too.
     """
     named = dict.fromkeys((owner.api_version, owner.kind) for owner in workload.metadata.owner_references)
     mirrors = {one: mirror_of(*one) for one in named}
@@ -121,7 +124,7 @@ async def _find_kinds(discovery: Discovery, workload: Workload) -> list[Kind[Any
 
 
 async def _remove_copy(there: Client, clone: Workload, mark: str, kinds: Sequence[Kind[Any]]) -> None:
-    """Delete a workload's copy in the worker cluster, and the copy of its job."""
+    """Delete the copy of a workload in the worker cluster and the copy of its job, if this manager made them."""
     meta = clone.metadata
     owned = [(kind, owner.name) for owner in meta.owner_references for kind in kinds if kind.is_of(owner)]
     for kind, name in owned:
@@ -144,7 +147,7 @@ async def _get_cluster(client: Client, name: str) -> MultiKueueCluster:
 
 
 async def _list_running(client: Client, name: str) -> list[Workload]:
-    """Return the Workloads that run, or may run, in a worker cluster."""
+    """Return the manager's Workloads that run, or may run, in the worker cluster with this name."""
     return [one for one in (await client.list(WORKLOAD)).items if _runs_in(one, name)]
 
 
@@ -163,7 +166,10 @@ def _list_titles(workloads: Sequence[Workload]) -> list[str]:
 
 
 async def _stop_jobs(client: Client, name: str, running: Sequence[Workload], clock: Clock) -> None:
-    """Requeue the jobs of a cluster until they have stopped. Raises `click.ClickException` if that takes too long."""
+    """Requeue the jobs of a cluster, and wait until they have stopped there; print their names.
+
+    Raises `click.ClickException` if that takes too long.
+    """
     say(f"stopping in cluster {name}: {', '.join(_list_titles(running))}")
     checks = (await client.list(ADMISSION_CHECK)).items
     names = {check.metadata.name for check in checks if check.spec.controller_name == MULTI_KUEUE_CONTROLLER}
@@ -182,7 +188,10 @@ async def _stop_jobs(client: Client, name: str, running: Sequence[Workload], clo
 
 
 async def _requeue(client: Client, workload: Workload, names: Collection[str], why: str, clock: Clock) -> None:
-    """Set the state of the Workload's admission check to Retry, so that the engine evicts and requeues the Workload."""
+    """Set the state of the Workload's admission check to Retry, so that the engine evicts and requeues the Workload.
+
+    Do nothing if the Workload has no such check, is being evicted or has finished.
+    """
     status = workload.status
     mine = [check for check in status.admission_checks if check.name in names and check.state != CHECK_RETRY]
     if not mine or is_true(status.conditions, EVICTED) or is_true(status.conditions, FINISHED):
@@ -220,7 +229,11 @@ def _has_its_secret(name: str, cluster: MultiKueueCluster) -> bool:
 
 
 async def _remove_from_config(client: Client, config_name: str, name: str) -> None:
-    """Remove the worker cluster from the MultiKueueConfig; delete the MultiKueueConfig with its last cluster."""
+    """Remove the worker cluster from the MultiKueueConfig, or delete the MultiKueueConfig with its last cluster.
+
+    The change is printed; nothing happens if the cluster is not in it. Raises `ApiError`, and `click.ClickException` if
+    other writers changed the MultiKueueConfig at each attempt.
+    """
     for _ in range(_ATTEMPTS):
         config = await client.find(MULTI_KUEUE_CONFIG, config_name)
         clusters = membership.without_cluster(config, name)
@@ -237,9 +250,9 @@ async def _remove_from_config(client: Client, config_name: str, name: str) -> No
 
 
 async def _delete_check(client: Client, config_name: str) -> None:
-    """Delete the admission check after the last worker cluster is gone.
+    """Delete the admission check once the last worker cluster is gone.
 
-    While ClusterQueues name the check, it stays, and their jobs wait.
+    While ClusterQueues name the check, it stays, and a remark says that their jobs wait.
     """
     check = await client.find(ADMISSION_CHECK, CHECK)
     if check is None or check.spec.controller_name != MULTI_KUEUE_CONTROLLER:

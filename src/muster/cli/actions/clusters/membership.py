@@ -26,7 +26,7 @@ CHECK = "multikueue"  # the name of the check, and of the configuration
 
 
 class MembershipError(ValueError):
-    """An existing object prevents the change; the message says why, and what to do."""
+    """The error that an existing object prevents a change of worker clusters; the message says why, and what to do."""
 
 
 def config_name(check: AdmissionCheck | None) -> str:
@@ -61,7 +61,7 @@ def make_member(cluster: str) -> dict[str, Any]:
 
 
 def make_admission_check() -> dict[str, Any]:
-    """Return the manifest of the AdmissionCheck."""
+    """Return the manifest of the AdmissionCheck of MultiKueue, which names the MultiKueueConfig."""
     parameters = {"apiGroup": MULTI_KUEUE_CONFIG.group, "kind": MULTI_KUEUE_CONFIG.kind, "name": CHECK}
     return {
         "metadata": {"name": CHECK},
@@ -70,7 +70,7 @@ def make_admission_check() -> dict[str, Any]:
 
 
 def require_free(name: str, existing: MultiKueueCluster | None) -> None:
-    """Raise `MembershipError` if this command did not create the existing worker cluster of that name."""
+    """Raise `MembershipError` if `existing`, a worker cluster of that name, was not joined by this command."""
     if existing is None:
         return
     source = existing.spec.cluster_source.kube_config

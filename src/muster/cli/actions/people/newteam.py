@@ -28,7 +28,7 @@ from muster.runtime.realclock import RealClock
 
 
 async def create_team(target: Target, name: str, options: dict[str, Any]) -> None:
-    """Create a team's queue, and print where the jobs of its users go.
+    """Create the queue of a team, whose quota is a part of the nodes' queue; print where its users' jobs go.
 
     Raises `ApiError`, `UserError`, `click.UsageError`.
     """

@@ -28,10 +28,10 @@ _SEE_RULES = [
 
 @dataclass(frozen=True, slots=True)
 class NewUser:
-    """A user to add to the cluster.
+    """A user to add to the cluster, with the rights that the user gets.
 
-    namespace: where the user's jobs run.
-    queue: the LocalQueue of jobs that name none; "" for the default one.
+    namespace: where the user's jobs run. queue: the LocalQueue of jobs that name none; "" for the default one. admin:
+    whether the user may do everything. home, label: the namespace and the label of the user's objects.
     """
 
     name: str
@@ -76,7 +76,7 @@ class NewUser:
 
 
 def login_command(kubeconfig: str) -> str:
-    """Return a shell command that stores a kubeconfig where the user's `muster` finds it."""
+    """Return a shell command that stores a kubeconfig where the user's `muster` finds it, and then lists the jobs."""
     encoded = base64.b64encode(kubeconfig.encode()).decode()
     return (
         f'(umask 077 && d="${{MUSTER_HOME:-$HOME/.muster}}" && mkdir -p "$d" && '

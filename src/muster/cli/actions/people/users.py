@@ -20,7 +20,10 @@ _KINDS: tuple[Kind[Any], ...] = (SERVICE_ACCOUNT, SECRET, CLUSTER_ROLE_BINDING, 
 
 
 def require_unix_namespace(namespace: Namespace, name: str) -> None:
-    """Raise `UserError` if a system server would refuse the jobs of a namespace, because no Unix user owns it."""
+    """Raise `UserError` if a system server would refuse the jobs of a namespace, because no Unix user owns it.
+
+    name: the user who would work in the namespace.
+    """
     if UNIX_UID not in namespace.metadata.annotations:
         raise UserError(
             f"this server runs jobs as users of this machine, and namespace {namespace.metadata.name} belongs to none. "
@@ -33,7 +36,7 @@ def require_unix_namespace(namespace: Namespace, name: str) -> None:
 def requiring_administrator(deed: str) -> Iterator[None]:
     """Replace a refusal of the server inside the `with` block by a `UserError` that says who may manage users.
 
-    deed: what the user wanted to do, as a phrase.
+    Other errors pass. deed: what the user wanted to do, as a phrase.
     """
     try:
         yield
@@ -44,7 +47,7 @@ def requiring_administrator(deed: str) -> Iterator[None]:
 
 
 async def list_users(client: Client) -> list[dict[str, Any]]:
-    """Return a row for each user, by name. Raises `ApiError`."""
+    """Return a row for each user that `muster user add` made, by name. Raises `ApiError`."""
     accounts = (await client.list(SERVICE_ACCOUNT, USERS_NAMESPACE, labels=USER_LABEL)).items
     of_cluster = (await client.list(CLUSTER_ROLE_BINDING, labels=USER_LABEL)).items
     of_namespaces = (await client.list(ROLE_BINDING, labels=USER_LABEL)).items
@@ -69,7 +72,10 @@ def make_row(
 
 
 async def remove_user(client: Client, name: str) -> bool:
-    """Delete all objects of a user; return whether any existed. The user's jobs stay. Raises `ApiError`."""
+    """Delete the account, token and bindings of a user; return whether any existed. Raises `ApiError`.
+
+    The user's jobs stay.
+    """
     had = False
     for kind in _KINDS:
         where = USERS_NAMESPACE if kind in (SERVICE_ACCOUNT, SECRET) else ""

@@ -80,7 +80,7 @@ def read_edit(options: Mapping[str, Any]) -> QueueEdit:
 
 
 def read_quotas(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the quantities by resource. Raises `click.BadParameter`."""
+    """Return the quotas that the options set, by resource. Raises `click.BadParameter`."""
     named = {"cpus": "cpu", "memory": "memory", "gpus": NVIDIA_GPU}
     given = {resource: options[option] for option, resource in named.items() if options[option]}
     quotas = given | read_pairs(options["quota"], "--quota")
@@ -93,9 +93,9 @@ def read_quotas(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, str]:
-    """Parse RESOURCE=QUANTITY texts, where `word` may replace the quantity. Raises `click.BadParameter`.
+    """Parse RESOURCE=QUANTITY texts into quantities by resource. Raises `click.BadParameter`.
 
-    option: the name of the option, for errors.
+    word: may stand in place of a quantity. option: the name of the option, for errors.
     """
     pairs = {}
     for text in texts:
@@ -110,9 +110,9 @@ def read_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, s
 
 
 def read_users(text: str | None, option: str) -> frozenset[str] | None:
-    """Parse a comma-separated list of users; None for None. Raises `click.BadParameter`.
+    """Parse a comma-separated list of users; None for None. Raises `click.BadParameter`, also for an empty text.
 
-    An empty text names no user: it may come from an unset variable, and the queue would be for everybody.
+    An empty text may come from an unset variable, and the queue would be for everybody.
 
     option: the name of the option, for errors.
     """
@@ -126,7 +126,10 @@ def read_users(text: str | None, option: str) -> frozenset[str] | None:
 
 
 def read_limits(texts: Sequence[str]) -> dict[str, str]:
-    """Return the limit, a number or `unlimited`, by its name. Raises `click.BadParameter`."""
+    """Parse `LIMIT=N` texts, which may have commas, into a number or `unlimited` by the limit's name.
+
+    Raises `click.BadParameter`.
+    """
     limits = {}
     for text in (part for each in texts for part in each.split(",")):
         name, _, amount = text.partition("=")

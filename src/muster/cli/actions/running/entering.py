@@ -13,9 +13,9 @@ from muster.runtime.transport import Request
 
 
 async def find_entry(client: Client, job: JobRecord, rank: str) -> Pod:
-    """Find the pod of a rank that runs, by default of the first such rank.
+    """Return the running pod of a rank, or of the first rank that runs if `rank` is "".
 
-    Raises `ApiError`, `click.ClickException` if none runs.
+    Raises `ApiError`, `click.ClickException` if none runs, and `click.BadParameter` if the job has no such rank.
     """
     pods = await read_own_pods(client, job)
     try:

@@ -134,7 +134,7 @@ def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool
 def _muster_call(*, on_this_machine: bool) -> str:
     """Return the shell words with which a worker calls Muster.
 
-    A worker on this machine calls this installation.
+    A worker on this machine calls this installation; in an image, `muster` must be on the PATH.
     """
     return compose_muster_call() if on_this_machine else "muster"
 

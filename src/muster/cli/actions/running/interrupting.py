@@ -39,14 +39,17 @@ class Cancelling:
         return self.code > 0
 
     def note(self, number: int) -> None:
-        """Record an interrupt at once. The event loop calls `interrupt` later."""
+        """Record an interrupt at once: it sets the exit code. The event loop calls `interrupt` later.
+
+        Do nothing after `leave_job`.
+        """
         if not self._left:
             self.code = self.code or 128 + number
 
     def leave_job(self) -> bool:
         """Let the job continue without this command, unless the user has interrupted it; return whether it does.
 
-        Ignore all later interrupts.
+        If it does, later interrupts are ignored.
         """
         self._left = True
         if self.begun:
@@ -54,7 +57,10 @@ class Cancelling:
         return self._left
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """Handle Ctrl-C, or another signal that asks this process to end: cancel the job, or end the command."""
+        """Handle a signal that asks this process to end: first cancel the job, the second time end the command.
+
+        After a cancellation that failed, the next signal tries again.
+        """
         if self._left or (number == signal.SIGHUP and self._tries):
             return  # a closing terminal sends SIGHUP more than once
         self.note(number)
@@ -67,7 +73,7 @@ class Cancelling:
         self._deletion = asyncio.create_task(self._try_deletion(), name="cancel")
 
     async def close(self) -> None:
-        """Stop a cancellation of the job that is still running in the background."""
+        """Cancel the request that cancels the job, if it is still under way."""
         if self._deletion is not None:
             self._deletion.cancel()
             await asyncio.wait({self._deletion})

@@ -11,9 +11,10 @@ from muster.cli.terminal.output import say
 
 
 def fit_notify(gang: Gang, *, embedded: bool, is_batch: bool) -> Gang:
-    """Return the gang without notices that nothing would send, if a Slurm script requested them.
+    """Return the gang without notices that nothing would send, if a Slurm script requested them; print why.
 
-    embedded: whether the cluster is that of `muster up`. Raises `click.UsageError` if an option requested such notices.
+    embedded: whether the cluster is that of `muster up`. is_batch: whether a Slurm script requested them. Raises
+    `click.UsageError` if an option requested such notices.
     """
     if not gang.notify:
         return gang

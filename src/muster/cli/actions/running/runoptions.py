@@ -29,7 +29,7 @@ _MOST_OF_ANNOTATIONS = 256 << 10
 def read_environment(pairs: Sequence[str], files: Sequence[str]) -> dict[str, str]:
     """Return the variables of the workers: from files, then from NAME=VALUE pairs, which override the files.
 
-    A NAME without a value is copied from the environment of this command.
+    A NAME without a value is copied from the environment of this command. Raises `click.BadParameter`.
     """
     variables: dict[str, str] = {}
     for file in files:
@@ -55,7 +55,7 @@ def _read_env_file(file: str) -> dict[str, str]:
 
 
 def parse_secrets(texts: Sequence[str]) -> tuple[SecretVariables, ...]:
-    """Parse references to Secrets: each names a whole Secret, or one key of it."""
+    """Parse references to Secrets: each names a whole Secret, or one key of it. Raises `click.BadParameter`."""
     selected = []
     for text in texts:
         name, equals, key = text.partition("=")
@@ -67,7 +67,10 @@ def parse_secrets(texts: Sequence[str]) -> tuple[SecretVariables, ...]:
 
 
 def parse_labels(texts: Sequence[str]) -> dict[str, str]:
-    """Return the labels; the last value of a key wins."""
+    """Parse KEY=VALUE texts into labels; the last value of a key wins. Raises `click.BadParameter`.
+
+    A label that another option sets is refused.
+    """
     values = _parse_pairs(texts, "--label")
     for key, value in values.items():
         if wrong := [*names.label_key(key), *names.label_value(value)]:
@@ -78,7 +81,7 @@ def parse_labels(texts: Sequence[str]) -> dict[str, str]:
 
 
 def parse_annotations(texts: Sequence[str]) -> dict[str, str]:
-    """Return the annotations; the last value of a key wins."""
+    """Parse KEY=VALUE texts into annotations; the last value of a key wins. Raises `click.BadParameter`."""
     values = _parse_pairs(texts, "--annotation")
     for key in values:
         if wrong := list(names.label_key(key.lower())):
@@ -101,9 +104,9 @@ def _parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 
 
 def soft_signal(text: str, limit: int | None) -> SoftSignal | None:
-    """Parse the signal to send before the time limit; None for an empty text.
+    """Parse the signal to send before the time limit; None for an empty text. Raises `click.BadParameter`.
 
-    limit: the time limit in seconds; None without a limit.
+    limit: the time limit in seconds; None without a limit, with which a signal is refused.
     """
     try:
         return limits.soft_signal(text, limit) if text else None
@@ -112,7 +115,7 @@ def soft_signal(text: str, limit: int | None) -> SoftSignal | None:
 
 
 def elastic_bounds(text: str) -> Bounds | None:
-    """Return the sizes that the job may have; None for an empty text."""
+    """Parse the sizes that an elastic job may have; None for an empty text. Raises `click.BadParameter`."""
     try:
         return Bounds.parse(text) if text else None
     except ValueError as error:
@@ -120,7 +123,10 @@ def elastic_bounds(text: str) -> Bounds | None:
 
 
 def parse_deferral(begin: str, after: Sequence[str]) -> Deferral:
-    """Parse the options that defer the start of a job: a time, and jobs that must end first."""
+    """Parse the options that defer the start of a job: a time, and jobs that must end first.
+
+    Raises `click.BadParameter`.
+    """
     from muster.actions.parsing.deferring import parse_begin
     from muster.runtime.realclock import RealClock
 
@@ -137,7 +143,10 @@ def parse_deferral(begin: str, after: Sequence[str]) -> Deferral:
 
 
 def notify(targets: Sequence[str], events: str) -> NoticeSettings:
-    """Parse the receivers of notices, and the events to notify them about."""
+    """Parse the receivers of notices, and the events to notify them about.
+
+    Raises `click.BadParameter`, and `click.UsageError` for events without a receiver.
+    """
     try:
         settings = make_notice_settings(targets)
     except NotifyError as error:
@@ -151,7 +160,10 @@ def notify(targets: Sequence[str], events: str) -> NoticeSettings:
 
 
 def start_timeout(text: str) -> int | None:
-    """Return the timeout in whole seconds; None for an empty text."""
+    """Parse the timeout for the start of all workers into whole seconds; None for an empty text.
+
+    Raises `click.BadParameter`.
+    """
     if not text:
         return None
     try:
@@ -164,7 +176,7 @@ def start_timeout(text: str) -> int | None:
 
 
 def run_time(text: str) -> str:
-    """Return the text if it is a valid run time for simulated nodes; raise an error otherwise."""
+    """Return the text if it is a run time for simulated nodes or empty. Raises `click.BadParameter` otherwise."""
     try:
         if text and durations.parse_seconds(text) < 0:
             raise DurationError(f"{text}: a time to run is not below 0")
@@ -177,7 +189,7 @@ def working_directory(text: str, *, on_this_machine: bool) -> str:
     """Return the directory in which workers start.
 
     The default on this machine is the current directory. In a cluster with images it is "", which means the image's
-    own.
+    own; another one must be absolute. Raises `click.BadParameter`, `click.ClickException`.
     """
     if not on_this_machine:
         if text and not text.startswith("/"):
@@ -190,7 +202,10 @@ def working_directory(text: str, *, on_this_machine: bool) -> str:
 
 
 def check_state(text: str, *, on_this_machine: bool) -> str:
-    """Return the name of the claim for data that outlives attempts, if it is valid; raise an error otherwise."""
+    """Return the name of the claim for data that outlives attempts, or "".
+
+    Raises `click.BadParameter` if the name is invalid, or the workers run on this machine.
+    """
     if text and on_this_machine:
         raise click.BadParameter(
             "process nodes have no claims, and set $MUSTER_STATE without this option", param_hint="--state"

@@ -15,9 +15,10 @@ from muster.runtime.realclock import RealClock
 
 
 async def submit_cron_job(session: Session, gang: Gang, *, on_this_machine: bool) -> int:
-    """Create the CronJob and return the exit code. Raises `ApiError`, `TransportError`, `UserError`.
+    """Create the CronJob of a gang, print its name and its first start, and return exit code 0.
 
     on_this_machine: whether the cluster's time zone is that of this machine; otherwise the first start is not known.
+    Raises `ApiError`, `TransportError`, `UserError`.
     """
     await submitting.submit_cron_job(session.client, gang)
     click.echo(gang.name)
@@ -29,7 +30,7 @@ async def submit_cron_job(session: Session, gang: Gang, *, on_this_machine: bool
 
 
 def render_cron_job(described: Mapping[str, Any]) -> list[str]:
-    """Return the lines of `muster why` about a CronJob."""
+    """Return the lines of `muster why` about a CronJob: its schedule, problem, last starts and running jobs."""
     name = described["name"]
     zone = f" ({described['timeZone']})" if described["timeZone"] else ""
     following = f"next at {_format_moment(described['nextStart'])}" if described["nextStart"] else "next start unknown"

@@ -56,7 +56,10 @@ def take(command: click.Command, ctx: click.Context, script: Script) -> None:
 
 
 def _translate(command: click.Command, ctx: click.Context, script: Script, lines: list[Directive]) -> click.Context:
-    """Return the options of Muster that the script's sbatch options mean; store the other sbatch options in `ctx`."""
+    """Return the options of Muster that the script's sbatch options mean; store the other sbatch options in `ctx`.
+
+    The names of ignored options are printed. Raises `click.UsageError`, which names the line.
+    """
     from muster.slurm.translation import LineError, translate
 
     has_limit = ctx.params["time"] is not None
@@ -93,7 +96,7 @@ def _is_given(ctx: click.Context, parameter: click.Parameter) -> bool:
 
 
 def _parse_words(command: click.Command, ctx: click.Context, place: str, words: Sequence[str]) -> click.Context:
-    """Parse the options in a line of the script.
+    """Parse the options in a line of the script; return a context with their values. Raises `click.UsageError`.
 
     place: the name of the script and the line, for errors.
     """
@@ -125,10 +128,10 @@ def _read_input(*, is_required: bool) -> Script | None:
 
 
 def _read_file(word: str) -> Script | None:
-    """Return the script in a file; None if the word names no script.
+    """Return the script in a file; None if the word names no readable script. Raises `ScriptError`.
 
     A file is a script if it has lines with options, or if it begins with #! and the word is not the name or the path of
-    a program here.
+    a program here. A line that looks like options but is a comment gets a warning.
     """
     try:
         path = Path(word)

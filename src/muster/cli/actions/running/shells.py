@@ -85,10 +85,10 @@ def make_shell_gang(
 
 
 def on_terminal(gang: Gang) -> Gang:
-    """Return the gang with the standard streams of rank 0 connected to a terminal.
+    """Return the gang with the standard streams of rank 0 connected to a terminal; it ends when the terminal closes.
 
-    A terminal is a field of the pod template, so rank 0 of several workers becomes a role of its own.
-    Raises `click.UsageError` if rank 0 has no template of its own.
+    A terminal is a field of the pod template, so rank 0 of several workers becomes a role of its own. Raises
+    `click.UsageError` if rank 0 has no template of its own.
     """
     if gang.size > 1 and (gang.mpi or gang.script is not None):
         raise click.UsageError("--tty: the processes that mpirun and srun start on several workers have no terminal")
@@ -108,7 +108,7 @@ def on_terminal(gang: Gang) -> Gang:
 
 
 def _separate_first(gang: Gang) -> list[Role]:
-    """Return two roles in place of a gang's only role: rank 0, and the other workers if there are any."""
+    """Return the roles that replace a gang's only role: rank 0 alone, and the other workers if there are any."""
     [whole] = gang.parts
     if whole.workers == 1:
         return [whole]
@@ -118,8 +118,8 @@ def _separate_first(gang: Gang) -> list[Role]:
 async def run_shell(session: Session, gang: Gang, *, named: bool, keeps_job: bool = False) -> int:
     """Submit the shell, and connect it to this terminal until it ends; return its exit code.
 
-    named: whether the user chose the name of the job.
-    keeps_job: whether the ended job and its output stay; otherwise the job is deleted.
+    named: whether the user chose the name of the job. keeps_job: whether the ended job and its output stay; otherwise
+    the job is deleted. A signal that ends this command ends the job. Raises `ApiError`, `TransportError`, `UserError`.
     """
     main = asyncio.current_task()
     assert main is not None
@@ -215,7 +215,10 @@ class _Shell:
     _pod: "asyncio.Future[Pod]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def observe(self, pod: Pod, rank: str) -> None:
-        """Record whether the program of rank 0 has ended, and whether its pod runs, for which `run` waits."""
+        """Record whether the program of rank 0 has ended, and whether its pod runs, for which `run` waits.
+
+        Pods of other ranks are ignored.
+        """
         if rank != "0":
             return
         self.ended = any(one.state.terminated is not None for one in pod.status.container_statuses)
@@ -224,9 +227,10 @@ class _Shell:
             self._pod.set_result(pod)
 
     async def run(self) -> None:
-        """Copy both terminals to each other until the shell ends.
+        """Wait until the shell's pod runs, and copy both terminals to each other until the shell ends.
 
-        Raises `ApiError`, `TransportError` if the server refuses.
+        A connection that is lost later ends the copying without an error. Raises `ApiError`, `TransportError` if the
+        server refuses.
         """
         pod = await self._pod
         descriptor, resized, printer = sys.stdin.fileno(), asyncio.Event(), Printer(ranks=False)

@@ -53,7 +53,10 @@ def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, in
 
 
 def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> tuple[str, ...]:
-    """Return the jobs that the options select, after asking the user; raise an error if the user does not agree."""
+    """Return the names of the jobs that the options select, after asking the user; none if there are no such jobs.
+
+    Raises an error of click if the user does not agree.
+    """
     from muster.cli.terminal.asking import ask_to_go_on
     from muster.cli.terminal.output import say
 

@@ -13,7 +13,7 @@ from muster.cli.session import ask, connect, target_options
 
 
 class _ScaleCommand(click.Command):
-    """A command whose last argument is a number, so that `-1` is a number, too, and no option."""
+    """A click command whose last argument is a number, so that `-1` is read as a number and not as an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if negative := next((word for word in args if re.fullmatch(r"-\d+", word)), None):

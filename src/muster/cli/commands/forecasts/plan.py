@@ -46,7 +46,10 @@ def command(filename: tuple[str, ...], output: str | None, **options: Any) -> No
 
 
 async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
-    """Print the plan; return 1 if the server would refuse some of the manifests."""
+    """Print what would happen to the objects of manifests; return 1 if the server would refuse some, else 0.
+
+    output: `json` or `yaml`; "" for text. Raises `ApiError`.
+    """
     from muster.cli.actions.each import try_and_say
     from muster.cli.names.discovery import Discovery
     from muster.cli.terminal.output import dump, say
@@ -100,7 +103,7 @@ def _make_domains(places: Any) -> dict[str, Any]:
 
 
 def _make_document(plan: Any) -> dict[str, Any]:
-    """Return the whole plan, for programs."""
+    """Return the whole plan of an object as values for JSON."""
     from muster.api.values.quantity import format_amount
 
     quota, gang = plan.quota, plan.gang

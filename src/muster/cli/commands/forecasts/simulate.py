@@ -144,7 +144,10 @@ def command(
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder of the report before the simulation, which may take long."""
+    """Create the folder of the report before the simulation, which may take long.
+
+    Raises `click.BadParameter` if that fails.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -165,7 +168,10 @@ class _Progress:
         self._interrupted = False
 
     def count(self, done: int, total: int) -> None:
-        """Show how many of several simulations are done, and how long the others may take."""
+        """Show how many of several simulations are done, and how long the others may take.
+
+        Raises `KeyboardInterrupt` after an interrupt.
+        """
         if self._interrupted:
             raise KeyboardInterrupt
         now = self._clock.monotonic()
@@ -218,7 +224,7 @@ def _deferring_interrupts(progress: _Progress) -> Iterator[None]:
 
 
 def make_table(summary: "Summary") -> str:
-    """Return the tables of the queues and their quota, and the lines below them."""
+    """Return the tables of the queues and of their quotas, and the lines about fairness and forecasts below them."""
     from muster.insight.text import format_quantity, format_table
 
     counts = ("QUEUE", "JOBS", "ENDED", "WAITING", *(("NEVER",) if summary.total.never else ()))
@@ -258,7 +264,10 @@ def _describe_forecasts(summary: "Summary") -> list[str]:
 
 
 def _make_row(name: str, group: "GroupSummary", *, never: bool) -> tuple[str, ...]:
-    """Return the cells of a queue. never: whether jobs that could never run are counted apart from those that wait."""
+    """Return the cells of a queue's row: counts, waits, slowdown, evictions and interruptions.
+
+    never: whether jobs that could never run are counted apart from those that wait.
+    """
     wait = group.wait
     waits = ("-",) * 4 if wait is None else map(format_seconds, (wait.mean, wait.p50, wait.p90, wait.p99))
     slowdown = "-" if group.slowdown is None else f"{group.slowdown.mean:.1f}"

@@ -94,7 +94,10 @@ async def _report(target: Target, config: str | None, form: str) -> int:
 
 
 def _tell_next_step(holder: str) -> str:
-    """Return what is left to do if nothing prevents the takeover. holder: the identity in the engines' Lease."""
+    """Return a sentence on what is left to do if nothing prevents the takeover.
+
+    holder: the identity in the Lease of engines; "" if nobody holds it.
+    """
     from muster.operator.precedence import is_ours
 
     if holder and is_ours(holder):
@@ -134,7 +137,10 @@ async def _require_no_embedded(client: Any) -> None:
 
 
 async def _require_stopped(client: Any, settings: "Configuration", say: Callable[[str], None]) -> None:
-    """Raise `click.ClickException` if pods of the engine run. Warn that engines outside of pods cannot be seen."""
+    """Raise `click.ClickException` if pods of the engine run.
+
+    say: receives a warning if an engine may run outside of pods, where it cannot be seen.
+    """
     from muster.install.engines import list_running_engines
     from muster.install.options import NAME
 

@@ -139,9 +139,9 @@ def _make_options(
 
 
 def checked_options(text: str, settings: "Configuration", image: str, replicas: int | None, source: str) -> "Options":
-    """Return the options of the installation. source: the file or option that the settings come from.
+    """Return the options of the installation after checking them. source: the file or option with the settings.
 
-    Raises `click.BadParameter`.
+    text: the Configuration. Raises `click.BadParameter`.
     """
     from muster.install.options import REPLICAS, Options, most_replicas
 

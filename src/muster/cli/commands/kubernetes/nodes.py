@@ -110,7 +110,7 @@ def _parse_specs(texts: Sequence[str]) -> list[Any]:
 
 
 def _parse_lease_duration(given: str) -> int:
-    """Return the duration in whole seconds, because a Lease has no fractions. Raises `click.BadParameter`."""
+    """Parse a duration into whole seconds, because a Lease has no fractions. Raises `click.BadParameter`."""
     from muster.api.values import durations
 
     try:
@@ -140,7 +140,7 @@ def _read_authority(path: str) -> bytes:
 
 
 def _choose_node_name(given: str | None) -> str:
-    """Return the given name, or the machine's own name. Raises `click.BadParameter`."""
+    """Return the given node name, or the machine's host name. Raises `click.BadParameter` if it is invalid."""
     import socket
 
     from muster.api.validation.names import dns_subdomain

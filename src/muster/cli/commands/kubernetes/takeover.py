@@ -87,7 +87,10 @@ async def _take_over(
 
 
 def _print_gaps(cluster: Any, settings: "Configuration", say: Any) -> None:
-    """Print the settings and objects that Muster would ignore, except those that the takeover itself replaces."""
+    """Print the settings and objects that Muster would ignore, except those that the takeover itself replaces.
+
+    say: prints a line.
+    """
     from msgspec.structs import replace
 
     from muster.insight.takeover import format_finding, make_report

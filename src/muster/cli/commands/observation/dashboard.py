@@ -97,7 +97,7 @@ def command(no_browser: bool, port: int, read_only: bool, sign_in: bool, **optio
 
 
 async def _open_own(target: Target, *, browse: bool) -> None:
-    """Get a sign-in link from the server, and open it in the browser."""
+    """Get a sign-in link from the server, print it and, if `browse`, open it in a browser. Raises `ApiError`."""
     import msgspec
 
     from muster.runtime.transport import Request
@@ -108,7 +108,10 @@ async def _open_own(target: Target, *, browse: bool) -> None:
 
 
 async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) -> None:
-    """Serve the pages with the rights of our kubeconfig until the user ends the command."""
+    """Serve the pages of the dashboard on loopback, with the rights of our kubeconfig, until the user ends the command.
+
+    The sign-in link is printed and, if `browse`, opened in a browser. read_only: whether the pages offer no changes.
+    """
     _require_parts()
     from muster.dashboard.app import Dashboard
     from muster.dashboard.embedding import SIMULATIONS
@@ -131,7 +134,7 @@ async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) ->
 
 @dataclass(frozen=True)
 class Proxied:
-    """The options about a reverse proxy in front of the dashboard."""
+    """The options about a reverse proxy in front of the dashboard; "" for those that are not given."""
 
     token_header: str
     config: str
@@ -139,7 +142,11 @@ class Proxied:
 
 
 async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_only: bool) -> None:
-    """Serve the pages to viewers who sign in, or whom a proxy in front signs in, until the user ends it."""
+    """Serve the pages to viewers who sign in, or whom a proxy in front signs in, until the user ends the command.
+
+    Raises `click.BadParameter` for an invalid option, and `click.ClickException` if the packages or the proxy's files
+    are missing.
+    """
     _require_parts()
     from muster.actions.server.session import find_connection
     from muster.dashboard.app import Dashboard
@@ -203,9 +210,10 @@ async def _listen(
     ready: Callable[[int], None],
     context: "SSLContext | None" = None,
 ) -> None:
-    """Serve a dashboard until the user ends the command.
+    """Serve a dashboard until the user ends the command, then close it.
 
-    option: the option by which the user chooses the port. ready: called with the port.
+    option: the option by which the user chooses the port. ready: called with the port. Raises `click.ClickException` if
+    the address cannot be used.
     """
     from muster.cluster.apiserver.front.listener import AddressUnusable, Listener
 

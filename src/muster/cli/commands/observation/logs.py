@@ -108,7 +108,7 @@ async def _follow(printout: "Printout") -> "Ending":
 
 
 def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
-    """Return the excerpt that the options select. Raises `click.BadParameter`."""
+    """Return the selection of workers and lines that the options make. Raises `click.BadParameter`."""
     from muster.actions.following.excerpt import Excerpt
     from muster.api.values.patterns import PatternError, line_pattern
     from muster.cli.names.moments import parse_moment

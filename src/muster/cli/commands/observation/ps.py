@@ -132,7 +132,10 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
 
 
 async def _require_queue(session: Session, queue: str, rows: Iterable[dict[str, Any]], where: str) -> None:
-    """Raise `click.ClickException` if no queue has this name and no job names it."""
+    """Raise `click.ClickException` if `queue` is not "", no queue has this name, and no row names it.
+
+    where: the namespace; "" for all.
+    """
     if not queue or any(row["queue"] == queue for row in rows):
         return
     from muster.actions.choices import describe_missing_queue
@@ -144,7 +147,10 @@ async def _require_queue(session: Session, queue: str, rows: Iterable[dict[str, 
 async def _add_usage(
     session: Session, rows: list[dict[str, Any]], where: str, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Return the rows with the present use of CPU and memory by the pods of each job."""
+    """Return the rows with the present use of CPU, memory and GPUs by the pods of each job; `-` if it is unknown.
+
+    where: the namespace; "" for all. say: receives a remark if the user may not see the use.
+    """
     from muster.insight.reader.usage import read_usage
     from muster.insight.usage import format_cpus, format_gpus, format_memory, usage_by_job
 
@@ -160,7 +166,10 @@ async def _add_usage(
 
 
 async def _add_past(session: Session, rows: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
-    """Return the rows and, after them, the rows of jobs whose objects are deleted."""
+    """Return the rows and, after them, the rows of the newest deleted jobs in the history.
+
+    A remark is printed if there are more of these, or no history.
+    """
     from muster.cli.terminal.output import say
     from muster.insight.history.runs import RunQuery
     from muster.insight.reader.history.recorded import read_history
@@ -175,7 +184,10 @@ async def _add_past(session: Session, rows: list[dict[str, Any]], where: str, no
 
 
 async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, wide: bool) -> None:
-    """Show jobs until the user leaves: on a terminal all jobs, unfinished ones first; in a pipe each changed row."""
+    """Show jobs until the user leaves: on a terminal all jobs, unfinished ones first; in a pipe each changed row.
+
+    only: the names, states, queue and user that select jobs. wide: show all columns.
+    """
     from muster.actions.server.session import describe_outage
     from muster.actions.watching import Watch, survive_outages
     from muster.api.batch import JOB

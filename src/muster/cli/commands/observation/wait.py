@@ -58,9 +58,9 @@ async def _wait(target: Target, jobs: tuple[str, ...], seconds: float | None, *,
 
 
 async def follow_all(session: Session, jobs: Sequence[tuple[str, str]], *, first: bool = False) -> int:
-    """Wait for jobs, by namespace and name; return the highest of their exit codes.
+    """Wait for jobs, by namespace and name, and print their progress; return the highest of their exit codes.
 
-    first: return the exit code of the first job to finish.
+    first: return the exit code of the first job to finish. A job that cannot be followed counts as 1.
     """
     from muster.cli.actions.each import try_and_say
     from muster.cli.terminal.liveline import LiveLine
@@ -96,7 +96,10 @@ async def _wait_for_first(works: Sequence[Coroutine[Any, Any, bool]]) -> list[bo
 
 
 async def follow(session: Session, namespace: str, name: str, line: "LiveLine") -> int:
-    """Wait for one job, and print its progress; return its exit code."""
+    """Wait for a job or pod group to end, and print its progress and outcome; return its exit code.
+
+    Raises `ApiError`, `TransportError`.
+    """
     from muster.actions.following.elsewhere import make_reach
     from muster.actions.following.follow import Follower
     from muster.actions.jobs.podgroups import find_pods, follow_pods

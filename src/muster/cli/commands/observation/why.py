@@ -78,7 +78,10 @@ async def _why(target: Target, name: str, output: str) -> None:
 
 
 async def _show_cron_job(session: "Session", name: str, now: "datetime", output: str) -> bool:
-    """Print what the CronJob of this name does, if there is one; return whether there is."""
+    """Print when the CronJob of this name starts jobs, and which run; return False if there is no such CronJob.
+
+    output: `json` or `yaml`; "" for text.
+    """
     from muster.api.batch import CRON_JOB
     from muster.cli.actions.running.scheduling import render_cron_job
     from muster.cli.terminal.output import dump

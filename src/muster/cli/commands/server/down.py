@@ -70,9 +70,9 @@ def _cancel_starts(home: Home) -> Sequence[Unit]:
 
 
 def require_agreement(ending: str) -> None:
-    """Ask the user on the terminal whether jobs may end. Raises `click.ClickException` if the user does not agree.
+    """Ask the user whether jobs may end, if there is a terminal to ask on; return if so, or without a terminal.
 
-    ending: a phrase that says what ends.
+    Raises `click.ClickException` if the user does not agree. ending: a phrase that says what ends.
     """
     from muster.cli.terminal.asking import can_ask
 
@@ -83,7 +83,8 @@ def require_agreement(ending: str) -> None:
 def describe_end(home: Home, *, only_terminals: bool = False) -> str:
     """Return a phrase that says which pods and jobs end with the server, and which users' jobs they are.
 
-    only_terminals: count only jobs that end when their terminal closes.
+    If the server does not tell, the phrase says so. only_terminals: count only jobs that end when their terminal
+    closes.
     """
     try:
         labels = run(_label_running_pods(home, only_terminals=only_terminals))
@@ -93,7 +94,7 @@ def describe_end(home: Home, *, only_terminals: bool = False) -> str:
 
 
 def describe_ends(names: Sequence[str], pods: int) -> str:
-    """Return the phrase that says how many pods of which jobs end."""
+    """Return a phrase that says how many pods of which jobs end; `NOTHING` without jobs."""
     from muster.insight.jobs.failures import count_of
 
     if not names:
@@ -151,7 +152,10 @@ def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> None:
 
 
 def _end_process(process: int, pid: int, by: signal.Signals) -> None:
-    """End a process with a signal, and kill it if it ignores the signal."""
+    """Send a signal to a process and wait for its end; print a line if that takes long, and kill it in the end.
+
+    process: its pidfd. pid: its id, for the lines. A process that is gone already is left alone.
+    """
     ended = select.poll()
     ended.register(process, select.POLLIN)
     with suppress(ProcessLookupError):  # the process has just ended by itself

@@ -74,7 +74,7 @@ def _describe_end(home: Home, options: ServerOptions, *, forget: bool) -> str:
 
 
 def _check_store(home: Home) -> None:
-    """Refuse to end a server whose store no other server could open. Raises `click.ClickException`."""
+    """Raise `click.ClickException` if no other server could open the store of the running server."""
     from muster.cluster.backups import check_beside_server
     from muster.cluster.store import DataDirectoryError
 
@@ -92,9 +92,9 @@ def _read_running_options(home: Home) -> ServerOptions:
 
 
 def _start(home: Home, options: ServerOptions, former: int | None) -> None:
-    """Start the new server. If that fails, print how the user gets the former one back.
+    """Start the new server as a detached process. Raises `click.ClickException` if that fails.
 
-    former: the process of the former server; None if none ran.
+    The error says how the user gets the former server back. former: its process; None if none ran.
     """
     try:
         start_detached(home, options)

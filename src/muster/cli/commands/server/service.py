@@ -38,7 +38,7 @@ def command() -> None:
 
 
 def _unit_options(command: Command) -> Command:
-    """Add the options that select the unit of a home."""
+    """Return the command with the options that select the unit of a home."""
     account = click.option(
         "--as",
         "account",
@@ -87,7 +87,10 @@ def install(data: str, scope: Scope, account: str, **options: Any) -> None:
 
 
 def _start(home: Home, unit: Unit, owner: pwd.struct_passwd, pid: int | None) -> None:
-    """Start the server of the unit, unless the process `pid` serves."""
+    """Start the server of the unit and wait until it serves, unless the process `pid` serves; print what happened.
+
+    A user's unit that does not start with the machine gets a remark. Raises `UserError`, `click.ClickException`.
+    """
     from muster.cli.actions.serving import await_service
 
     if pid is None:
@@ -155,7 +158,10 @@ def choose_socket(scope: Scope, owner: pwd.struct_passwd, named: str | None) -> 
 
 
 def _find_unit(scope: Scope, owner: pwd.struct_passwd, data: str) -> tuple[Home, Unit]:
-    """Return the home that the options name, by default the owner's, and its unit."""
+    """Return the home that the options name, and its unit, installed or not.
+
+    By default, the home is the caller's, or for a system unit the owner's. Raises `UserError`.
+    """
     if scope == "system" and not data:
         data = str(Path(owner.pw_dir) / ".muster")
     home = Home.find(os.environ, data)
@@ -163,7 +169,7 @@ def _find_unit(scope: Scope, owner: pwd.struct_passwd, data: str) -> tuple[Home,
 
 
 def _list_gpu_variables() -> list[str]:
-    """Return the variables that say which GPUs a server offers."""
+    """Return the names of the environment variables that say which GPUs a server offers."""
     from muster.cluster.nodes.gpus.device import FAMILIES
 
     return [family.variable for family in FAMILIES]

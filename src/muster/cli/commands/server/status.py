@@ -88,7 +88,7 @@ async def _status(target: Target, home: Home) -> int:
 
 
 def find_installed_release() -> str:
-    """Return the release of this installation, from the name of the folder with its metadata; "" if there is none.
+    """Return the release of this installation, from the name of the folder with its metadata; "" if it has none.
 
     Reading the metadata itself would take ten times as long.
     """
@@ -97,9 +97,10 @@ def find_installed_release() -> str:
 
 
 def describe_upgrade(nodes: Iterable["Node"], installed: str) -> str:
-    """Return what to do if the server runs another release than the installed one; "" if it runs the same.
+    """Return a sentence on what to do if the server runs another release than the installed one.
 
-    nodes: all nodes. The server's own process nodes among them tell its release.
+    "" if it runs the same, or one of the two is unknown. nodes: all nodes. The server's own process nodes among them
+    tell its release.
     """
     from muster.api.ours.embedded import NODE_IDENTITY
 

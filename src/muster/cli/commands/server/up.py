@@ -93,7 +93,10 @@ def _describe_local(path: str) -> str:
 
 
 def _salvage(home: Home) -> None:
-    """Repair a damaged store, and print which objects are lost by that."""
+    """Repair a damaged store, and print which objects are lost by that.
+
+    Raises `click.ClickException` if the store cannot be repaired or a server uses it.
+    """
     from muster.cli.actions.salvaging import describe_damage
     from muster.cluster.backups import salvage_home
     from muster.cluster.store import DataDirectoryError
@@ -108,7 +111,11 @@ def _salvage(home: Home) -> None:
 
 
 def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
-    """Serve until a signal asks to stop. A failed start prints one line."""
+    """Serve until a signal asks to stop.
+
+    ready_fd: a descriptor to write a line to once the server serves; None to print the line. Raises
+    `click.ClickException` if the start fails; the reason is then written to the log, too.
+    """
     import uvloop
 
     from muster.api.config import EMBEDDED

@@ -167,7 +167,11 @@ def join(name: str, kubeconfig: str, context: str, queues: tuple[str, ...], time
 
 
 def _load_kubeconfig(path: str, context: str) -> Any:
-    """Return the connection that a kubeconfig describes, if a manager may use it."""
+    """Return the connection that a kubeconfig describes, read from a file or stdin (-).
+
+    Raises `click.ClickException` if a manager may not use it, because it names files or programs, or checks no
+    certificate.
+    """
     from muster.multicluster.links.kubeconfigs import MAX_BYTES, UntrustedKubeconfigError, read_trusted
 
     if path == "-":

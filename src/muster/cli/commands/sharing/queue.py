@@ -164,7 +164,10 @@ async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
 
 
 async def _find_nodes_flavor(session: Session) -> str:
-    """Return the flavor of the default queue that an embedded cluster is created with; "" without such a queue."""
+    """Return the name of the flavor that an embedded cluster is created with.
+
+    "" if the cluster has no such flavor, or the user may not see it.
+    """
     from muster.api.kueue import RESOURCE_FLAVOR
     from muster.api.ours.embedded import NODES_FLAVOR
     from muster.runtime.refusals import ignoring

@@ -119,7 +119,7 @@ def _check_replacement(options: dict[str, Any]) -> None:
 
 
 def _check_terminal(options: dict[str, Any]) -> None:
-    """Raise `click.UsageError` if the job cannot use this terminal."""
+    """Raise `click.UsageError` if the job cannot use this terminal: another option excludes that, or there is none."""
     from muster.cli.terminal.remote import is_terminal
 
     others = ("detach", "elastic", "array", "grid", "schedule", "begin", "after", "retries", "mpi", "stdin")
@@ -224,7 +224,7 @@ def _explain_bound_to_cluster(gang: "Gang") -> str:
 def _warn_of_unread_input(options: dict[str, Any]) -> None:
     """Warn if this command has input, because the input does not reach a job in a worker cluster.
 
-    Raises `click.UsageError` if the user requested that the job gets the input.
+    Raises `click.UsageError` if the user requested with `--stdin` that the job gets the input.
     """
     from muster.cli.terminal.output import say
     from muster.cli.terminal.stdin import is_there
@@ -236,9 +236,10 @@ def _warn_of_unread_input(options: dict[str, Any]) -> None:
 
 
 async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, detach: bool, embedded: bool) -> int:
-    """Submit the gang and follow its job.
+    """Submit the gang and follow its job; return the exit code.
 
-    The first signal to end cancels the job, and the next one ends the command.
+    The first signal to end cancels the job, and the next one ends the command. Raises `ApiError`, `TransportError`,
+    `UserError`.
     """
     from muster.actions.jobs.cancelling import cancel
     from muster.actions.submission.submitting import submit
@@ -316,7 +317,7 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
 
 @contextmanager
 def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
-    """Handle signals that ask this command to end, inside the `with` block, by interrupting the job.
+    """Interrupt the job when a signal asks this command to end, inside the `with` block.
 
     A handler records the signal at once, because the event loop may run late.
     """
@@ -354,9 +355,11 @@ async def _stay(
     detach: bool,
     embedded: bool,
 ) -> "Ending":
-    """Wait for the submission, then print the progress and output of the job until it ends.
+    """Wait for the submission, then print the progress and output of the job; return how it ended.
 
-    For a detached job, print a hint how to follow it and return at once, unless the job is being cancelled.
+    For a detached job, print its name and a hint how to follow it, and return at once, unless the job is being
+    cancelled. Raises the errors of the submission, and `click.ClickException` if the job can never start in a cluster
+    of the command's own.
     """
     from muster.actions.submission.submitting import foresee
     from muster.cli.terminal.output import say
@@ -398,7 +401,7 @@ async def _hint_at_limit(session: Session, sweep: "JobRecord") -> None:
 
 
 async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveLine") -> "Ending":
-    """Show the job's output until it ends."""
+    """Show the job's output and progress until it ends, and pass this command's input to it; return how it ended."""
     from muster.actions.following.elsewhere import make_reach
     from muster.actions.following.follow import Follower
     from muster.cli.terminal.printing import Printer

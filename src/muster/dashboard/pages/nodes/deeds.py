@@ -14,7 +14,7 @@ from muster.insight.text import count_things, list_names
 
 
 async def view_cordon(visit: Visit) -> Mapping[str, Any]:
-    """Return the page that asks before a node is cordoned."""
+    """Return the values of the page that asks before a node is cordoned. Raises `PageError`, `ApiError`."""
     node = await _find_own_node(visit)
     name = node.metadata.name
     [row] = make_node_rows([node], await list_pods(visit, []))
@@ -35,19 +35,22 @@ async def view_cordon(visit: Visit) -> Mapping[str, Any]:
 
 
 async def _find_own_node(visit: Visit) -> Node:
-    """Return the node that the address names. Raises `PageError` also for a viewer who may not change it."""
+    """Return the node that the address names.
+
+    Raises `PageError` if there is none, or the viewer may not change it.
+    """
     node = await find_node(visit)
     await require_right(visit, NODE_RIGHTS, node.metadata.name)
     return node
 
 
 async def cordon(visit: Visit, _: Mapping[str, str]) -> str:
-    """Cordon a node; return what was done. Raises `ApiError`."""
+    """Cordon the node that the address names; return the outcome as a sentence. Raises `ApiError`."""
     return await set_cordon(visit.viewer.client, visit.names["name"], cordoned=True)
 
 
 async def view_uncordon(visit: Visit) -> Mapping[str, Any]:
-    """Return the page that asks before a node is uncordoned."""
+    """Return the values of the page that asks before a node is uncordoned. Raises `PageError`, `ApiError`."""
     name = (await _find_own_node(visit)).metadata.name
     return {
         "title": f"Uncordon node {name}?",
@@ -60,12 +63,12 @@ async def view_uncordon(visit: Visit) -> Mapping[str, Any]:
 
 
 async def uncordon(visit: Visit, _: Mapping[str, str]) -> str:
-    """Uncordon a node; return what was done. Raises `ApiError`."""
+    """Uncordon the node that the address names; return the outcome as a sentence. Raises `ApiError`."""
     return await set_cordon(visit.viewer.client, visit.names["name"], cordoned=False)
 
 
 def find_page(visit: Visit, _: Mapping[str, str]) -> str:
-    """Return the address of the node's page."""
+    """Return the address of the page of the node that a visit names."""
     return make_address("nodes", visit.names["name"])
 
 

@@ -32,7 +32,7 @@ _ROWS = "node rows"  # the topic of a memo
 
 
 async def view_nodes(visit: Visit) -> Mapping[str, Any]:
-    """Return the nodes that the filters leave. Raises `PageError`, `ApiError`."""
+    """Return the values of the page of nodes: those that the filters select. Raises `PageError`, `ApiError`."""
     unseen: list[str] = []
     nodes = await list_nodes(visit)
     pods = await list_pods(visit, unseen)
@@ -101,7 +101,7 @@ async def list_nodes(visit: Visit) -> Sequence[Node]:
 
 
 async def list_pods(visit: Visit, unseen: list[str]) -> list[Pod] | None:
-    """Return all pods; None, with a sentence, if the viewer may not list those of other namespaces."""
+    """Return all pods; None if the viewer may not list those of all namespaces, with a sentence added to `unseen`."""
     try:
         pods, where = await list_visible(visit.copy, POD, visit.viewer.namespace, lambda _: None, "pods")
     except ApiError as error:
@@ -123,7 +123,7 @@ def _is_chosen(row: NodeRow, only: Mapping[str, str]) -> bool:
 
 
 def _group_gpus(nodes: Sequence[Node], pods: Sequence[Pod] | None, listing: Listing) -> Mapping[str, list[GpuRow]]:
-    """Return the GPUs of the nodes in a part of the list, by node."""
+    """Return the GPUs of the nodes on a page of the list, by node."""
     shown = {row.name for row in listing.items}
     gpus: dict[str, list[GpuRow]] = defaultdict(list)
     here = [node for node in nodes if node.metadata.name in shown]

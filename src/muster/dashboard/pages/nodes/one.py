@@ -42,7 +42,7 @@ _INFO = (
 
 
 class PodRow(Struct, frozen=True):
-    """A pod on a node. requests: by resource, in units of `quantity.parse_amount`. cpus, memory: what it uses now."""
+    """A pod on a node. requests: by resource, in units of `quantity.parse_amount`. cpus, memory: its use, as text."""
 
     namespace: str
     name: str
@@ -62,7 +62,7 @@ class PodRow(Struct, frozen=True):
 
 
 async def view_node(visit: Visit) -> Mapping[str, Any]:
-    """Return one node. Raises `PageError`, `ApiError`."""
+    """Return the values of the page of one node. Raises `PageError` if there is none, and `ApiError`."""
     node = await find_node(visit)
     unseen: list[str] = []
     pods, where = await _list_pods(visit, unseen)
@@ -93,7 +93,7 @@ async def view_node(visit: Visit) -> Mapping[str, Any]:
 
 
 async def find_node(visit: Visit) -> Node:
-    """Return the node that an address names. Raises `PageError`, `ApiError`."""
+    """Return the node that the address names. Raises `PageError` if there is none, and `ApiError`."""
     name = visit.names["name"]
     require_name("node", name, dns_subdomain)
     node = next((one for one in await list_nodes(visit) if one.metadata.name == name), None)
@@ -105,7 +105,10 @@ async def find_node(visit: Visit) -> Node:
 
 
 async def _list_pods(visit: Visit, unseen: list[str]) -> tuple[Sequence[Pod], str]:
-    """Return the pods that the viewer may see, and the namespace if that is one only."""
+    """Return the pods that the viewer may see, and the namespace if these are of one only; "" for all.
+
+    Sentences on what the viewer may not see are added to `unseen`.
+    """
     own = visit.viewer.namespace
     try:
         return await list_visible(visit.copy, POD, own, unseen.append, "pods")
@@ -117,7 +120,7 @@ async def _list_pods(visit: Visit, unseen: list[str]) -> tuple[Sequence[Pod], st
 
 
 async def _find_owners(visit: Visit, where: str) -> Mapping[str, str]:
-    """Return who submitted each job that queues, by its UID, as far as the viewer may see that."""
+    """Return who submitted each job that has a Workload, by the job's UID, as far as the viewer may see that."""
     workloads = await list_or_none(visit.copy, WORKLOAD_LINES, where) or ()
     return {uid: owner_of(one.metadata) for uid, one in index_by_owner(workloads).items()}
 
@@ -146,7 +149,7 @@ def _order_rank(rank: str) -> int:
 
 
 def _is_bad(condition: str, status: str) -> bool:
-    """Return whether a condition says that something is wrong: of Ready that is any status but True."""
+    """Return whether a node's condition is bad: Ready that is not True, or any other that is True."""
     return status != "True" if condition == "Ready" else status == "True"
 
 

@@ -15,7 +15,7 @@ _GIBIBYTE = 1 << 30
 
 
 class Span(Struct, frozen=True):
-    """A time up to now, and the number of steps that it is drawn in. marks: how many of its ticks have names."""
+    """A time range of a chart, up to now. steps: how many steps the chart has. marks: how many ticks have names."""
 
     title: str
     length: timedelta
@@ -31,7 +31,7 @@ SPANS: Mapping[str, Span] = {
 
 
 class UseFigure(Struct, frozen=True):
-    """A chart with its legend. is_empty: nothing was used in that time."""
+    """A chart of use over time with its legend. is_empty: whether nothing was used in that time."""
 
     chart: Markup
     legend: Markup
@@ -39,7 +39,10 @@ class UseFigure(Struct, frozen=True):
 
 
 def draw_use(steps: UseSteps, span: Span, resource: str, limit: int | None) -> UseFigure:
-    """Draw the use. limit: the quota, in units of `quantity.parse_amount`; None to draw no line."""
+    """Return a chart of the use of a resource over time, by owner.
+
+    limit: the quota, in units of `quantity.parse_amount`; None to draw no line.
+    """
     divisor = _find_divisor(resource)
     people = format_owners(layer.owner for layer in steps.layers if layer.owner not in (OTHERS, UNKNOWN))
     layers = [
@@ -75,7 +78,7 @@ def _describe_line(line: Series) -> str:
 
 
 def _find_divisor(resource: str) -> int:
-    """Return how many units of `quantity.parse_amount` are one unit of the chart."""
+    """Return the divisor that turns an amount in units of `quantity.parse_amount` into the unit of the chart."""
     return {"cpu": 1000, "memory": _GIBIBYTE, "ephemeral-storage": _GIBIBYTE}.get(resource, 1)
 
 

@@ -23,7 +23,7 @@ _BETWEEN = "|"
 
 
 async def view_stop(visit: Visit) -> Mapping[str, Any]:
-    """Return the page that asks before a queue is stopped."""
+    """Return the values of the page that asks before a queue is stopped. Raises `PageError`, `ApiError`."""
     queue = await find_queue(visit)
     await _require_right(visit, queue)
     running = queue.own.status.admitted_workloads or 0
@@ -49,12 +49,15 @@ async def view_stop(visit: Visit) -> Mapping[str, Any]:
 
 
 async def stop(visit: Visit, form: Mapping[str, str]) -> str:
-    """Stop a queue; return what was done. Raises `ApiError`, `PageError`."""
+    """Stop the queue that the address names, with its running jobs if the form says so; return a sentence.
+
+    Raises `ApiError`, `PageError`.
+    """
     return await _set_policy(visit, HOLD_AND_DRAIN if form.get("running") == _STOP_TOO else HOLD)
 
 
 async def view_resume(visit: Visit) -> Mapping[str, Any]:
-    """Return the page that asks before a queue is started again."""
+    """Return the values of the page that asks before a stopped queue is resumed. Raises `PageError`, `ApiError`."""
     queue = await find_queue(visit)
     await _require_right(visit, queue)
     waiting = queue.own.status.pending_workloads or 0
@@ -69,7 +72,7 @@ async def view_resume(visit: Visit) -> Mapping[str, Any]:
 
 
 async def resume(visit: Visit, _: Mapping[str, str]) -> str:
-    """Let jobs start from a queue again; return what was done. Raises `ApiError`, `PageError`."""
+    """Resume the queue that the address names; return the outcome as a sentence. Raises `ApiError`, `PageError`."""
     return await _set_policy(visit, STOP_NONE)
 
 
@@ -83,7 +86,7 @@ async def _set_policy(visit: Visit, policy: str) -> str:
 
 
 async def view_quota(visit: Visit) -> Mapping[str, Any]:
-    """Return the page with the quotas of a ClusterQueue to change."""
+    """Return the values of the page with a form for the quotas of a ClusterQueue. Raises `PageError`, `ApiError`."""
     queue = await _find_cluster_queue(visit)
     await _require_right(visit, queue)
     assert queue.cluster is not None, "it was found"
@@ -119,7 +122,7 @@ async def view_quota(visit: Visit) -> Mapping[str, Any]:
 
 
 async def edit_quota(visit: Visit, form: Mapping[str, str]) -> str:
-    """Change the quotas of a ClusterQueue; return what was done. Raises `ApiError`, `PageError`."""
+    """Change the quotas of a ClusterQueue to those in the form; return a sentence. Raises `ApiError`, `PageError`."""
     queue = await _find_cluster_queue(visit)
     name = queue.name.name
     try:
@@ -134,9 +137,9 @@ async def edit_quota(visit: Visit, form: Mapping[str, str]) -> str:
 
 
 def _read_quotas(queue: Queue, form: Mapping[str, str]) -> dict[tuple[str, str], str]:
-    """Return the quotas of a form, by flavor and resource. A quota that the viewer left as it was is left out.
+    """Return the quotas that the viewer changed in a form, by flavor and resource.
 
-    Raises `ValueError` with a sentence for the viewer.
+    Raises `ValueError` with a sentence for the viewer if one is invalid.
     """
     assert queue.cluster is not None, "it was found"
     quotas = {}
@@ -156,7 +159,7 @@ async def _find_cluster_queue(visit: Visit) -> Queue:
 
 
 async def _require_right(visit: Visit, queue: Queue) -> None:
-    """Raise `PageError` for a viewer who may not change the queue."""
+    """Raise `PageError` (403) for a viewer who may not change the queue, and `ApiError`."""
     await require_right(visit, queue.rights, queue.name.name, queue.name.namespace)
 
 
@@ -167,7 +170,7 @@ def _get_name(queue: Queue) -> str:
 
 
 def find_page(visit: Visit, _: Mapping[str, str]) -> str:
-    """Return the address of the queue's page, which is that of the deed without its last part."""
+    """Return the address of the page of the queue that a deed is about."""
     return make_address(*visit.path.strip("/").split("/")[:-1])
 
 

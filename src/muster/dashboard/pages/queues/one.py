@@ -56,7 +56,10 @@ T = TypeVar("T")
 
 
 class Queue(Struct, frozen=True):
-    """A queue as a viewer sees it. cluster: the ClusterQueue, or that behind a LocalQueue; None if not visible."""
+    """A queue as a viewer sees it: a LocalQueue or, if `local` is None, a ClusterQueue.
+
+    cluster: the ClusterQueue, or that behind the LocalQueue; None if the viewer may not see it.
+    """
 
     name: QueueName
     cluster: ClusterQueue | None
@@ -69,14 +72,14 @@ class Queue(Struct, frozen=True):
 
     @property
     def own(self) -> ClusterQueue | LocalQueue:
-        """The queue that the page is about."""
+        """The LocalQueue or ClusterQueue that the page is about."""
         queue = self.local or self.cluster
         assert queue is not None, "one of both is there"
         return queue
 
     @property
     def rights(self) -> tuple[Right, ...]:
-        """The right that a change of the queue takes."""
+        """The right that a change of the queue takes: to patch its object."""
         return (Right("patch", CLUSTER_QUEUE if self.local is None else LOCAL_QUEUE),)
 
     @property
@@ -86,7 +89,7 @@ class Queue(Struct, frozen=True):
 
 
 async def find_queue(visit: Visit) -> Queue:
-    """Return the queue that an address names. Raises `PageError`, `ApiError`."""
+    """Return the queue that the address names. Raises `PageError` if there is none, and `ApiError`."""
     namespace, name = visit.names.get("namespace", ""), visit.names["name"]
     require_name("queue", name, dns_subdomain)
     if namespace:
@@ -109,9 +112,9 @@ async def find_queue(visit: Visit) -> Queue:
 
 
 async def _find(visit: Visit, kind: Kind[T], name: str, namespace: str = "") -> T | None:
-    """Return a queue from the copy, or from the server for a viewer who may not list queues.
+    """Return a queue from the viewer's lists, or from the server if the viewer may not list queues.
 
-    The result is None if there is no such queue, or the viewer may not see it.
+    None if there is no such queue, or the viewer may not see it.
     """
     listed: Sequence[Any] | None = await list_or_none(visit.copy, kind, namespace)
     if listed is not None:
@@ -120,7 +123,7 @@ async def _find(visit: Visit, kind: Kind[T], name: str, namespace: str = "") -> 
 
 
 async def view_queue(visit: Visit) -> Mapping[str, Any]:
-    """Return one queue. Raises `PageError`, `ApiError`."""
+    """Return the values of the page of one queue. Raises `PageError` if there is none, and `ApiError`."""
     unseen: list[str] = []
     queue = await find_queue(visit)
     row = make_local_queue_row(queue.local) if queue.local is not None else _make_row(queue)
@@ -158,7 +161,7 @@ async def view_queue(visit: Visit) -> Mapping[str, Any]:
 
 
 async def _find_refusal(visit: Visit, queue: Queue) -> str:
-    """Return why the viewer may not change the queue; "" for a viewer who may."""
+    """Return why the viewer may not change the queue; "" if the viewer may, or that is not known yet."""
     return await find_refusal(visit, queue.rights, queue.name.name, queue.name.namespace)
 
 
@@ -168,7 +171,10 @@ def _make_row(queue: Queue) -> dict[str, Any]:
 
 
 async def _list_pending(visit: Visit, queue: Queue, count: int, workloads: Sequence[Workload]) -> tuple[Listing, bool]:
-    """Return the part of the pending list that the address names, and whether its order is that of the queue."""
+    """Return the page of the list of waiting workloads that the address names.
+
+    The second result is whether their order is that of the queue, which not every server serves. count: how many wait.
+    """
     query = read_list_query(visit)
     first = find_first(count, query)
     rows, is_ordered = await read_pending(visit.copy, queue.name, queue.cluster, workloads, first, PER_PAGE)
@@ -176,7 +182,11 @@ async def _list_pending(visit: Visit, queue: Queue, count: int, workloads: Seque
 
 
 async def _ask_starts(visit: Visit, queue: Queue, rows: Sequence[PendingRow]) -> Mapping[str, StartEstimate] | None:
-    """Return the forecasts for the rows, as far as they have been made; None while there are none."""
+    """Return forecasts of when these workloads start, by key; None if none has been computed yet.
+
+    The computation goes on in the background. None, too, without workloads, or if the viewer may not see the
+    ClusterQueue.
+    """
     if queue.cluster is None or not rows:
         return None
     keys = tuple(row.key for row in rows[:_MOST_FORECAST])
@@ -189,7 +199,7 @@ async def _ask_starts(visit: Visit, queue: Queue, rows: Sequence[PendingRow]) ->
 
 
 def find_shared_doubt(starts: Iterable[StartEstimate]) -> str:
-    """Return why none of several starts can be estimated, if that has one reason; "" otherwise."""
+    """Return the reason for which none of several starts can be estimated, if all have the same; "" otherwise."""
     listed = [*starts]
     reasons = {one.because if one.at is None else "" for one in listed}
     return reasons.pop() if len(listed) > 1 and len(reasons) == 1 else ""
@@ -198,10 +208,10 @@ def find_shared_doubt(starts: Iterable[StartEstimate]) -> str:
 async def _find_lines(
     visit: Visit, namespace: str, workloads: Sequence[Workload], positions: Mapping[str, int | None]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the line of the job behind each workload that is shown, by the workload's UID, as the page of jobs has it.
+    """Return the row in the list of jobs of each shown workload's job, by the workload's UID.
 
-    A job thus has one state and one reason on all pages. A viewer who may see no jobs gets none.
-    positions: of the workloads that are shown, by UID.
+    A job thus has one state and one reason on all pages. A viewer who may see no jobs gets none. positions: of the
+    workloads that are shown, by UID.
     """
     shown = [one for one in workloads if one.metadata.uid in positions]
     jobs = frozenset[str]().union(*map(owner_uids, shown))
@@ -215,7 +225,7 @@ async def _find_lines(
 
 
 async def _find_quota_node(visit: Visit, queue: Queue) -> QuotaNode | None:
-    """Return the place of a ClusterQueue in the tree of quotas; None for a LocalQueue, or where that is not visible."""
+    """Return the place of a ClusterQueue in the tree of quotas; None for a LocalQueue, or if it is not visible."""
     if queue.local is not None:
         return None
     queues = await list_or_none(visit.copy, CLUSTER_QUEUE)
@@ -225,9 +235,9 @@ async def _find_quota_node(visit: Visit, queue: Queue) -> QuotaNode | None:
 
 
 async def _list_fronts(visit: Visit, queue: Queue, unseen: list[str]) -> list[tuple[str, str]] | None:
-    """Return the namespace and name of the LocalQueues in front of a ClusterQueue, as far as the viewer sees them.
+    """Return the namespace and name of each visible LocalQueue that leads to a ClusterQueue; [] for a LocalQueue.
 
-    The result is None if the viewer sees no LocalQueues.
+    None if the viewer may see no LocalQueues; a sentence is then added to `unseen`.
     """
     if queue.local is not None:
         return []
@@ -239,7 +249,10 @@ async def _list_fronts(visit: Visit, queue: Queue, unseen: list[str]) -> list[tu
 
 
 async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -> dict[str, Any] | None:
-    """Return the use over time; None while the history has not answered, or where the quota is not visible."""
+    """Return the values of the chart of a queue's use over time.
+
+    None while the history has not answered, or if the viewer may not see the quota.
+    """
     row = make_cluster_queue_row(queue.cluster) if queue.cluster is not None else None
     resources = list(dict.fromkeys(one["resource"] for one in row["quotas"])) if row is not None else []
     resources = resources or ["cpu"]
@@ -275,13 +288,16 @@ async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -
 
 
 def _prefer(resources: Sequence[str]) -> str:
-    """Return the resource that people look at first: GPUs, else CPUs."""
+    """Return the resource whose chart is shown first: GPUs, else CPUs, else the first. resources: not empty."""
     gpus = [one for one in resources if one.endswith("/gpu")]
     return gpus[0] if gpus else "cpu" if "cpu" in resources else resources[0]
 
 
 async def _read_runs(visit: Visit, fronts: Sequence[tuple[str, str]], length: timedelta) -> list[Run]:
-    """Return the runs of LocalQueues that ended within some time, the newest first. The number is bounded."""
+    """Return the runs of LocalQueues that ended within the last `length`, the newest first, up to a limit.
+
+    fronts: the namespace and name of each LocalQueue. Raises `ApiError`.
+    """
     since = visit.now - length
     wanted = set(fronts)
     if len(wanted) == 1:

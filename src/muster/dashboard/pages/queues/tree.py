@@ -18,7 +18,10 @@ _INSTALL = "muster manifests | kubectl apply --server-side -f -"
 
 
 async def view_queues(visit: Visit) -> Mapping[str, Any]:
-    """Return the tree of ClusterQueues, or the LocalQueues, which are all that some viewers may see."""
+    """Return the values of the page of queues: the tree of ClusterQueues, or the LocalQueues.
+
+    Some viewers may see only LocalQueues. Raises `PageError` if the cluster has no queues at all.
+    """
     unseen: list[str] = []
     cluster_queues = await list_or_say(visit.copy, CLUSTER_QUEUE, "", unseen.append, "ClusterQueues")
     local_queues = await list_local_queues(visit, unseen)
@@ -50,7 +53,10 @@ async def view_queues(visit: Visit) -> Mapping[str, Any]:
 
 
 async def list_local_queues(visit: Visit, unseen: list[str]) -> list[LocalQueue] | None:
-    """Return the LocalQueues that the viewer may see; None if there are none to see."""
+    """Return the LocalQueues that the viewer may see; None if the viewer may list none, or there is no such kind.
+
+    Sentences on what the viewer may not see are added to `unseen`.
+    """
     try:
         queues, _ = await list_visible(visit.copy, LOCAL_QUEUE, visit.viewer.namespace, unseen.append, "LocalQueues")
     except ApiError as error:
@@ -63,7 +69,7 @@ async def list_local_queues(visit: Visit, unseen: list[str]) -> list[LocalQueue]
 
 
 def _choose(nodes: Sequence[QuotaNode], text: str) -> list[QuotaNode]:
-    """Return the ClusterQueues whose name has a text in it, with the Cohorts above them."""
+    """Return the ClusterQueues whose name contains a text, with the Cohorts above them, in order; all for ""."""
     if not text:
         return [*nodes]
     chosen: list[QuotaNode] = []
@@ -89,7 +95,7 @@ def _list_local_rows(queues: Iterable[LocalQueue]) -> list[dict[str, Any]]:
 
 
 def _group_by_cluster_queue(queues: Iterable[LocalQueue]) -> Mapping[str, list[tuple[str, str]]]:
-    """Return the namespace and name of the LocalQueues in front of each ClusterQueue."""
+    """Return the namespace and name of the LocalQueues that lead to each ClusterQueue, by its name."""
     fronts: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for one in queues:
         fronts[one.spec.cluster_queue].append((one.metadata.namespace, one.metadata.name))

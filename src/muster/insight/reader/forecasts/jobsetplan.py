@@ -29,8 +29,8 @@ async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tup
     """Return the nodes and quota that a new JobSet needs, with its first pods, and the carriers of their gangs.
 
     The server creates one pod of each role as a dry run; the other pods of the role are copies of it. The first pods
-    are those of the roles that wait for no other role.
-    start: the settings of group start, by which the pods wait for each other.
+    are those of the roles that wait for no other role. start: the settings of group start, by which the pods wait for
+    each other. If no forecast is possible, the result names the problem. Raises `ApiError` if the server refuses a pod.
     """
     meta, queue = jobset.metadata, jobset.metadata.labels.get(QUEUE_NAME_LABEL, "")
     podsets = tuple(map(remove_repeated_variables, JobSetIntegration().podsets(jobset)))
@@ -63,7 +63,10 @@ def _make_jobs(jobset: JobSet, role: ReplicatedJob, start: GroupScheduling) -> I
 
 
 async def _make_pods(lists: Lists, role: ReplicatedJob, jobs: list[Job]) -> list[Pod]:
-    """Return the pods of a role that run at the same time. Their podset label says which flavors they get."""
+    """Return the pods of a role that run at the same time, made from one that the server creates as a dry run.
+
+    Their podset label says which flavors they get. Raises `ApiError`.
+    """
     pods: list[Pod] = []
     first: Pod | None = None
     for job in jobs:

@@ -91,7 +91,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
 
 
 async def _of_job(lists: Lists, job: Job) -> Subject:
-    """Return the nodes and quota that a new Job needs.
+    """Return the nodes and quota that a new Job needs; if no forecast is possible, the result names the problem.
 
     The server creates one pod as a dry run; copies of it stand for the other pods.
     """
@@ -132,7 +132,7 @@ async def _find_priority(lists: Lists, subject: Subject) -> int:
 
 
 def _of_pods(pods: Iterable[Pod], sources: Sequence[GangSource[Any]], now: datetime) -> list[Subject]:
-    """Return what these pods need: one subject for each gang or queued group, and one for each other pod."""
+    """Return the planned objects that pods stand for: one for each gang or queued group, and one for each other pod."""
     gangs: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
         key, source = gang_of(pod, sources)
@@ -170,10 +170,9 @@ async def _survey(
     now: datetime,
     carriers: Sequence[Carrier],
 ) -> ClusterReadings:
-    """Read the state of the cluster.
+    """Read the nodes, pods and other objects that placement depends on.
 
-    Raises:
-        ApiError: the user may not see all nodes and pods, so that no forecast is possible.
+    Raises `ApiError` if the user may not see all nodes and pods, so that no forecast is possible.
     """
     nodes, pods = await lists.of(NODE_LINES), await lists.of(POD)
     if nodes is None or pods is None:

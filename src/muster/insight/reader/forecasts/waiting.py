@@ -58,9 +58,10 @@ _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 async def read_wait(
     lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState, memo: Memo
 ) -> JobReadings:
-    """Read why a workload waits: which workloads are ahead, what is missing, and when the workload will start.
+    """Return the readings with why a workload waits: those ahead, what is missing, and when it will start.
 
-    memo: results of earlier calls, for a caller whose lists follow a watch.
+    If that cannot be known, the estimate has the reason. memo: results of earlier calls, for a caller whose lists
+    follow a watch.
     """
     namespace = workload.metadata.namespace
     if not stands.queue:
@@ -94,7 +95,10 @@ async def _find_stopped(lists: Lists, local: LocalQueue) -> list[tuple[str, str]
 
 
 def _add_position(facts: JobReadings, workload: Workload, pending: list[PendingWorkload]) -> JobReadings:
-    """Return the facts with the position of the workload, if the list of pending workloads has it."""
+    """Return the facts with the workload's position and those ahead, if the list of pending workloads has it.
+
+    Otherwise return the facts unchanged.
+    """
     mine = workload.metadata.namespace, workload.metadata.name
     places = [(one.metadata.namespace, one.metadata.name) for one in pending]
     if mine not in places:
@@ -167,7 +171,7 @@ def _list_definitions(cluster_queues: Iterable[ClusterQueue], local_queues: Iter
 
 
 def _forecast(forecasts: Forecasts, facts: JobReadings, workload: Workload, queue: str) -> dict[str, Any]:
-    """Return the readings about a waiting workload that other workloads decide, by field."""
+    """Return the fields of `JobReadings` that other workloads decide: needs, holders, names and the estimate."""
     outlook = forecasts.find_outlook(queue)
     if not outlook.known:
         return {"estimate": StartEstimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}")}
@@ -186,7 +190,7 @@ def _forecast(forecasts: Forecasts, facts: JobReadings, workload: Workload, queu
 
 
 def _explain_head(facts: JobReadings, snapshot: Snapshot) -> str:
-    """Return why the first workload of the queue waits, or "" if no other workload is ahead."""
+    """Return why the first workload of the queue waits; "" if no other workload is ahead or it is not visible."""
     if not facts.ahead:
         return ""
     head = snapshot.by_key.get(key_of(facts.ahead[0]))
@@ -205,7 +209,10 @@ async def snapshot_of(lists: Lists, added: Completion, memo: Memo | None = None)
 
 
 async def _prepare_snapshot(lists: Lists, added: Completion) -> Callable[[], Snapshot] | None:
-    """Read all objects on which admission depends. Return what makes the snapshot, or None if the user may not."""
+    """Read all objects on which admission depends. Return a function that makes the snapshot.
+
+    Return None if the user may not list one of the kinds.
+    """
     cluster_queues = await lists.of(CLUSTER_QUEUE)
     local_queues = await lists.of(LOCAL_QUEUE)
     flavors = await lists.of(RESOURCE_FLAVOR)

@@ -23,12 +23,9 @@ async def read_history(
 ) -> tuple[list[Run], bool]:
     """Return the matching runs, the newest first, and whether there are more.
 
-    limit: the maximum number of runs; 0 for all.
-    say: receives a sentence if the cluster keeps no history.
-
-    Raises:
-        ApiError: the user may not see Jobs, or the server refuses the query.
-        TransportError: the server does not answer.
+    Without a history, or if the user may not see it, the runs come from existing objects, and `say` receives a
+    sentence. limit: the maximum number of runs; 0 for all. Raises `ApiError` if the user may not see Jobs or the server
+    refuses the query, and `TransportError`.
     """
     try:
         return await _read_kept_runs(client, wanted, limit)

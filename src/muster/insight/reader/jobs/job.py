@@ -62,10 +62,8 @@ def find_job_uid(job: JobRecord | None, workload: Workload | None) -> str:
 async def find(client: Client, namespace: str, name: str) -> JobAndWorkload:
     """Return the job of a name with its Workload.
 
-    Without such a job, return the Workload of that name, or the Workload whose owner has that name.
-
-    Raises:
-        ApiError: the user may see neither jobs nor Workloads.
+    Without such a job, return the Workload of that name, or the Workload whose owner has that name; both are None if
+    there is none. Raises `ApiError` if the user may see neither jobs nor Workloads.
     """
     job, hidden = await _read_or_refusal(record_named(client, name, namespace))
     if job is not None and (workload := await _find_labelled(client, job)) is not None:
@@ -115,10 +113,10 @@ async def investigate(
     *,
     kind: Kind[Pod] = POD_LINES,
 ) -> JobReadings | None:
-    """Read everything that explains the state of the job or Workload of a name; None if neither exists.
+    """Read all objects that explain the state of the job or Workload of a name; None if neither exists.
 
-    memo: results of earlier calls, for a caller whose lists follow a watch.
-    kind: the view of pods to read.
+    memo: results of earlier calls, for a caller whose lists follow a watch. kind: the view of pods to read. Raises
+    `ApiError` if the user may see neither jobs nor Workloads.
     """
     read = await find(client, namespace, name)
     job, workload = read.job, read.workload

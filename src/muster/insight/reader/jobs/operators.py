@@ -29,10 +29,10 @@ class _Reported(Object):
 async def explain_silent_operators(
     client: Client, namespace: str, states: Iterable[tuple[Workload, JobState]], now: datetime
 ) -> dict[str, str]:
-    """Return why admitted jobs do not start, by the UID of their Workload, where no operator has reported on the job.
+    """Return why admitted jobs do not start, by the UID of their Workload, if no operator has reported on the job.
 
     namespace: "" means all namespaces. states: Workloads without a Job or JobSet, with their states; if none of them is
-    starting, nothing is read.
+    starting, nothing is read, and the result is empty.
     """
     silent = [one for one, state in states if _awaits_operator(one, state, now)]
     if not silent:

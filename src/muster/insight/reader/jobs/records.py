@@ -12,10 +12,9 @@ from muster.runtime.client import Client
 
 
 async def record_named(client: Client, name: str, namespace: str) -> JobRecord:
-    """Return the job of a name.
+    """Return the job of a name: a JobSet, or else a Job.
 
-    Raises:
-        ApiError: there is no such job, or the user may not see it.
+    Raises `ApiError` if there is no such job, or the user may not see it.
     """
     job_set = await get_or_none(client, JOB_SET, name, namespace)
     if job_set is not None:
@@ -25,7 +24,7 @@ async def record_named(client: Client, name: str, namespace: str) -> JobRecord:
 
 
 async def read_record(client: Client, source: Job | JobSet) -> JobRecord:
-    """Return the record of a Job, or of a JobSet with its Jobs."""
+    """Return the record of a Job, or of a JobSet with its Jobs, as far as the user may see them. Raises `ApiError`."""
     if isinstance(source, Job):
         return record_of(source)
     labels = f"{JOBSET_NAME}={source.metadata.name}"

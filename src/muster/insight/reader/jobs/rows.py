@@ -90,12 +90,10 @@ async def job_rows(
 async def job_rows_of(
     client: Client, namespace: str, now: datetime, workloads: Sequence[Workload], positions: Mapping[str, int | None]
 ) -> list[dict[str, Any]]:
-    """Return the lines of `job_rows` for the jobs of some Workloads, and for those of the Workloads without a job.
+    """Return the rows of `job_rows` for the jobs of some Workloads, and for Workloads without a job.
 
-    workloads: all Workloads of these jobs that the user may see. positions: of those that wait, by UID.
-
-    Raises:
-        ApiError: the user may not see Jobs.
+    workloads: all Workloads of these jobs that the user may see. positions: of those that wait, by UID. Raises
+    `ApiError` if the user may not see Jobs.
     """
     uids = frozenset[str]().union(*map(owner_uids, workloads))
     jobs = await all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES, only=uids)
@@ -146,10 +144,10 @@ async def _make_rows(
 
 
 class _Standing(NamedTuple):
-    """A job, or a Workload without a job, with its state and where it stands in its queue.
+    """A job, or a Workload without a job, with its state and its state in its queue.
 
-    row: the row about this state, with an age and a time of running that the caller adds.
-    is_settled: whether the job's own objects decide the state. Otherwise Events, queues or nodes may tell more.
+    row: the row about this state, without the age and the time of running, which the caller adds. is_settled: whether
+    the job's own objects decide the state. Otherwise Events, queues or nodes may tell more.
     """
 
     subject: Any
@@ -165,7 +163,7 @@ def _make_standing(subject: Any, state: JobState, stand: QuotaState | None, row:
 
 
 def _recall_job(memo: Memo, job: JobRecord, pods: Sequence[Pod], stand: QuotaState | None) -> _Standing:
-    """Return where a job stands, from the memo if none of the objects that it depends on has changed."""
+    """Return a job with its state and row, from the memo if no object that they depend on has changed."""
 
     def make() -> _Standing:
         state = find_job_state(job, pods, stand)
@@ -182,7 +180,7 @@ async def _find_alone(
     workloads: Sequence[Workload],
     stands: Mapping[str, QuotaState],
 ) -> list[_Standing]:
-    """Return where Workloads without a job stand; the memo has those whose pods do not matter."""
+    """Return the state and row of each Workload without a job, with reasons from its pods and its operator."""
     standings = [_recall_workload(memo, one, stands[one.metadata.uid]) for one in workloads]
     memo.retain("workload", {one.metadata.uid for one in workloads})
     unclear = [one for one in standings if needs_replacements(one.subject) or one.state.word == "Starting"]
@@ -208,7 +206,10 @@ def _find_standing(workload: Workload, stand: QuotaState, pods: Sequence[Pod] = 
 async def _explain_unsettled(
     client: Client, namespace: str, memo: Memo, standings: Iterable[_Standing], pods: Mapping[str, Sequence[Pod]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the rows of the jobs and Workloads about which Events, queues or nodes tell more, by UID."""
+    """Return new rows, by UID, of the jobs and Workloads about which Events, queues or nodes tell more.
+
+    Rows of other jobs are not among them.
+    """
     unsettled = [one for one in standings if not one.is_settled]
     later = unsettled
     if any(one.state.outside for one in unsettled):
@@ -234,7 +235,7 @@ async def _explain_unsettled(
 def _add_unqueued_groups(
     rows: list[dict[str, Any]], pods: Iterable[Pod], workloads: Iterable[Workload], now: datetime
 ) -> list[dict[str, Any]]:
-    """Return the rows, and those of the pod groups without a Workload, the oldest first."""
+    """Return the rows, and a row for each pod group without a Workload, the oldest first."""
     from muster.insight.jobs.unqueued import find_unqueued_groups, find_unqueued_state  # importing it takes long
 
     queued = {(one.metadata.namespace, one.metadata.name) for one in workloads}
@@ -260,7 +261,7 @@ async def _explain_silent_operators(
 
 
 async def _quota_states(client: Client, workloads: list[Workload], now: datetime, memo: Memo) -> dict[str, QuotaState]:
-    """Return the quota state of each Workload by its UID, with the position of each one that waits."""
+    """Return the quota state of each Workload by its UID, with its position if it waits and the server serves it."""
     states = {
         one.metadata.uid: memo.recall("quota", one.metadata.uid, (one,), partial(find_quota_state, one))
         for one in workloads
@@ -280,9 +281,9 @@ async def _quota_states(client: Client, workloads: list[Workload], now: datetime
 async def _read_positions(
     client: Client, waiting: Sequence[Workload], now: datetime, memo: Memo
 ) -> dict[tuple[str, str], int]:
-    """Return the queue positions of the waiting Workloads.
+    """Return the queue positions of the waiting Workloads, by namespace and name.
 
-    They are read from the server again when one of the Workloads changed.
+    The server is asked again after some seconds, or when one of the Workloads changed.
     """
     inputs = int(now.timestamp() / _POSITION_SECONDS), *waiting
     positions: dict[tuple[str, str], int] | None = memo.find("positions", "", inputs)
@@ -293,7 +294,7 @@ async def _read_positions(
 
 
 async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
-    """Return the UIDs of the jobs that are in no queue; on a cluster without queues, an empty set.
+    """Return the UIDs of the jobs that are in no queue; an empty set if the user sees no LocalQueues at all.
 
     queued: the UIDs of the jobs that have a Workload.
     """
@@ -302,7 +303,7 @@ async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str
 
 
 async def _explain_closed_queues(client: Client, standings: list[_Standing]) -> list[_Standing]:
-    """Return the standings; the state of each job whose ClusterQueue admits nothing gets the reason."""
+    """Return the standings, with the reason added to the state of each job whose ClusterQueue admits nothing."""
     if not any(one.stand is not None and one.stand.closed for one in standings):
         return standings
     queues = {one.metadata.name: one for one in await list_or_none(client, CLUSTER_QUEUE) or ()}
@@ -356,9 +357,9 @@ async def pods_by_job(
 async def plain_pods(
     client: Client, namespace: str, workloads: Iterable[Workload], kind: Kind[Pod] = POD_LINES
 ) -> Sequence[Pod]:
-    """Return the pods that queue without a job, or none if no given Workload belongs to such a pod.
+    """Return the pods of a namespace that queue without a job; none if no given Workload belongs to such a pod.
 
-    kind: the view of pods to read.
+    kind: the view of pods to read. None, too, if the user may not see pods.
     """
     if not any(map(_is_of_pods, workloads)):
         return ()
@@ -366,7 +367,7 @@ async def plain_pods(
 
 
 def pods_of(workload: Workload, plain: Iterable[Pod]) -> list[Pod]:
-    """Return the pods, single or in a group, that this Workload queues for."""
+    """Return the pods, a single one or a group, that a Workload stands for; none for the Workload of another job."""
     if not _is_of_pods(workload):
         return []
     meta, owners = workload.metadata, owner_uids(workload)
@@ -383,12 +384,18 @@ def _is_of_group(workload: Workload) -> bool:
 
 
 async def explain_refused_pods(client: Client, namespace: str) -> dict[str, str]:
-    """Return why pods of jobs could not be created: the message of the newest Event, by the job's UID."""
+    """Return why pods of Jobs could not be created: the message of the newest Event, by the Job's UID.
+
+    Empty if there is none, or the user may not see Events.
+    """
     return await _read_newest_messages(client, namespace, "reason=FailedCreate,involvedObject.kind=Job")
 
 
 async def explain_missing_workloads(client: Client, namespace: str) -> dict[str, str]:
-    """Return why jobs have no Workload: the message of the newest Event, by the job's UID."""
+    """Return why jobs have no Workload: the message of the newest Event, by the job's UID.
+
+    Empty if there is none, or the user may not see Events.
+    """
     reasons = (ERR_WORKLOAD_COMPOSE, "WorkloadPriorityClassNotFound")
     invalid, unranked = await await_all(
         *(_read_newest_messages(client, namespace, f"reason={reason}") for reason in reasons)
@@ -416,7 +423,7 @@ def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: st
 
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
-    """Return the row of a pod group or of a foreign kind of job, from its Workload."""
+    """Return the row of a pod group or of a foreign kind of job, from its Workload; fields of its pods are unknown."""
     meta, since = workload.metadata, stands.since
     name = display_name(meta, meta.namespace)
     times = {"submitted": meta.creation_timestamp, "ended": since if state.finished else None, "uid": meta.uid}

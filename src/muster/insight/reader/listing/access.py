@@ -37,7 +37,7 @@ async def get_or_none(client: Client, kind: Kind[T], name: str, namespace: str =
 async def list_or_say(
     client: Client, kind: Kind[T], namespace: str, say: Callable[[str], None], what: str
 ) -> list[T] | None:
-    """Return the objects of a kind as `list_or_none` does.
+    """Return the objects of a kind; None if the cluster has no such kind or the user may not list it.
 
     say: receives a sentence that `what` is not shown, if the user may not list the objects.
     """

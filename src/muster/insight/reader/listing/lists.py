@@ -18,7 +18,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Lists:
-    """The lists of objects that are needed to answer one question. Each list is read once, when it is first needed."""
+    """The lists of objects that one question needs. Each list is read once, when it is first needed.
+
+    A list is None if the user may not read it or the cluster has no such kind.
+    """
 
     client: Client
     _read: dict[tuple[str, Kind[Any]], list[Any] | None] = field(default_factory=dict)  # by path and kind

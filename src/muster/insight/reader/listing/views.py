@@ -75,7 +75,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _reading(*names: str) -> Callable[[type[S]], type[S]]:
-    """Return a decorator that lets a type read these fields only. All others keep their defaults."""
+    """Return a decorator that makes a type read only these fields of an object; all others keep their defaults."""
 
     def restrict_type(type_: type[S]) -> type[S]:
         body: dict[str, Any] = {"__module__": type_.__module__, "__doc__": type_.__doc__}
@@ -216,7 +216,7 @@ class PodSharer:
         self._shared: dict[tuple[type, Hashable], Any] = {}
 
     def __call__(self, pod: Pod) -> Pod:
-        """Return the pod with parts that other pods share."""
+        """Return the pod with parts that other pods share, and without annotations that no reader needs."""
         meta = pod.metadata
         shared_meta = replace(
             meta,

@@ -146,7 +146,10 @@ def _order_pending(
 
 
 def list_holders(queue: QueueName, workloads: Iterable[Workload]) -> list[HolderRow]:
-    """Return the workloads that hold quota of a queue, the newest first."""
+    """Return a row for each unfinished workload that holds quota of a queue, the newest first.
+
+    Raises `QuantityError` for an invalid amount.
+    """
     rows = []
     for workload in workloads:
         admission = workload.status.admission

@@ -23,5 +23,5 @@ async def workloads_of(
 
 
 def labels_of(job_uid: str) -> str:
-    """Return the label selector for the Workloads of a job."""
+    """Return the label selector for the Workloads of the job with this UID."""
     return f"{JOB_UID_LABEL}={job_uid}"

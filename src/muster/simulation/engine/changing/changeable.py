@@ -28,21 +28,24 @@ class ChangeableEngine(Engine):
     """A simulated cluster whose nodes, queues and engine change while the simulation runs."""
 
     def __init__(self, *shared: Any) -> None:
-        """Start empty. shared: as of `Engine`."""
+        """Start a cluster without jobs. shared: the arguments of `Engine`."""
         super().__init__(*shared)
         self._lost_hosts: dict[str, dict[str, None]] = {}  # of the places of jobs, not yet replaced
         self._fails_fast = self._configuration.features.is_enabled("TASFailedNodeReplacementFailFast")
 
     def interrupt_on(self, node: str) -> None:
-        """Take a node away from all gangs that have pods there."""
+        """Interrupt every gang with pods on a node: it keeps its quota and requests other nodes.
+
+        The scenario must have nodes.
+        """
         assert self._machines is not None, "a scenario without nodes has no changes of nodes"
         for key in self._machines.list_gangs_on(node):
             self._interrupt(key, node)
 
     def _interrupt(self, key: str, node: str) -> None:
-        """Take a node away from a gang, which keeps its quota.
+        """Take the pods on one node from a gang, which keeps its quota and requests another node.
 
-        A gang that restarts as a whole loses its other nodes, too.
+        A gang that restarts as a whole loses its pods on other nodes, too. The lost work is recorded.
         """
         job = self._jobs[key]
         if self._decisions is not None:
@@ -71,9 +74,10 @@ class ChangeableEngine(Engine):
             super()._resume(job)
 
     def _replace_hosts(self, job: SimulatedJob, hosts: Sequence[str]) -> bool:
-        """Give a job with assigned topology domains another node for a lost one; return whether it keeps its quota.
+        """Give a job another node in its topology domain for a lost one; return whether it got one.
 
-        Without such a node, the job goes back to its queue: at once, or later if there is still no node then.
+        A job that lost several nodes, or has no assigned domains, is evicted. If no other node is free, a job is
+        evicted, too, if the feature to fail fast is on; otherwise it tries again after a while.
         """
         key, places = job.workload.key, None
         if job.assignment is not None and len(hosts) == 1:
@@ -108,14 +112,20 @@ class ChangeableEngine(Engine):
         self._note_loss(job.workload, lost)
 
     def _expect_give_back(self, job: SimulatedJob) -> None:
-        """Plan when a gang that is still broken then gives its other nodes back, counted from now."""
+        """Plan that a gang that is still broken after the recovery timeout gives its other nodes back.
+
+        The timeout counts from now; nothing is planned if there is none.
+        """
         now, timeout = self.record.now, self._configuration.muster.scheduling.recovery_timeout / durations.SECOND
         job.broken_since = now
         if (at := gives_back_at(now, timeout)) is not None:
             self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, now))
 
     def _give_back(self, key: str, since: float) -> None:
-        """Take the nodes of a gang that is still broken, so that it requests nodes for all its pods."""
+        """Take the other nodes of a gang that is broken since `since`, so that it requests nodes for all its pods.
+
+        Do nothing if the gang has ended, is whole, broke again later, or the engine is stopped.
+        """
         job = self._jobs.get(key)
         if job is not None and job.lacking and job.broken_since == since and self._deciding:
             if self._decisions is not None:
@@ -126,7 +136,10 @@ class ChangeableEngine(Engine):
             self._unplaced[key] = job
 
     def redefine(self, definition: Definition) -> None:
-        """Change a queue or a Cohort, and evict the jobs that a stopped queue drains."""
+        """Change a queue or a Cohort, and evict the jobs that a stopped queue drains.
+
+        Workloads that the change could help are tried again.
+        """
         self._definitions.change(definition, self._queues)
         if isinstance(definition, ClusterQueue):
             self._time_outs.set_queue(definition)
@@ -142,7 +155,10 @@ class ChangeableEngine(Engine):
         self._deciding = False
 
     def restart(self) -> None:
-        """Decide again after `stop`, and try every waiting job as if it had just come."""
+        """Decide again after `stop`: forget all refusals, and try every waiting job as if it had just come.
+
+        Jobs that were evicted for late pods meanwhile go back to their queues.
+        """
         self._rebuild_queues()
         if self._machines is not None:
             self._machines.forget_decisions()

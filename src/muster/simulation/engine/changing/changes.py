@@ -31,7 +31,7 @@ class ChangedNodes(Protocol):
         ...
 
     def remove_node(self, name: str) -> None:
-        """Remove a node on which nothing runs."""
+        """Remove a node. The caller has removed all pods from it before."""
         ...
 
 
@@ -49,15 +49,15 @@ class Changed(Protocol):
         ...
 
     def interrupt_on(self, node: str) -> None:
-        """Take a node away from all gangs that have pods there."""
+        """Interrupt every gang with pods on a node: it keeps its quota and requests other nodes."""
         ...
 
     def note_capacity(self) -> None:
-        """Record how much the nodes have from now on."""
+        """Record the total capacity of the nodes from now on."""
         ...
 
     def redefine(self, definition: Definition) -> None:
-        """Change a queue or a Cohort."""
+        """Change a queue or a Cohort to this definition, and evict the jobs that a stopped queue drains."""
         ...
 
     def stop(self) -> None:
@@ -65,7 +65,7 @@ class Changed(Protocol):
         ...
 
     def restart(self) -> None:
-        """Start to decide again, without what a real engine forgets when it restarts."""
+        """Start to decide again after `stop`, without the refusals and reservations that a restarted engine forgets."""
         ...
 
 
@@ -102,7 +102,10 @@ class Changes:
         return self._coming or self._ends > 0
 
     def plan_next(self) -> None:
-        """Plan the next change, which plans the one after it, because random failures never end."""
+        """Plan the next change, if there is one.
+
+        It plans the one after it when it happens, because random failures never end.
+        """
         event = next(self._events, None)
         self._coming = event is not None
         if event is not None:
@@ -159,9 +162,9 @@ class Changes:
         self._show(list(self._states.scale(pool, count)), empty=True)
 
     def _show(self, nodes: Iterable[str], *, empty: bool = False) -> None:
-        """Report the new state of some nodes to the scheduler.
+        """Give the scheduler the present state of some nodes, or remove them if they no longer exist.
 
-        empty: whether the pods on these nodes are interrupted.
+        The states and the new capacity are recorded. empty: whether to interrupt the pods on these nodes first.
         """
         machines = self._engine.machines
         assert machines is not None, "a scenario without nodes has no changes of nodes"

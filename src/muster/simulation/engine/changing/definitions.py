@@ -49,7 +49,7 @@ class Definitions:
         return FairSharing.of(fair, configuration.features)
 
     def make_queues(self) -> Queues:
-        """Return the pending queues, without workloads."""
+        """Create the pending queues from the present definitions, without workloads."""
         queues = Queues()
         for namespace in self._namespaces:
             queues.set_namespace(namespace.metadata.name, namespace.metadata.labels)
@@ -60,7 +60,7 @@ class Definitions:
         return queues
 
     def _set_queue(self, queues: Queues, node: Node) -> None:
-        """Add or change a ClusterQueue in the pending queues, as it is defined now."""
+        """Add or change a ClusterQueue in `queues`, as it is defined now; it is inactive if its admission check is."""
         spec = replace(node.policy, checks={})
         now = judge_activity(spec, self._flavors, {}, in_circle=self._tree.in_circle(node))
         queues.set_queue(node.policy, active=now.active and node.name not in self._unusable)
@@ -73,7 +73,7 @@ class Definitions:
         queues.flush(node)
 
     def change(self, definition: Definition, queues: Queues) -> None:
-        """Change a definition, and wake the workloads that this could help."""
+        """Replace a definition, update the quotas, and wake the workloads that this could help."""
         name = definition.metadata.name
         if isinstance(definition, LocalQueue):
             key = key_of(definition)
@@ -94,7 +94,10 @@ class Definitions:
             queues.flush(root)
 
     def list_drained(self, definition: Definition) -> Iterator[tuple[str, PendingReason]]:
-        """Yield the key of each workload with quota that a changed queue evicts, and the reason."""
+        """Yield the key of each workload with quota that a changed queue evicts, and the reason.
+
+        There are none for a Cohort, or a queue that is not stopped.
+        """
         name = definition.spec.cluster_queue if isinstance(definition, LocalQueue) else definition.metadata.name
         node = self._tree.queues.get(name)
         if node is None or isinstance(definition, Cohort) or definition.spec.stop_policy == STOP_NONE:

@@ -146,7 +146,10 @@ async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition:
 
 
 def _change_quota(spec: Any, change: PlannedQuotaChange) -> Any:
-    """Return the spec of a ClusterQueue or Cohort with its quotas changed."""
+    """Return the spec of a ClusterQueue or Cohort with its quotas changed.
+
+    Raises `DrawError` if no flavor has the resource, or several have it.
+    """
     for field in _AMOUNTS:
         for resource, amount in getattr(change, field).items():
             shown = msgspec.structs.fields(PlannedQuotaChange)[

@@ -122,13 +122,19 @@ class ManagerEngine(Engine):
                 raise reading.source.error(f"spec.work[{number}].{field}", why)
 
     def on_clone(self, worker: WorkerEngine, key: str) -> None:
-        """Record that the clone of a workload changed in a worker cluster."""
+        """Record that the clone of a workload changed in a worker cluster.
+
+        The manager does not see it while the cluster is lost.
+        """
         self._busy[worker.name] = worker
         if worker.name not in self._lost_since:
             self._unseen[key] = None
 
     def settle(self) -> None:
-        """Decide in all clusters until there is nothing to decide at this moment."""
+        """Decide in the manager and its worker clusters until nothing is left to decide at this moment.
+
+        The use of quota in the worker clusters is recorded after that.
+        """
         changed: dict[str, WorkerEngine] = {}
         while True:
             super().settle()
@@ -147,11 +153,11 @@ class ManagerEngine(Engine):
             worker.record_uses()
 
     def _look_at_news(self) -> None:
-        """Examine the workloads whose clones changed; those that only need a home come last.
+        """Decide about the workloads whose clones changed; first about all but those that only need a home.
 
-        Meanwhile such a clone may lose its quota to the clone of a workload that got quota in the manager when another
-        one ended. A real cluster has the same delay: it learns of a clone's quota from the worker, and of its own
-        decisions at once.
+        If there are any, those that need a home wait until the next call. Meanwhile such a clone may lose its quota to
+        the clone of a workload that got quota in the manager when another one ended. A real cluster has the same delay:
+        it learns of a clone's quota from the worker, and of its own decisions at once.
         """
         news = {key: one for key in self._unseen if (one := self._dispatches.get(key)) is not None}
         urgent = {key: None for key, one in news.items() if not self._needs_home(one)}
@@ -161,7 +167,7 @@ class ManagerEngine(Engine):
                 self._decide_dispatch(key, one)
 
     def _needs_home(self, one: _Dispatch) -> bool:
-        """Return whether a workload can be given a home, because a worker cluster has given its clone quota."""
+        """Return whether a workload has no home yet although a reachable worker cluster has given its clone quota."""
         if one.home or is_true(one.status.conditions, EVICTED):
             return False
         names = [name for name in one.route.clusters if name not in self._lost_since]
@@ -190,7 +196,7 @@ class ManagerEngine(Engine):
                 self._unseen[key] = None
 
     def _mark_reached(self, name: str) -> None:
-        """Record that a worker cluster is reached again, and examine all workloads that it has or could have.
+        """Record that a worker cluster is reached again, and examine all workloads that it has or could run.
 
         Clones of workloads that no longer exist are removed.
         """
@@ -209,7 +215,10 @@ class ManagerEngine(Engine):
                 self._unseen[key] = None
 
     def _check_queues(self, cluster: str) -> None:
-        """Update which queues are active: those that can send workloads to a worker cluster that is not lost."""
+        """Update whether the queues that send workloads to this cluster are active.
+
+        Such a queue is active if the manager reaches at least one of its clusters.
+        """
         usable = {name: name not in self._lost_since for name in self._workers}
         for queue, route in self._routes.items():
             if cluster in route.clusters:
@@ -254,7 +263,7 @@ class ManagerEngine(Engine):
             self._begin_eviction(one, reason, "Preempted")
 
     def _begin_eviction(self, one: _Dispatch, reason: str, message: str) -> None:
-        """Evict a workload: it gives its quota back once no worker cluster has anything of it.
+        """Evict a workload: it gives its quota back once no worker cluster has its clone.
 
         That may be later, if its home is lost. The eviction and the lost work are recorded now, as in a cluster.
         """
@@ -269,7 +278,10 @@ class ManagerEngine(Engine):
             super()._take_nodes(job)
 
     def _decide_dispatch(self, key: str, one: _Dispatch) -> None:
-        """Decide where a workload runs, as the manager's controller does after each change, and act accordingly."""
+        """Decide where a workload runs, as the manager's controller does after each change, and carry the plan out.
+
+        The decision is added to the record of decisions, if there is one.
+        """
         view = self._make_view(key, one)
         plan = decide(view, self._settings_of_dispatch, self._moment)
         if self._decisions is not None:
@@ -294,7 +306,10 @@ class ManagerEngine(Engine):
         return DispatchView(workload, one.route.check, one.home, mirrored=True, remotes=remotes)
 
     def _estimate(self, one: _Dispatch, remote: Remote) -> Remote:
-        """Return a cluster with when the job would start there, if that decides where it goes."""
+        """Return a cluster with the seconds until the job would start there, if that decides where it goes.
+
+        Otherwise return `remote` unchanged.
+        """
         name = remote.cluster
         if self._prospects is None or one.home or name in one.status.nominated_cluster_names or remote.lost_since:
             return remote
@@ -309,7 +324,7 @@ class ManagerEngine(Engine):
         return (Sent(one.job, one.home, one.status.nominated_cluster_names) for one in self._dispatches.values())
 
     def _list_clusters(self, one: _Dispatch) -> list[str]:
-        """Return the worker clusters that may run a workload."""
+        """Return the worker clusters of a workload's route, and its home if that is no longer among them."""
         clusters = list(one.route.clusters)
         return clusters if not one.home or one.home in clusters else [*clusters, one.home]
 
@@ -329,7 +344,7 @@ class ManagerEngine(Engine):
             self._workers[plan.mirror].start_job(key)
 
     def _note_progress(self, key: str, one: _Dispatch, plan: DispatchPlan) -> None:
-        """Apply the result of an examination: the job has started or ended, or the workload goes back to its queue."""
+        """Note what a plan showed: the job has started or ended, or the workload is evicted or back in its queue."""
         if is_true(one.status.conditions, FINISHED):
             self._finish(key, one)
             return
@@ -344,7 +359,10 @@ class ManagerEngine(Engine):
             super()._evict(one.job, evicted.reason)
 
     def _finish(self, key: str, one: _Dispatch) -> None:
-        """End a workload. Its copies in lost worker clusters are removed once these are reached again."""
+        """End a workload that ended at its home, record this, and free its quota.
+
+        Copies in lost worker clusters are removed once these are reached again.
+        """
         clone = self._workers[one.home].get(key)
         assert clone is not None, "it has ended at home"
         assert clone.ended_at is not None, "it has ended at home"

@@ -23,9 +23,9 @@ _EMPTY = Load()
 
 
 class Sent(Struct, frozen=True):
-    """A job that was sent to worker clusters.
+    """A job that a manager sent to worker clusters.
 
-    home: the cluster that runs it or will run it; without a home, it waits in all of `clusters`.
+    home: the cluster that runs it or will run it; empty if it still waits in all of `clusters`.
     """
 
     job: SimulatedJob
@@ -65,7 +65,7 @@ class Prospects:
         return seconds_until_start(_measure(job), queue, load, self._find_remaining_seconds(job, timedelta()))
 
     def add(self, sent: Sent, now: datetime) -> None:
-        """From now on, count a job as waiting in these worker clusters."""
+        """Count a job in the load of its home, or of all its worker clusters without a home; each only once."""
         for cluster in (sent.home,) if sent.home else sent.clusters:
             key = sent.job.workload.key, cluster
             if key in self._counted:

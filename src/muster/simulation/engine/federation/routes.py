@@ -25,10 +25,11 @@ _ACTIVE = AdmissionCheckStatus(conditions=(Condition(type=ACTIVE, status="True",
 def find_routes(
     reading: Reading, site: Site, configuration: Configuration, clusters: Collection[str]
 ) -> dict[str, Route]:
-    """Return where workloads go, by ClusterQueue. clusters: the worker clusters of the scenario.
+    """Return where the workloads of each ClusterQueue are sent, by its name; ClusterQueues that send none are left out.
 
-    Raises:
-        ScenarioError: a check is not one of MultiKueue, or names what the scenario does not have.
+    clusters: the worker clusters of the scenario. Raises `ScenarioError` if a check is not one of MultiKueue, names an
+    object that the scenario does not have, the dispatcher cannot be simulated, or no ClusterQueue sends workloads to
+    one of the clusters.
     """
     for one in site.connections:
         if one.metadata.name not in clusters:
@@ -75,7 +76,7 @@ def _list_routes(
 
 
 def _refuse(reading: Reading, kind: str, name: str, why: str) -> ScenarioError:
-    """Return the error of an object, with its file."""
+    """Return an error about an object that names its file, or the scenario's file if no manifest has the object."""
     for one in reading.manifests:
         if one.document["kind"] == kind and one.document["metadata"].get("name") == name:
             return ScenarioError(f"{one.title_with_line}: {why}")

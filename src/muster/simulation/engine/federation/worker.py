@@ -78,7 +78,7 @@ class WorkerEngine(Engine):
         self._uses: Counter[tuple[str, str, str]] = Counter()  # how the use of quota changes at this moment
 
     def list_keys(self) -> list[str]:
-        """Return the keys of the clones."""
+        """Return the keys of the workloads that have a clone in this worker cluster."""
         return list(self._clones)
 
     def has_queue(self, local_queue: str) -> bool:
@@ -103,7 +103,7 @@ class WorkerEngine(Engine):
         return self._clones.get(key)
 
     def add_clone(self, one: SimulatedJob, workload: Workload) -> None:
-        """Create the clone of a workload, which asks its queue for quota."""
+        """Create the clone of a workload here, and put it in its ClusterQueue if its LocalQueue exists."""
         now = self._start + timedelta(seconds=self.record.now)
         self._created += 1
         info = replace(
@@ -127,7 +127,7 @@ class WorkerEngine(Engine):
         self._note_change(info.key)
 
     def start_job(self, key: str) -> None:
-        """Create the job of a clone that has quota, so that it requests nodes."""
+        """Create the job of a clone that has quota, so that it requests nodes. Do nothing if the job exists."""
         clone = self._clones[key]
         if not clone.is_home and clone.assignment is not None:
             clone.is_home = True
@@ -136,7 +136,7 @@ class WorkerEngine(Engine):
             self._note_change(key)
 
     def remove_clone(self, key: str) -> None:
-        """Remove a clone and its job, with their quota and nodes."""
+        """Remove a clone and its job, with their quota and nodes, and tell the manager. The clone must exist."""
         clone = self._clones.pop(key)
         self._jobs.pop(key, None)
         self._readiness.forget(key)
@@ -150,7 +150,7 @@ class WorkerEngine(Engine):
         self._notice(self, key)
 
     def describe(self, key: str) -> Remote:
-        """Return what the manager sees of a workload in this worker cluster."""
+        """Return what the manager sees of a workload in this worker cluster: an empty `Remote` if there is no clone."""
         clone = self._clones.get(key)
         if clone is None:
             return self._nothing
@@ -165,14 +165,14 @@ class WorkerEngine(Engine):
         return clone.remote
 
     def explain(self, key: str) -> Waiting:
-        """Return why the job of a clone has not started in this worker cluster."""
+        """Return why the job of a clone has not started in this worker cluster. The clone must exist."""
         job = self._clones[key].job
         if not job.workload.queue:
             return Waiting(job.submission.name, f"there is no LocalQueue {job.workload.local_queue}", never=True)
         return self._explain(job, {})
 
     def record_uses(self) -> None:
-        """Record how the use of quota changed at this moment: most clones get quota and are removed at once."""
+        """Record by how much the use of quota changed at this moment; changes that cancel out are left out."""
         for (queue, flavor, resource), amount in self._uses.items():
             if amount:
                 self.record.change(self.record.now, self._scope + queue, flavor, resource, amount)

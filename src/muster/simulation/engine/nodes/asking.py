@@ -21,7 +21,7 @@ _MOST_SHAPES = 50_000
 class AskMaker:
     """The maker of gangs' requests for nodes.
 
-    flavors: by name. least: how many seconds from its start every gang is protected from preemption.
+    flavors: by name. least: the seconds from its start for which every gang is protected from preemption.
     """
 
     def __init__(self, nodes: Iterable[Node], flavors: Mapping[str, FlavorSpec], least: float) -> None:
@@ -94,12 +94,12 @@ class AskMaker:
         return self.make_ask(job, lacking, epoch, broken=True, pins=pins, has_places=has_places, running=running)
 
     def ask_for_more(self, job: SimulatedJob, pods: int, epoch: float) -> GangAsk:
-        """Return the request of a running elastic gang for nodes for more pods."""
+        """Return the request of a running elastic gang for nodes for `pods` more pods. Its pods must have one shape."""
         (shape,) = self.count_shapes(job, job.assignment)
         return self.make_ask(job, {shape: pods}, epoch)
 
     def find_host(self, node: str) -> str:
-        """Return the host name of a node, by which topologies know the node."""
+        """Return the host name of a node, by which topologies know it; the node's name if it has none of its own."""
         return self._names.get(node, node)
 
     def make_ask(
@@ -149,9 +149,9 @@ class AskMaker:
     def find_shape(
         self, job: SimulatedJob, number: int, flavors: tuple[str, ...], domain: tuple[tuple[str, str], ...] = ()
     ) -> Shape:
-        """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got.
+        """Return the shape of a podset's pods, with the labels and tolerations of the flavors that it got.
 
-        domain: the labels of the domain that its pods are for.
+        number: the index of the podset. domain: the labels of the topology domain that its pods are for.
         """
         key = job.known.key, number, flavors, domain
         known = self._shapes.get(key)
@@ -172,5 +172,5 @@ class AskMaker:
 
 
 def _list_flavors(given: PodSetAssignment | None) -> tuple[str, ...]:
-    """Return the flavors that a podset got, in order."""
+    """Return the sorted names of the flavors that a podset got; none without an assignment."""
     return () if given is None else tuple(sorted({choice.flavor for choice in given.flavors.values()}))

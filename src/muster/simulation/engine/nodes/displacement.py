@@ -38,7 +38,10 @@ class Precedence(Struct, frozen=True):
         )
 
     def candidate(self, key: str, guests: Sequence[str], started: float) -> Candidate | None:
-        """Return the gang as a preemption victim that loses all its pods; None if no gang may preempt it."""
+        """Return the gang as a candidate to be preempted with all its pods; None if no gang may preempt it.
+
+        guests: its entries on nodes. started: in seconds since the epoch.
+        """
         if self.resistance is None:
             return None
         return Candidate(key, guests, self.resistance, started, protected=started + self.protection)
@@ -48,6 +51,6 @@ PRECEDES_NONE = Precedence()
 
 
 def find_end_of_protection(candidates: Iterable[Candidate], strength: int, now: float) -> float | None:
-    """Return when the first weaker gang loses its protection; None if none is protected."""
+    """Return when the first gang weaker than `strength` loses its protection; None if none is protected."""
     times = (one.protected for one in candidates if one.resistance < strength and one.protected > now)
     return min(times, default=None)

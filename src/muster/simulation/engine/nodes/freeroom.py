@@ -14,7 +14,7 @@ _PODS = "pods"
 
 
 def measure_rooms(rooms: FreeRooms, capacity: Capacity, shapes: Iterable[tuple[str, Shape]], now: float) -> None:
-    """Add a sample of the free room to `rooms`, if one is due.
+    """Add a sample of the free room for each source of work's pods to `rooms`, if one is due.
 
     shapes: sources of work and the shapes of their pods; the first shape of a source counts.
     """

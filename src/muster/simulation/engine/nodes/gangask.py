@@ -61,7 +61,7 @@ class GangAsk(Struct, frozen=True, eq=False):
         running: tuple[str, ...] = (),
         is_elastic: bool = False,
     ) -> "GangAsk":
-        """Make the request of a gang."""
+        """Return the request of a gang for nodes, with the fields that follow from the others."""
         alike: Hashable = frozenset(shapes.items() if pins is None else pins.items())
         uniform = next(iter(shapes.items())) if len(shapes) == 1 and pins is None and near is None else None
         if uniform is not None and uniform[0].meets_others:
@@ -80,12 +80,15 @@ class GangAsk(Struct, frozen=True, eq=False):
         return self.alike, self.lasts
 
     def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
-        """Return the nodes of all pods, or why there are none."""
+        """Return the nodes of all pods as an allowed start, or why there are none. taken: room to leave free."""
         outcome = self.placing(capacity, taken)
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
     def placing(self, capacity: Capacity, taken: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
-        """Return the nodes of all pods for a reservation, or why there are none. effort: see `placement.place`."""
+        """Return the nodes of all pods, without a decision to start, or why there are none.
+
+        taken: room that others have claimed. effort: see `placement.place`.
+        """
         if self.pins is not None:
             return place_pinned(capacity, self.pins, taken)
         if self.near is not None:
@@ -93,7 +96,7 @@ class GangAsk(Struct, frozen=True, eq=False):
         return place(capacity, self.shapes, taken=taken, effort=effort)
 
     def find_refusal(self, capacity: Capacity, taken: Ints) -> Refusal | None:
-        """Return why there is no room for all pods beside what is taken; None if there is room."""
+        """Return why there is no room for all pods beside `taken`; None if there is room."""
         if self.pins is None and self.near is None:
             return find_refusal(capacity, self.shapes, taken)
         outcome = self.placing(capacity, taken)

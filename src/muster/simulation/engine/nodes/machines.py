@@ -41,10 +41,10 @@ from muster.simulation.engine.nodes.passing import Passing, Uniform
 
 
 class _Held(Struct, frozen=True, eq=False):
-    """A gang on nodes.
+    """A gang that has nodes.
 
-    ask: the request with which it started. started: in seconds since the epoch. guests: the pods of each entry.
-    ranks: of an elastic gang, whose guests are single pods: the guest of each index.
+    ask: the request with which it started. started: in seconds since the epoch. guests: the shape and number of pods of
+    each of its entries on a node. ranks: for an elastic gang, which has an entry for each pod: the entry of each index.
     """
 
     ask: GangAsk
@@ -104,7 +104,7 @@ class Machines:
         return PendingGangs(self, lambda _: self._running, self._overtakings)
 
     def set_node(self, node: Node, usual: Node) -> None:
-        """Add or change a node. Pods that may not run there any more must have been freed before.
+        """Add or change a node. The caller has freed pods that may not run there any more.
 
         usual: the node while nothing is wrong with it.
         """
@@ -115,7 +115,7 @@ class Machines:
         self._note_nodes()
 
     def remove_node(self, name: str) -> None:
-        """Remove a node on which nothing runs."""
+        """Remove a node. The caller has removed all pods from it before."""
         self.capacity.remove_node(name)
         self._empty.remove_node(name)
         if self._places is not None:
@@ -134,7 +134,10 @@ class Machines:
         return sorted(key for key in keys if key in self._held)  # pods of no gang are there, too
 
     def break_gang(self, key: str, node: str) -> Counter[Shape]:
-        """Free the room of a gang on one node, and return the pods that it loses. The gang keeps its other nodes."""
+        """Free the room of a gang on one node, and return how many pods of each shape it loses.
+
+        The gang keeps its other nodes, and its request for nodes is dropped.
+        """
         held, lost = self._held[key], Counter[Shape]()
         for guest in [guest for guest in held.guests if guest.rpartition("/")[2] == node]:
             shape, number = self._drop_guest(held, guest)
@@ -149,7 +152,7 @@ class Machines:
         return lost
 
     def _drop_guest(self, held: _Held, guest: str) -> tuple[Shape, int]:
-        """Free the room of one guest of a gang, and return its pods."""
+        """Free the room of one entry of a gang, and return the shape and number of its pods."""
         self.capacity.release(guest)
         self._leave_places((guest,))
         for index in [index for index, its in held.ranks.items() if its == guest]:
@@ -165,12 +168,15 @@ class Machines:
         return key in self._asks
 
     def find_ranks(self, key: str) -> Mapping[int, str]:
-        """Return the guest of each index of an elastic gang that has a node."""
+        """Return the entry on a node of each index of an elastic gang; empty if the gang has no node."""
         held = self._held.get(key)
         return {} if held is None else held.ranks
 
     def shrink(self, key: str, size: int) -> None:
-        """Free the room of an elastic gang's pods above its new size. The gang then waits for no nodes any more."""
+        """Free the room of an elastic gang's pods with an index of at least `size`.
+
+        The gang then waits for no nodes any more.
+        """
         self._asks.pop(key, None)
         self._pending.forget(key)
         if (held := self._held.get(key)) is not None:
@@ -183,7 +189,7 @@ class Machines:
         self._note_nodes()
 
     def grow(self, ask: GangAsk, now: float) -> bool:
-        """Give a running gang nodes for more pods, if it gets them at once; return whether it does.
+        """Give a running gang nodes for more pods, if there is room at once; return whether there is.
 
         Otherwise the gang waits for no nodes any more.
         """
@@ -194,7 +200,7 @@ class Machines:
         return grown
 
     def lose_patience(self) -> bool:
-        """Let gangs preempt others if no elastic gang has shrunk for them; return whether there are such gangs."""
+        """Let gangs preempt others if no elastic gang has shrunk for them; return whether such gangs wait."""
         patient, self._patient = self._patient, []
         if not any(key in self._asks for key in patient):
             return False
@@ -214,12 +220,18 @@ class Machines:
         self._freed = True
 
     def ask(self, ask: GangAsk, now: float) -> bool:
-        """Start a gang at once if it may, and return whether it does; otherwise it waits, and `sweep` starts it."""
+        """Start a gang at once if it may, and return whether it does.
+
+        Otherwise it waits, and a later `sweep` starts it.
+        """
         self._asks[ask.key] = ask
         return self._try(ask, now)
 
     def take_up(self, ask: GangAsk, placement: Placement, started: float) -> None:
-        """Put a gang on nodes where it has run since `started`, whatever else was recorded there."""
+        """Put a gang on nodes where it runs since `started`, without a check that it fits.
+
+        Unknown nodes are left out.
+        """
         known = {
             shape: tuple(one for one in nodes if self.capacity.index_of(one[0]) is not None)
             for shape, nodes in placement.nodes.items()
@@ -228,7 +240,7 @@ class Machines:
         self._start(ask, Placement(known), started)
 
     def settle_pod(self, pod: Pod) -> None:
-        """Put a pod that belongs to no gang on its node for good."""
+        """Put a pod that belongs to no gang on its node for good; do nothing if the node is unknown."""
         if self.capacity.index_of(pod.spec.node_name) is not None:
             self.capacity.assign(f"pod/{pod.metadata.uid}", pod.spec.node_name, guest_of(pod))
 
@@ -245,12 +257,12 @@ class Machines:
         self._freed = True
 
     def take_displaced(self) -> list[str]:
-        """Return the gangs that were preempted since the last call."""
+        """Return the keys of the gangs that were preempted since the last call."""
         displaced, self._displaced = self._displaced, []
         return displaced
 
     def count_pods(self, key: str) -> Mapping[str, int]:
-        """Return how many pods of a running gang each node has."""
+        """Return how many pods of a running gang each node has; empty if the gang does not run."""
         pods: Counter[str] = Counter()
         held = self._held.get(key)
         for guest, (_, number) in held.guests.items() if held is not None else ():
@@ -258,7 +270,7 @@ class Machines:
         return pods
 
     def count_guests(self, key: str) -> Mapping[tuple[Shape, str], int]:
-        """Return how many pods of each shape a gang has on each node."""
+        """Return how many pods of each shape a gang has on each node; empty if the gang does not run."""
         pods: Counter[tuple[Shape, str]] = Counter()
         held = self._held.get(key)
         for guest, (shape, number) in held.guests.items() if held is not None else ():
@@ -266,13 +278,16 @@ class Machines:
         return pods
 
     def takes_ever(self, shapes: Mapping[Shape, int], near: TopologyConstraint | None) -> bool:
-        """Return whether these pods would fit if nothing else ran. near: how close to each other the pods must be."""
+        """Return whether these pods would fit if nothing else ran and no node were unusable.
+
+        near: how close to each other the pods must be.
+        """
         if near is not None:
             return isinstance(place_near(self._empty, shapes, near), Placement)
         return isinstance(place(self._empty, shapes), Placement)
 
     def sweep(self, now: float) -> Iterator[str]:
-        """Start waiting gangs if room came free or shares changed, and yield each one that starts."""
+        """Start waiting gangs if room came free or shares changed, and yield the key of each one that starts."""
         while self._freed:
             self._freed = False
             yield from self._sweep_once(now)
@@ -300,7 +315,10 @@ class Machines:
                 keys.append(alike)
 
     def _is_helpless(self, ask: GangAsk, now: float) -> bool:
-        """Return whether another try of a gang after the head would change nothing."""
+        """Return whether another try to start a waiting gang, after the head, would certainly change nothing.
+
+        It would not if the gang has no victims to preempt, and lacks room, would delay the head, or was refused lately.
+        """
         if ask.precedence.strength is not None and self._may_displace(ask):
             return False
         if self._record is None and ask.uniform is not None:  # a record has each refusal, so that it needs each try
@@ -317,7 +335,7 @@ class Machines:
         return self._asks[head.key].uniform if head is not None else None
 
     def _try(self, ask: GangAsk, now: float) -> bool:
-        """Start a gang if it may, and return whether it does; otherwise let it wait.
+        """Start a gang if it may, and return whether it does. Otherwise let it wait, and preempt for it if it may.
 
         If it is the first one that waits, room is reserved for it.
         """
@@ -342,14 +360,14 @@ class Machines:
         return False
 
     def _may_displace(self, ask: GangAsk) -> bool:
-        """Return whether a search for victims could be of use."""
+        """Return whether a search for victims could help: a weaker gang runs, and no such search has failed before."""
         strong = ask.precedence.strength
         if strong is None or self._weakest is None or self._weakest >= strong:
             return False
         return self._pending.get_failed_search(ask.alike, ask.criteria) is None
 
     def _displace_for(self, ask: GangAsk, now: float) -> None:
-        """Preempt weaker gangs if that lets a gang start. The gang starts by the next sweep."""
+        """Preempt weaker gangs if that lets a gang start; the next sweep starts it. Remember a failed search."""
         strong = ask.precedence.strength
         if strong is None or not self._may_displace(ask):
             return
@@ -378,7 +396,7 @@ class Machines:
             self.protected_until = until
 
     def _vacate(self, key: str) -> None:
-        """Free the room that a gang uses on the nodes."""
+        """Free the room that a gang uses on the nodes, and drop all remembered refusals, because others may now fit."""
         held = self._held.pop(key, None)
         guests = tuple(held.guests) if held is not None else ()
         for guest in guests:
@@ -443,7 +461,7 @@ class Machines:
         self._freed |= self._pending.may_overtake_head(ask.criteria.tenant)
 
     def _count_use(self, held: _Held) -> None:
-        """Record the use of a gang: for its tenant, for reservations, and as a possible victim."""
+        """Record the use of a gang that has nodes: for its tenant, for reservations, and as a possible victim."""
         ask, guests, total = held.ask, tuple(held.guests), Counter[str]()
         for shape, number in held.guests.values():
             total.update(dict(_multiply(shape.requests, number)))
@@ -461,7 +479,7 @@ class Machines:
             self._helped()
 
     def _protect(self, key: str) -> None:
-        """Remove a gang from those that others may preempt."""
+        """Remove a gang from the gangs that others may preempt, if it is one of them."""
         if (candidate := self._candidates.pop(key, None)) is not None:
             self._resistances[candidate.resistance] -= 1
             if not self._resistances[candidate.resistance]:
@@ -470,7 +488,7 @@ class Machines:
 
 
 def _split_pods(nodes: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """Yield the node of each single pod."""
+    """Yield each node as often as it has pods, each time with the number 1."""
     for node, number in nodes:
         yield from repeat((node, 1), number)
 

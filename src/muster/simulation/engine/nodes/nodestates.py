@@ -54,9 +54,9 @@ class NodeStates:
         return self._nodes[name]
 
     def choose(self, choice: NodeChoice, count: int | None, random: Random) -> list[str]:
-        """Return the existing nodes that a choice names.
+        """Return the names of the existing nodes that a choice selects.
 
-        count: how many to draw at random from those that are not lost; None: return all.
+        count: how many to draw at random from those that are not lost (all if there are fewer); None: return all.
         """
         names = choose_nodes(choice, {name: self._nodes[name] for name in self._present}, self._pools)
         if count is None:
@@ -83,7 +83,7 @@ class NodeStates:
         return self._count(self._cordons, name, -1) == 0 and name in self._present
 
     def scale(self, pool: str, count: int) -> Iterator[str]:
-        """Set the size of a pool, and yield the nodes that this adds or removes."""
+        """Set the number of existing nodes of a pool, and yield the nodes that this adds or removes, as it does so."""
         for number, name in enumerate(self._pools[pool]):
             if (number < count) != (name in self._present):
                 if number < count:

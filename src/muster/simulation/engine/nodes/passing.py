@@ -26,7 +26,10 @@ class Passing:
         self._spare_since: tuple[Reservation | None, int] = (None, -1)
 
     def is_behind_head(self, key: str, standing: OrderCriteria, now: float) -> bool:
-        """Return whether a gang comes after the head, and the head's reservation is up to date."""
+        """Return whether a gang comes after the head, and the head's reservation is up to date.
+
+        False without a head.
+        """
         head = self._pending.current_head
         if head is None or head.key == key or self._pending.is_nominated(key):
             return False
@@ -35,7 +38,8 @@ class Passing:
     def would_delay_head(self, of_head: Uniform | None, shape: Shape, pods: int, end: EndTime | None) -> bool:
         """Return whether a gang behind the head takes room that the head needs; False if that is not known cheaply.
 
-        It is known if the gang's pods are like those of the head (`of_head`): each takes the room of one of them.
+        It is known if the gang's pods are like those of the head (`of_head`): each takes the room of one of them. pods:
+        how many the gang has. end: when it ends.
         """
         head = self._pending.current_head
         if head is None or of_head is None or of_head[0] != shape:

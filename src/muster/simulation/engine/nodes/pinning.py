@@ -45,7 +45,7 @@ def index_hosts(labels: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, st
 
 
 def place_pinned(capacity: Capacity, pins: Pins, taken: Ints | None) -> Placement | Refusal:
-    """Return the chosen nodes if all pods fit there, beside what is taken; else the shape that does not fit."""
+    """Return the chosen nodes if all pods fit there beside what is taken; else why the first shape does not fit."""
     for shape, nodes in pins.items():
         fits = capacity.count_fitting(shape, taken)
         wanted, fitting = sum(count for _, count in nodes), 0

@@ -59,7 +59,10 @@ def draw_fairness(timeline: Timeline, palette: Palette) -> Section | None:
 
 
 def measure_shares(timeline: Timeline, resource: str) -> dict[str, list[float]]:
-    """Return the used amount divided by the nominal quota, by bin, for each queue that has quota."""
+    """Return the used amount of a resource divided by the nominal quota, by bin, for each queue that has quota.
+
+    The share is 0 in a bin without quota.
+    """
     totals: dict[str, tuple[list[float], list[float]]] = {}
     length = len(timeline.edges) - 1
     for (queue, _, of), quota in timeline.quotas.items():
@@ -97,7 +100,10 @@ def average_known(values: Sequence[float]) -> float | None:
 
 
 def _draw_runs(parts: Sequence[tuple[float, float, float | None]]) -> list[LinePoints]:
-    """Return a line for each run of parts that have a value."""
+    """Return a line for each uninterrupted run of parts that have a value.
+
+    A part is its start, its end and its value, or None.
+    """
     runs = (list(run) for known, run in groupby(parts, lambda part: part[2] is not None) if known)
     return [
         LinePoints(

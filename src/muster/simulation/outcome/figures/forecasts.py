@@ -41,7 +41,10 @@ def draw_forecasts(jobs: Sequence[JobOutcome], palette: Palette) -> Section | No
 
 
 def _draw_truth(jobs: Sequence[JobOutcome], waited: int) -> Figure:
-    """Draw the forecasts of jobs. waited: how many jobs waited and started, also without a forecast."""
+    """Draw a figure of forecast waits against real waits. waited: how many jobs waited, also without a forecast.
+
+    The jobs must have a forecast.
+    """
     longest = max(max(job.wait, job.forecast or 0.0) for job in jobs)
 
     def find_cell(seconds: float) -> int:
@@ -82,7 +85,10 @@ def _list_errors(jobs: Iterable[JobOutcome]) -> list[float]:
 
 
 def trace_errors(errors: Sequence[float]) -> list[tuple[float, float]]:
-    """Return points of a curve: for each size of error, the percentage of jobs whose error is at most that large."""
+    """Return points of a curve: for each size of error, the percentage of jobs whose error is at most that large.
+
+    errors: relative errors, not empty. The points are thinned, on a logarithmic axis from 0 to 1.
+    """
     known, count = sorted(errors), len(errors)
     numbers = {round(step * (count - 1) / (_MOST_POINTS - 1)) for step in range(_MOST_POINTS)}
     points = [(0.0, 0.0)] + [

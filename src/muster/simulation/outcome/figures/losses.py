@@ -12,7 +12,7 @@ _PARTS = 84
 
 
 def draw_losses(timeline: Timeline, palette: Palette) -> Section | None:
-    """Return the section on evictions; None if there are none."""
+    """Return the section on evictions and lost work, over time and by queue; None if there are no evictions."""
     if not any(any(jobs.evictions) for jobs in timeline.jobs.values()):
         return None
     edges = Bins.cover(timeline.edges[-1], _PARTS).edges.tolist()

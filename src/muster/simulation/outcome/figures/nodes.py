@@ -19,7 +19,7 @@ _DIGITS = re.compile("([0-9]{1,18})")
 
 
 def draw_nodes(report: Report, palette: Palette) -> Section | None:
-    """Return the section on nodes; None without nodes."""
+    """Return the section on nodes: their free room, and which jobs ran on them; None if nothing of this is known."""
     largest: dict[str, int] = {}
     for job in report.jobs:
         largest[job.work] = max(largest.get(job.work, 1), job.pods)
@@ -102,7 +102,7 @@ def _draw_stays(report: Report, palette: Palette) -> Figure:
 
 
 def split_numbers(name: str) -> list[tuple[int, str]]:
-    """Return the key by which people order names: n-2 comes before n-10."""
+    """Return a sort key by which n-2 comes before n-10."""
     parts = _DIGITS.split(name)
     return [(int(part), "") if number % 2 else (-1, part) for number, part in enumerate(parts)]
 

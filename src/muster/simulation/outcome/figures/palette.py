@@ -16,7 +16,7 @@ class Palette(Struct, frozen=True):
 
     @classmethod
     def of(cls, weights: Mapping[str, float]) -> "Palette":
-        """Return the palette for these queues and their weights.
+        """Return the palette for these queues. weights: how important each is.
 
         If there are too many queues, the least important ones share the colour of `others`.
         """
@@ -24,11 +24,14 @@ class Palette(Struct, frozen=True):
         return cls(ordered if len(ordered) <= COLORS else ordered[: COLORS - 1])
 
     def color(self, queue: str) -> str:
-        """Return the colour of a queue."""
+        """Return the colour of a queue; that of `others` if it has none of its own."""
         return color_of(self.queues.index(queue)) if queue in self.queues else "rest"
 
     def stack(self, values: Iterable[tuple[str, Sequence[float]]], length: int) -> list[Series]:
-        """Return the values of queues as layers; those of the other queues are one layer. Queues may repeat."""
+        """Return the values of queues as layers of a stack; queues without a colour of their own share one layer.
+
+        A queue may occur several times in `values`: its values are added. length: the number of values of each.
+        """
         sums: dict[str, list[float]] = {}
         others = 0
         for queue, series in values:
@@ -43,5 +46,5 @@ class Palette(Struct, frozen=True):
 
 
 def name_queue(queue: str) -> str:
-    """Return the name of a queue as users read it."""
+    """Return the name of a queue as users read it; words for "", the jobs without a queue."""
     return queue or NO_QUEUE

@@ -24,7 +24,7 @@ def draw_use(timeline: Timeline, palette: Palette) -> Section:
 
 
 def list_resources(timeline: Timeline) -> list[str]:
-    """Return the resources to draw, the scarcest first: the one of which the largest part of the capacity is used."""
+    """Return the resources to draw, up to a limit, those first of which the largest part of the capacity is used."""
     shares: dict[str, float] = {}
     for (_, resource), series in timeline.demand.items():
         if resource not in _HIDDEN:
@@ -81,7 +81,10 @@ def _find_quotas(timeline: Timeline, queue: str, resource: str) -> list[QuotaSer
 
 
 def split_use(used: Sequence[float], borrowed: Sequence[float], lost: Sequence[float]) -> list[Series]:
-    """Return use as layers that add up to it. Use that was lost is taken from borrowed use first."""
+    """Return use as three layers that add up to it: within the entitlement, borrowed and lost.
+
+    Use that was lost is taken from borrowed use first.
+    """
     parts = []
     for all_of_it, above, vain in zip(used, borrowed, lost, strict=True):
         vain = min(vain, all_of_it)
@@ -93,7 +96,7 @@ def split_use(used: Sequence[float], borrowed: Sequence[float], lost: Sequence[f
 
 
 def add_series(series: Sequence[Sequence[float]], length: int) -> list[float]:
-    """Return the sums of series, bin by bin."""
+    """Return the sums of series, bin by bin; `length` zeros if there are none."""
     return [sum(one) for one in zip(*series, strict=True)] if series else [0.0] * length
 
 

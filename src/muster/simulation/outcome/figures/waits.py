@@ -52,7 +52,10 @@ def draw_waiting(timeline: Timeline, palette: Palette, never: int = 0) -> Sectio
 
 
 def draw_waits(jobs: Sequence[JobOutcome], palette: Palette, never: int = 0) -> Section:
-    """Return the section on waits by queue, size and priority. never: how many jobs could never run, besides these."""
+    """Return the section on waits by queue, size and priority; a split by priority needs several priorities.
+
+    never: how many jobs could never run, besides these.
+    """
     longest = max((job.wait for job in jobs), default=0.0)
     figures = []
     for title, groups in (
@@ -79,7 +82,7 @@ def draw_waits(jobs: Sequence[JobOutcome], palette: Palette, never: int = 0) -> 
 
 
 def group_jobs(jobs: Iterable[JobOutcome], key: Callable[[JobOutcome], str], order: Callable[[str], object]) -> Groups:
-    """Return jobs by a key, in an order of the keys."""
+    """Return jobs grouped by a key. order: returns the sort key of a group's key."""
     groups: dict[str, list[JobOutcome]] = {}
     for job in jobs:
         groups.setdefault(key(job), []).append(job)
@@ -95,7 +98,7 @@ def name_size(pods: int) -> str:
 
 
 def order_sizes(name: str) -> int:
-    """Return the sort key of a size class."""
+    """Return the sort key of a size class, such as 5 for 5-16."""
     return int(name.partition("-")[0])
 
 
@@ -113,7 +116,10 @@ def keep_largest(groups: Groups) -> Groups:
 
 
 def trace_waits(jobs: Sequence[JobOutcome], longest: float) -> list[tuple[float, float]]:
-    """Return points of a curve: for each time, the percentage of jobs that waited at most that long."""
+    """Return points of a curve: for each time, the percentage of jobs that waited at most that long.
+
+    longest: the end of the logarithmic time axis, which goes from 0 to 1. There must be jobs.
+    """
     waits = sorted(job.wait for job in jobs)
     count = len(waits)
     numbers = {round(step * (count - 1) / (_MOST_POINTS - 1)) for step in range(_MOST_POINTS)}

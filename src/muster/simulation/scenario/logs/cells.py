@@ -32,7 +32,7 @@ class CellError(ValueError):
 
 
 def columns_of(cell: Cell) -> list[str]:
-    """Return the names of the columns that are needed to compute a value."""
+    """Return the names of the columns that a cell's value is computed from."""
     if isinstance(cell, str):
         return [cell]
     others = (cell.minus, cell.times, cell.per)
@@ -45,7 +45,10 @@ def is_missing(text: str) -> bool:
 
 
 def compile_text(cell: Cell, places: Mapping[str, int]) -> Text:
-    """Return a function that returns the text of a cell, or "". places: the numbers of the columns."""
+    """Return a function that returns the text of a cell in a row, or "" if it is missing.
+
+    places: the index of each column.
+    """
     column = cell if isinstance(cell, str) else cell.column
     place = places[column]
 
@@ -57,7 +60,11 @@ def compile_text(cell: Cell, places: Mapping[str, int]) -> Text:
 
 
 def compile_number(cell: Cell, places: Mapping[str, int], parse_cell: Callable[[str], float] = float) -> Number:
-    """Return a function that computes a number, without its unit; the function returns None if a cell is empty."""
+    """Return a function that computes a number from a row; it returns None if a cell is missing.
+
+    The unit of the cell is not applied. places: the index of each column. The function raises `CellError` for text that
+    is no number.
+    """
     if isinstance(cell, str):
         cell = ComputedColumn(column=cell)
     base = _compile_cell(cell.column, places, parse_cell, cell.values)
@@ -110,7 +117,10 @@ def _compile_factor(factor: str | float | None, places: Mapping[str, int]) -> Nu
 
 
 def compile_seconds(cell: Cell, places: Mapping[str, int]) -> Number:
-    """Return a function that computes a time in seconds, from numbers in a unit or from dates and times."""
+    """Return a function that computes a time in seconds from a row, of numbers in a unit or of dates and times.
+
+    It returns None for a missing cell, and raises `CellError` for other text.
+    """
     unit = _SECONDS[cell.unit if isinstance(cell, ComputedColumn) else ""]
     return compile_number(cell, places, lambda text: parse_time(text, unit))
 
@@ -129,7 +139,10 @@ def parse_time(text: str, unit: float = 1.0) -> float:
 
 
 def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Number:
-    """Return a function that computes an amount of a resource in the unit of decisions, rounded up."""
+    """Return a function that computes an amount of a resource from a row, in the unit of decisions, rounded up.
+
+    It returns None for a missing cell, and raises `CellError` for a negative or too large amount.
+    """
     suffix = cell.unit if isinstance(cell, ComputedColumn) else ""
     scale = float(parse(f"1{suffix}")) * parse_amount(resource, "1")
     number = compile_number(cell, places)
@@ -148,7 +161,7 @@ def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Numb
 
 
 def find_wrong_unit(cell: Cell, *, of_time: bool) -> str:
-    """Return why the unit of a value is invalid; "" if it is valid."""
+    """Return why the unit of a cell is invalid; "" if it is valid. of_time: whether its value is a time."""
     unit = cell.unit if isinstance(cell, ComputedColumn) else ""
     if of_time:
         return "" if unit in _SECONDS else f"{unit!r} is no unit of time, which are {', '.join(filter(None, _SECONDS))}"

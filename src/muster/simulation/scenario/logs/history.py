@@ -15,10 +15,9 @@ class _ValueError(ValueError):
 
 
 def read_history(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:
-    """Yield the jobs that ran. Their queue is their LocalQueue, as `namespace/name`.
+    """Yield the jobs that ran of `muster history -o jsonl`; `left_out` counts the others.
 
-    Raises:
-        LogError: a line is no run.
+    Their queue is their LocalQueue, as `namespace/name`. Raises `LogError` if a line is no run.
     """
     decoder = msgspec.json.Decoder(Run)
     for number, line in enumerate(lines, 1):
@@ -53,7 +52,7 @@ def _read_run(run: Run) -> TracedJob | None:
 
 
 def _read_roles(run: Run) -> tuple[Role, ...]:
-    """Return the pods of a run; of one that an older version recorded, only their CPUs are known."""
+    """Return the pods of a run. For a run that an older version recorded, only the CPUs are known, or nothing."""
     if any(one.pods > 0 for one in run.pod_requests):
         return tuple(Role(one.pods, _read_requests(one)) for one in run.pod_requests if 0 < one.pods <= MOST)
     workers = min(max(run.workers, 1), MOST)

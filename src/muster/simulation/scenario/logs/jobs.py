@@ -77,7 +77,10 @@ class OrderedJobs:
     def __init__(
         self, jobs: Iterable[TracedJob], left_out: LeftOut, origin: float | None, held: int = HELD_JOBS
     ) -> None:
-        """Read all jobs. held: how many of them memory holds."""
+        """Read all jobs and sort them, in a temporary file if there are more than `held`.
+
+        origin: the time of the log at which the simulation starts; None for that of the first job.
+        """
         self.queues: set[str] = set()
         self._spill: _SpillFile | None = None
         self._runs: list[tuple[int, int]] = []
@@ -117,7 +120,7 @@ class _SpillFile:
         self._decoder = msgspec.msgpack.Decoder(list[TracedJob])
 
     def append(self, rows: list[TracedJob]) -> tuple[int, int]:
-        """Write some sorted jobs, and return where they begin and end in the file."""
+        """Write some sorted jobs at the end of the file, and return where they begin and end in it."""
         start = self._end
         for number in range(0, len(rows), _BATCH):
             block = msgspec.msgpack.encode(rows[number : number + _BATCH])
@@ -128,7 +131,7 @@ class _SpillFile:
         return start, self._end
 
     def read(self, start: int, end: int) -> Iterator[TracedJob]:
-        """Yield the jobs of a run. Readers share no position."""
+        """Yield the jobs between two positions of the file. Several readers may read at the same time."""
         at = start
         while at < end:
             length = int.from_bytes(os.pread(self._file, _LENGTH_BYTES, at), "big")

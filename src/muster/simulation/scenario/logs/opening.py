@@ -32,11 +32,9 @@ def says_requests(trace: Trace) -> bool:
 
 
 def read_trace(file: Path, trace: Trace) -> OrderedJobs:
-    """Return the jobs of a log that ran, in order of submission.
+    """Return the jobs of a log that ran, in order of submission, and how many never ran.
 
-    Raises:
-        LogError: a line is wrong.
-        ColumnError: the columns of the trace are wrong.
+    Raises `LogError` if a line is wrong, and `ColumnError` if the columns of the trace are.
     """
     left_out = LeftOut()
     origin = None if trace.start is None else parse_time(str(trace.start))
@@ -83,9 +81,7 @@ def _read_swf(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:
 def read_node_table(file: Path, pool: NodePool) -> list[NodeRow]:
     """Return the nodes of a table.
 
-    Raises:
-        LogError: a line is wrong.
-        ColumnError: the columns of the pool are wrong.
+    Raises `LogError` if a line is wrong or repeats a name, and `ColumnError` if the columns of the pool are wrong.
     """
     columns = merge_columns(NODES.get(pool.format, NodeColumns()), pool.columns)
     check_columns(columns, ("name", "allocatable"))

@@ -40,10 +40,9 @@ class _Job(Struct):
 
 
 def read_philly(stream: IO[str], left_out: LeftOut) -> Iterator[TracedJob]:
-    """Yield the jobs that ran and have ended.
+    """Yield the jobs of a Philly log that ran and have ended; `left_out` counts the others.
 
-    Raises:
-        LogError: the text is no such log.
+    Raises `LogError` if the text is no such log.
     """
     for line, document in _split_array(stream):
         try:
@@ -73,7 +72,10 @@ def _read_job(job: _Job) -> TracedJob | None:
 
 
 def _split_array(stream: IO[str]) -> Iterator[tuple[int, Any]]:
-    """Yield the elements of a JSON array, each with the line at which it begins."""
+    """Yield the elements of a JSON array, each with the line at which it begins.
+
+    The text is read in parts. Raises `LogError` if it is no array.
+    """
     decoder = json.JSONDecoder()
     text, at, line = "", 0, 1
     opened = ended = False

@@ -49,11 +49,7 @@ class NodeRow(Struct, frozen=True):
 
 
 def check_columns(columns: JobColumns | NodeColumns, needed: Sequence[str]) -> None:
-    """Raise an error for columns that lack a field or have an invalid unit.
-
-    Raises:
-        ColumnError: so it is.
-    """
+    """Raise `ColumnError` if one of the needed fields is not set, or a column has an invalid unit."""
     for field in needed:
         if getattr(columns, field) is None:
             raise ColumnError("", f"{_spell(field)} is needed")
@@ -71,7 +67,7 @@ def _list_cells(columns: JobColumns | NodeColumns) -> Iterator[tuple[str, Cell]]
 
 
 def _spell(field: str) -> str:
-    """Return a field as a scenario spells it: `runTime`."""
+    """Return a Python field name as a scenario spells it: `runTime` for `run_time`."""
     first, _, rest = field.partition(".")
     words = first.split("_")
     return "".join((words[0], *(word.capitalize() for word in words[1:]))) + (f".{rest}" if rest else "")
@@ -80,12 +76,10 @@ def _spell(field: str) -> str:
 def read_jobs(
     lines: Iterable[str], columns: JobColumns, header: Sequence[str], origin: str | float | None, left_out: LeftOut
 ) -> Iterator[TracedJob]:
-    """Yield the jobs of a table that ran, in the order of its lines.
+    """Yield the jobs of a table that ran, in the order of its lines; `left_out` counts the others.
 
-    header: the names of the columns, if the table has no line with them. origin: when the simulation starts.
-
-    Raises:
-        LogError: a line or its header is wrong.
+    header: the names of the columns, if the table has no line with them. origin: when the simulation starts. Raises
+    `LogError` if a line or the header is wrong, or a job was submitted before `origin`.
     """
     table = _Table(lines, columns, header)
     read = _compile_jobs(columns, table.places)
@@ -144,7 +138,10 @@ class _Table:
 
 
 def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[int, Row], TracedJob | None]:
-    """Return the function that reads a job of a line, or None if it never ran."""
+    """Return a function that reads the job of a row, given the line's number; it returns None if the job never ran.
+
+    The function raises `CellError` for a wrong cell.
+    """
     assert columns.submit is not None and columns.run_time is not None, "they are needed"  # noqa: PT018
     submit, run_time = compile_seconds(columns.submit, places), compile_seconds(columns.run_time, places)
     limit = compile_seconds(columns.limit, places) if columns.limit is not None else None
@@ -242,10 +239,9 @@ def _compile_amounts(cells: Mapping[str, Cell], places: Mapping[str, int]) -> Ca
 
 
 def read_nodes(lines: Iterable[str], columns: NodeColumns, header: Sequence[str]) -> Iterator[NodeRow]:
-    """Yield the nodes of a table.
+    """Yield the nodes of a table. header: the names of the columns, if the table has no line with them.
 
-    Raises:
-        LogError: a line or its header is wrong.
+    Raises `LogError` if a line or its header is wrong.
     """
     table = _Table(lines, columns, header)
     assert columns.name is not None, "it is needed"
@@ -262,6 +258,6 @@ def read_nodes(lines: Iterable[str], columns: NodeColumns, header: Sequence[str]
 
 
 def merge_columns(base: Any, more: Any) -> Any:
-    """Return the columns of a known format with those that a scenario changes."""
+    """Return the columns `base` of a known format, with those of `more` that are set in their place."""
     changed = {field: value for field, value in asdict(more).items() if value is not None}
     return type(base)(**(asdict(base) | changed))
