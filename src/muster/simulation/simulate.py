@@ -15,6 +15,7 @@ from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
+from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.overlays import Overlay
 from muster.simulation.scenario.reading import Reading, read_scenario
 from muster.simulation.scenario.settings import take_configuration
@@ -36,6 +37,7 @@ def simulate(
     variant: str = "",
     variants: Sequence[str] = (),
     engine: EngineName = "fast",
+    shelf: LogShelf | None = None,
 ) -> Report:
     """Simulate the scenario of a file or folder, or of a text.
 
@@ -43,13 +45,13 @@ def simulate(
     of a scenario without a Configuration. decisions: how many of the newest decisions the report has. overlays: what is
     different in the variant. variant, variants: its name, if it is not the scenario itself, and those that assertions
     may name. An interrupt by the user ends the simulation, not the report. engine: `full` plays the whole of a cluster,
-    with its server.
+    with its server. shelf: the logs that several simulations share.
 
     Raises:
         ScenarioError: the scenario cannot be simulated.
     """
     log = DecisionLog(decisions) if decisions else None
-    reading, played, asserted = prepare(name, assertions, seed, configuration, overlays, variants, log, engine)
+    reading, played, asserted = prepare(name, assertions, seed, configuration, overlays, variants, log, engine, shelf)
     own = variant or reading.scenario.metadata.name
     asserted = [one for one in asserted if one.variant in ("", own)]
     stopped = False
@@ -95,13 +97,14 @@ def prepare(
     variants: Sequence[str],
     log: DecisionLog | None = None,
     engine: EngineName = "fast",
+    shelf: LogShelf | None = None,
 ) -> tuple[Reading, World | FullEngine, list[Assertion]]:
     """Return a scenario, the world or engine that can simulate it, and its assertions.
 
     Raises:
         ScenarioError: the scenario cannot be simulated.
     """
-    reading = read_scenario(name, overlays)
+    reading = read_scenario(name, overlays, shelf)
     if seed is not None:
         scenario = reading.scenario
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
