@@ -11,6 +11,7 @@ import math
 import selectors
 import time
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -157,7 +158,19 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in virtual time. Raises `DeadlockError` when nothing can happen any more."""
+    """Run a coroutine to its end in virtual time. Raises `DeadlockError` when nothing can happen any more.
+
+    A caller whose thread runs an event loop, such as a cell of a notebook, waits for a thread of the coroutine's own.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run_in_this_thread(main)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_run_in_this_thread, main).result()
+
+
+def _run_in_this_thread(main: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
         return runner.run(main)
 

@@ -4,6 +4,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from multiprocessing import TimeoutError as NotYetError
 from multiprocessing import get_context
 from pathlib import Path
@@ -14,8 +15,9 @@ from muster.api.config import EMBEDDED
 from muster.simulation.outcome.comparison import Comparison, SimulationRun, compare
 from muster.simulation.outcome.page import write_page
 from muster.simulation.outcome.report import write_report
+from muster.simulation.scenario.logs.shelf import LogShelf, Look
 from muster.simulation.scenario.overlays import Overlay
-from muster.simulation.scenario.reading import read_scenario
+from muster.simulation.scenario.reading import read_documents
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import Sweep, SweepError, list_grid
 from muster.simulation.simulate import prepare, simulate
@@ -76,8 +78,7 @@ def list_cases(origins: Sequence[str | bytes], sweeps: Sequence[Sweep], seed: in
 
 
 def _list_variants(origin: str | bytes, seed: int | None) -> Iterator[Case]:
-    reading = read_scenario(origin)
-    scenario, source = reading.scenario, reading.source
+    scenario, source, _ = read_documents(origin)
     first = scenario.spec.seed if seed is None else seed
     yield Case(scenario.metadata.name, scenario.metadata.name, origin, (), first)
     for number, one in enumerate(scenario.spec.variants):
@@ -113,11 +114,13 @@ def simulate_all(
     processes: int = 1,
     folder: Path | None = None,
     done: Done = lambda _done, _total: None,
+    look: Look = lambda _file, _jobs: None,
 ) -> Comparing:
     """Simulate each case with this many seeds, and compare the cases with the first one.
 
     All cases are checked before the first is simulated. An interrupt leaves out what has not been simulated.
-    processes: how many simulate at a time. folder: where the report of each simulation is written.
+    processes: how many simulate at a time, each of which reads a log once. folder: where the report of each simulation
+    is written. look: called while the logs are read.
 
     Raises:
         ScenarioError: a case cannot be simulated.
@@ -125,8 +128,9 @@ def simulate_all(
     if not 1 <= seeds <= MOST_SEEDS:
         raise ScenarioError(f"seeds: must be from 1 to {MOST_SEEDS}")
     variants = list(dict.fromkeys(case.variant for case in cases))
+    shelf = LogShelf(look)
     for case in cases:
-        prepare(case.origin, assertions, case.seed, EMBEDDED, case.overlays, variants)
+        prepare(case.origin, assertions, case.seed, EMBEDDED, case.overlays, variants, shelf=shelf)
     tasks = [
         _Task(case, case.seed + number, assertions, variants, folder)
         for number in range(seeds)  # a seed for all variants, so that an interrupt leaves pairs
@@ -136,7 +140,7 @@ def simulate_all(
     stopped = False
     try:
         done(0, len(tasks))
-        for run in _play_all(tasks, min(processes, len(tasks)), lambda: done(len(runs), len(tasks))):
+        for run in _play_all(tasks, min(processes, len(tasks)), lambda: done(len(runs), len(tasks)), shelf):
             runs.append(run)
             done(len(runs), len(tasks))
     except KeyboardInterrupt:
@@ -151,17 +155,20 @@ def name_folder(variant: str, seed: int) -> str:
     return _UNSAFE.sub("-", f"{variant}-seed-{seed}")
 
 
-def _play_all(tasks: Sequence[_Task], processes: int, look: Callable[[], None]) -> Iterator[SimulationRun]:
+def _play_all(
+    tasks: Sequence[_Task], processes: int, look: Callable[[], None], shelf: LogShelf
+) -> Iterator[SimulationRun]:
     """Run the simulations and yield their outcomes as they end. look: called from time to time.
 
-    processes: with more than one, each runs in a process of its own, in any order.
+    processes: with more than one, each runs in a process of its own, in any order. shelf: the logs that this process
+    has read.
     """
     if processes == 1:
         for task in tasks:
-            yield _play(task, look)
+            yield _play(task, shelf, look)
         return
     with get_context("spawn").Pool(processes, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        runs = pool.imap_unordered(_play, tasks)
+        runs = pool.imap_unordered(_play_in_pool, tasks)
         left = len(tasks)
         while left:
             look()
@@ -170,7 +177,17 @@ def _play_all(tasks: Sequence[_Task], processes: int, look: Callable[[], None]) 
                 left -= 1
 
 
-def _play(task: _Task, look: Callable[[], None] = lambda: None) -> SimulationRun:
+@cache
+def _get_own_shelf() -> LogShelf:
+    """Return the logs that this process of a pool has read."""
+    return LogShelf()
+
+
+def _play_in_pool(task: _Task) -> SimulationRun:
+    return _play(task, _get_own_shelf(), lambda: None)
+
+
+def _play(task: _Task, shelf: LogShelf, look: Callable[[], None]) -> SimulationRun:
     case = task.case
     report = simulate(
         case.origin,
@@ -180,6 +197,7 @@ def _play(task: _Task, look: Callable[[], None] = lambda: None) -> SimulationRun
         overlays=case.overlays,
         variant=case.variant,
         variants=task.variants,
+        shelf=shelf,
     )
     if report.stopped:
         raise KeyboardInterrupt

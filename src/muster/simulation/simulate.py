@@ -15,6 +15,7 @@ from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
+from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.overlays import Overlay
 from muster.simulation.scenario.reading import Reading, read_scenario
 from muster.simulation.scenario.settings import take_configuration
@@ -36,18 +37,19 @@ def simulate(
     variant: str = "",
     variants: Sequence[str] = (),
     engine: EngineName = "fast",
+    shelf: LogShelf | None = None,
 ) -> Report:
     """Simulate the scenario of a file or folder, or of a text, and return the report.
 
     assertions: judged together with those of the scenario. seed: instead of the scenario's. configuration: the settings
-    of a scenario without a Configuration. progress: called from time to time. decisions: how many of the newest
-    decisions the report has. overlays: what is different in the variant. variant, variants: its name, if it is not the
-    scenario itself, and those that assertions may name. engine: `full` simulates a whole cluster with its server. An
-    interrupt by the user ends the simulation early; the report then covers the time so far. Raises `ScenarioError` if
+    of a scenario without a Configuration. decisions: how many of the newest decisions the report has. overlays: what is
+    different in the variant. variant, variants: its name, if it is not the scenario itself, and those that assertions
+    may name. engine: `full` simulates a whole cluster with its server. shelf: the logs that several simulations share.
+    An interrupt by the user ends the simulation early; the report then covers the time so far. Raises `ScenarioError` if
     the scenario cannot be simulated.
     """
     log = DecisionLog(decisions) if decisions else None
-    reading, played, asserted = prepare(name, assertions, seed, configuration, overlays, variants, log, engine)
+    reading, played, asserted = prepare(name, assertions, seed, configuration, overlays, variants, log, engine, shelf)
     own = variant or reading.scenario.metadata.name
     asserted = [one for one in asserted if one.variant in ("", own)]
     stopped = False
@@ -93,13 +95,14 @@ def prepare(
     variants: Sequence[str],
     log: DecisionLog | None = None,
     engine: EngineName = "fast",
+    shelf: LogShelf | None = None,
 ) -> tuple[Reading, World | FullEngine, list[Assertion]]:
     """Read and check a scenario; return it, the world or engine that can simulate it, and its assertions.
 
     For the arguments, see `simulate`. log: gets each decision. Raises `ScenarioError` if the scenario cannot be
     simulated.
     """
-    reading = read_scenario(name, overlays)
+    reading = read_scenario(name, overlays, shelf)
     if seed is not None:
         scenario = reading.scenario
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))

@@ -1,5 +1,6 @@
 """Simulations from Python."""
 
+import asyncio
 import sys
 from math import inf, nan
 from re import escape
@@ -33,6 +34,13 @@ def test_a_document_is_simulated(scenario):
     assert [(job.name, job.ended) for job in report.jobs] == [(f"w-{number}", 600.0) for number in range(3)]
     assert (report.summary.makespan, report.comparison, moments) == (600.0, None, [0.0, 600.0])
     assert "<td>all</td><td>3</td><td>3</td>" in report._repr_html_()
+
+
+def test_a_notebook_that_runs_an_event_loop_simulates():
+    async def simulate_in_cell():
+        return muster.simulate(DOCUMENT)
+
+    assert asyncio.run(simulate_in_cell()).summary.makespan == 600.0
 
 
 def test_seeds_are_compared(tmp_path):

@@ -68,6 +68,23 @@ def test_a_job_waits_for_one_rack_only_if_it_requires_that(tmp_path, topology, h
     assert starts(report) == {"x": 0.0, "y": 0.0, "z": started}
 
 
+@pytest.mark.parametrize("topology", [HOSTS, RACKS])
+@pytest.mark.parametrize("other", ["q", "r"])
+def test_the_forecast_of_a_job_that_requires_one_rack_waits_for_it(tmp_path, topology, other):
+    """The quota is there from the start. other: the queue of the job that stays longest, also one of another Cohort."""
+    works = [
+        work("x", 0, 3, "required-topology: rack"),
+        work("y", 0, 3, "required-topology: rack", run="200s", queued=other),
+        work("z", 1, 2, "required-topology: rack"),
+    ]
+    works = [one.replace("    runTime: ", "    limit: 300s\n    runTime: ") for one in works]
+    text = scenario(
+        "  forecasts: all\n  work:\n" + "".join(works), topology + queue("q", 8) + queue("r", 8, cohort="alone") + NODES
+    )
+    job = next(job for job in play(tmp_path, text).jobs if job.name == "z-0")
+    assert (job.wait, job.forecast) == (99.0, 299.0), "the first rack is expected to be free after the limit"
+
+
 def test_a_job_that_fits_on_no_rack_is_told_why(tmp_path):
     works = [work("big", 0, 5, "required-topology: rack"), work("small", 0, 4, "required-topology: rack")]
     report = play(tmp_path, scenario("  work:\n" + "".join(works), HOSTS + queue("q", 8) + NODES))

@@ -59,6 +59,20 @@ def test_variants_are_played_with_all_seeds(file):
     assert list(outcome.comparison.variants) == ["base", "wide", "short"]
 
 
+def test_variants_and_seeds_share_what_is_read_of_a_log(file, tmp_path):
+    text = SCENARIO.replace("arrivals: {burst: {at: [0], count: 4}}\n    runTime: 10m", "trace: {file: log.swf}")
+    text = text.replace("work.w.runTime: 1m", "work.w.trace.limits: none")
+    Path(file).write_text(text)
+    cases = list_cases([file], [], None)  # before there is a log
+    lines = (f"{job} 0 0 600 1 -1 -1 1 900 -1 1 1 1 1 1 1 -1 -1\n" for job in range(4))
+    (tmp_path / "log.swf").write_text("".join(lines))
+    looks = []
+    outcome = simulate_all(cases, 3, look=lambda log, jobs: looks.append((log.name, jobs)))
+    assert {run.variant: run.summary.makespan for run in outcome.runs} == {"base": 2400, "wide": 1200, "short": 2400}
+    assert looks == [("log.swf", 0)]
+    assert simulate_all(cases, 3, processes=2).runs == outcome.runs
+
+
 def test_a_sweep_takes_the_place_of_the_scenario_or_is_played_in_each_variant(file, tmp_path):
     sweeps = [parse_sweep("nodes.n.count=1..4:3")]
     names = [case.name for case in list_cases([file], sweeps, None)]

@@ -32,6 +32,17 @@ def test_five_minutes_pass_without_waiting() -> None:
     assert time.monotonic() - real < 60  # far below five minutes, whatever the machine is doing
 
 
+def test_virtual_time_passes_while_another_loop_runs_in_the_thread() -> None:
+    async def sleep_for_an_hour() -> float:
+        await asyncio.sleep(3600)
+        return asyncio.get_running_loop().time()
+
+    async def main() -> float:
+        return run_virtual(sleep_for_an_hour())
+
+    assert asyncio.run(main()) == 3600.0
+
+
 def test_starts_where_it_is_told() -> None:
     start = datetime(2030, 5, 17, 12, tzinfo=UTC)
 

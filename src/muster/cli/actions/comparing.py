@@ -11,11 +11,11 @@ from muster.cli.terminal.spans import format_seconds, format_verdict
 from muster.insight.text import format_quantity, format_table
 from muster.simulation.outcome.comparison import (
     SECONDS,
-    Comparison,
     Difference,
     Figure,
     describe_never,
     group_failures,
+    list_changes,
     list_figures,
     name_seeds,
 )
@@ -56,7 +56,7 @@ def _make_tables(outcome: Comparing) -> str:
     columns = [name for name in _COLUMNS if name != _NEVER or any(run.never for run in outcome.runs)]
     header = ("VARIANT", "SEEDS", *(name.upper() for name in columns))
     tables = [format_table(header, list(_list_variants(outcome, columns)))]
-    rows = [_make_row(one) for one in _choose(outcome.comparison)]
+    rows = [_make_row(one) for one in list_changes(outcome.comparison)]
     if rows:
         header = ("VARIANT", "QUEUE", "FIGURE", "BEFORE", "AFTER", "CHANGE", "95% INTERVAL", "BEYOND NOISE")
         tables.append(format_table(header, rows[:_MOST_ROWS]))
@@ -79,11 +79,6 @@ def _list_variants(outcome: Comparing, columns: Sequence[str]) -> Iterator[tuple
 def _format_estimate(estimate: MeanEstimate, figure: Figure) -> str:
     mean = _format(estimate.mean, figure)
     return mean if estimate.high is None else f"{mean} ±{_format(estimate.high - estimate.mean, figure)}"
-
-
-def _choose(comparison: Comparison) -> list[Difference]:
-    """Return the differences between variants that are not zero, of those in a comparison."""
-    return [one for one in comparison.differences if one.change.mean or one.change.low != one.change.high]
 
 
 def _make_row(one: Difference) -> tuple[str, ...]:

@@ -72,10 +72,16 @@ class Forecaster:
             elif node is not None and job.workload.key in queues:
                 waiting.setdefault(node.root, []).append(job)
         for root, jobs in waiting.items():
-            yield from self._forecast(root, queues, settings, jobs, now)
+            yield from self._forecast(tree, root, queues, settings, jobs, now)
 
     def _forecast(
-        self, root: Node, queues: Queues, settings: AdmissionSettings, jobs: Sequence[SimulatedJob], now: datetime
+        self,
+        tree: Tree,
+        root: Node,
+        queues: Queues,
+        settings: AdmissionSettings,
+        jobs: Sequence[SimulatedJob],
+        now: datetime,
     ) -> Iterator[tuple[SimulatedJob, float]]:
         """Yield jobs that wait with the seconds until they get quota.
 
@@ -89,7 +95,7 @@ class Forecaster:
             return
         self._paid -= cost
         keys, runs = [job.workload.key for job in jobs], _RunTimes(self, self._jobs)
-        starts = estimate_all(_copy_quota(root), queues.copy(names), self._flavors, keys, runs, now, settings)
+        starts = estimate_all(_copy_quota(tree, root), queues.copy(names), self._flavors, keys, runs, now, settings)
         for job in jobs:
             if (at := starts[job.workload.key].at) is not None:
                 yield job, (at - now).total_seconds()
@@ -114,12 +120,21 @@ class _RunTimes(Mapping[str, RunTime]):
         return len(self._jobs)
 
 
-def _copy_quota(root: Node) -> Tree:
+def _copy_quota(tree: Tree, root: Node) -> Tree:
     """Return a copy of the quotas of a root and all below it, with the workloads that hold quota there.
 
     root: a root Cohort, or a ClusterQueue without one.
+
+    The topology domains that the jobs of other roots occupy are taken as well.
     """
     copy = Tree()
+    if tree.ledger.in_use:
+        copy.ledger = tree.ledger.make_empty()
+        copy.ledger.in_use = True
+        for node in tree.queues.values():
+            if node.root is not root:
+                for workload in node.workloads.values():
+                    copy.ledger.take(workload.places)
     cohorts = [] if root.is_queue else [root]
     while cohorts:
         node = cohorts.pop()

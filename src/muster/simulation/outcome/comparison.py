@@ -6,6 +6,7 @@ All variants play the same draws, so their differences are taken seed by seed: w
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.simulation.outcome.assertions import AssertionResult
 from muster.simulation.outcome.student import CONFIDENCE, MeanEstimate
@@ -84,6 +85,16 @@ def _compare(
             before, after = (MeanEstimate.of(column) for column in zip(*pairs, strict=True))
             change = MeanEstimate.of([after - before for before, after in pairs])
             yield Difference(variant, figure, before, after, change, _leaves_out_zero(change))
+
+
+def list_changes(comparison: Comparison) -> list[Difference]:
+    """Return the differences that are not zero, each once: if there is one queue, its figures are those of all jobs."""
+    figures = {one.figure for one in comparison.differences}
+    queues = {figure.queue for figure in figures} - {None}
+    changes = [one for one in comparison.differences if one.change.mean or one.change.low != one.change.high]
+    if len(queues) != 1:
+        return changes
+    return [one for one in changes if one.figure.queue is None or replace(one.figure, queue=None) not in figures]
 
 
 def group_failures(runs: Sequence[SimulationRun]) -> Mapping[tuple[str, str], Mapping[int, AssertionResult]]:

@@ -16,6 +16,7 @@ from muster.simulation.outcome.comparison import (
     SimulationRun,
     describe_never,
     group_failures,
+    list_changes,
     name_seeds,
 )
 from muster.simulation.outcome.comparison import Figure as Compared
@@ -37,7 +38,7 @@ def render_comparison(
     """
     first, *others = comparison.variants or [""]
     title = f"Comparison with {first}" if others else f"Seeds of {first}"
-    differences = [one for one in comparison.differences if one.change.mean or one.change.low != one.change.high]
+    differences = list_changes(comparison)
     beyond = sum(one.beyond_noise is True for one in differences)
     tiles = [
         Tile("Variants", f"{len(comparison.variants):,}", f"{len(comparison.seeds):,} seeds each"),

@@ -23,9 +23,9 @@ from muster.simulation.scenario.logs.opening import (
     JOB_FORMATS,
     NODE_FORMATS,
     read_node_table,
-    read_trace,
     says_requests,
 )
+from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.logs.table import ColumnError, NodeRow
 from muster.simulation.scenario.model import (
     API_VERSION,
@@ -82,11 +82,35 @@ class Reading(Struct, frozen=True):
     state: ClusterState | None = None
 
 
-def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = ()) -> Reading:
+def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: LogShelf | None = None) -> Reading:
     """Read a scenario, with overlays applied, and all files that it refers to.
 
-    origin: a file or a folder, or the text itself. Raises `ScenarioError` if a file cannot be read, or the scenario is
-    wrong.
+    origin: a file or a folder, or the text itself. shelf: the logs that other readings share with this one. Raises
+    `ScenarioError` if a file cannot be read, or the scenario is wrong.
+    """
+    scenario, source, manifests = read_documents(origin, overlays)
+    folder, state = Path(source.file).parent, None
+    if isinstance(scenario.spec.state, State):
+        state = _read_state(folder / scenario.spec.state.file)
+        scenario = replace(scenario, spec=replace(scenario.spec, start=state.at))
+    return Reading(
+        scenario,
+        source,
+        tuple(manifests),
+        {file: _read_values(folder / file, parse) for file, parse in _list_samples(scenario)},
+        _read_traces(scenario, source, folder, shelf or LogShelf()),
+        _read_tables(scenario, source, folder),
+        state,
+    )
+
+
+def read_documents(origin: str | bytes, overlays: Sequence[Overlay] = ()) -> tuple[Scenario, Source, list[Manifest]]:
+    """Return a scenario, its text and its manifests, without reading its logs, tables and values.
+
+    origin: a file or a folder, or the text itself.
+
+    Raises:
+        ScenarioError: a file cannot be read, or does not say what it has to.
     """
     if isinstance(origin, bytes):
         name, (manifests, sources) = UNFILED, _parse_files([(UNFILED, origin)])
@@ -106,20 +130,7 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = ()) -> Read
         document, others = apply_settings(document, others, overlays)
     except OverlayError as error:
         raise ScenarioError(str(error)) from None
-    scenario = _convert(document, source)
-    state = None
-    if isinstance(scenario.spec.state, State):
-        state = _read_state(folder / scenario.spec.state.file)
-        scenario = replace(scenario, spec=replace(scenario.spec, start=state.at))
-    return Reading(
-        scenario,
-        source,
-        tuple(others),
-        {file: _read_values(folder / file, parse) for file, parse in _list_samples(scenario)},
-        _read_traces(scenario, source, folder),
-        _read_tables(scenario, source, folder),
-        state,
-    )
+    return _convert(document, source), source, others
 
 
 def _list_files(path: Path) -> list[Path]:
@@ -358,7 +369,7 @@ def _read_state(file: Path) -> ClusterState:
         raise ScenarioError(f"{file}: {error}") from None
 
 
-def _read_traces(scenario: Scenario, source: Source, folder: Path) -> dict[str, OrderedJobs]:
+def _read_traces(scenario: Scenario, source: Source, folder: Path, shelf: LogShelf) -> dict[str, OrderedJobs]:
     """Return the jobs of the logs of works, by the work's name.
 
     A log is read line by line, because a small packed file may hold a lot of text. Raises `ScenarioError`.
@@ -367,7 +378,7 @@ def _read_traces(scenario: Scenario, source: Source, folder: Path) -> dict[str, 
     for number, work in enumerate(scenario.spec.work):
         if work.trace is not None:
             file, path = folder / work.trace.file, f"spec.work[{number}].trace"
-            logs[work.name] = _read_lines(partial(read_trace, file, work.trace), file, source, path)
+            logs[work.name] = _read_lines(partial(shelf.read, file, work.trace), file, source, path)
     return logs
 
 

@@ -7,6 +7,7 @@ from muster.simulation.outcome.comparison import (
     compare,
     describe_never,
     group_failures,
+    list_changes,
     list_figures,
     name_seeds,
 )
@@ -14,11 +15,13 @@ from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.summary import summarize
 
 
-def run(variant, seed, wait):
+def run(variant, seed, wait, queues=("q",)):
     record = SimulationRecord(["w"])
-    record.start(record.submit("w-0", 0, "q", 1, 0, 0.0, 10.0), wait)
+    for queue in queues:
+        record.change(0.0, queue, "f", "cpu", round(wait))
+        record.start(record.submit("w-0", 0, queue, 1, 0, 0.0, 10.0), wait)
     record.now = wait
-    return SimulationRun(variant, seed, summarize(list(record.jobs()), [], wait), [], 0)
+    return SimulationRun(variant, seed, summarize(list(record.jobs()), list(record.changes()), wait), [], 0)
 
 
 def change_of_wait(runs):
@@ -35,6 +38,16 @@ def test_a_difference_that_all_seeds_share_is_beyond_the_noise_of_the_draws():
     assert one.before.high > one.after.low, "each alone varies much more"
     one = change_of_wait(runs + [run("b", seed, wait + (-5) ** seed) for seed, wait in waits.items()])
     assert one.beyond_noise is False
+
+
+def test_the_figures_of_a_single_queue_are_those_of_all_jobs():
+    one, two = (
+        [change.figure for change in list_changes(compare([run("a", 1, 10, queues), run("b", 1, 90, queues)]))]
+        for queues in (("q",), ("q", "r"))
+    )
+    assert {figure.queue for figure in one if not figure.name.startswith("mean use")} == {None}
+    assert [figure.queue for figure in one if figure.name == "mean use of cpu (f)"] == ["q"]
+    assert [figure.queue for figure in two if figure.name == "wait mean"] == [None, "q", "r"]
 
 
 def test_one_seed_says_nothing_of_noise():

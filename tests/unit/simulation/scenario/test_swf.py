@@ -1,9 +1,11 @@
 """Logs in the Standard Workload Format."""
 
+import tracemalloc
+
 import pytest
 
 from muster.simulation.scenario.logs.jobs import LogError
-from muster.simulation.scenario.swf import LoggedJob, read_log
+from muster.simulation.scenario.swf import LoggedJob, NumberSet, read_log
 
 HEAD = "; Version: 2.2\n;\n\n"
 LINE = "    7     1460     -1   3726  128     -1    -1   {wanted}     {limit}    -1 -1   4   1   2  3 -1 -1 -1"
@@ -24,6 +26,25 @@ def test_a_log_may_say_no_limit(limit, seconds):
 
 def test_where_the_log_does_not_know_what_was_used_the_request_counts():
     assert read(LINE.replace("128", "-1").format(wanted=64, limit=-1))[0].processors == 64
+
+
+def test_numbers_of_jobs_take_little_memory():
+    """A log of gigabytes has tens of millions of jobs, whose numbers are mostly consecutive."""
+    tracemalloc.start()
+    numbers = NumberSet()
+    assert all(numbers.add(number) for number in range(100_000))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 200_000, "two bytes each"
+
+
+def test_a_number_is_new_once():
+    numbers = NumberSet()
+    assert [numbers.add(number) for number in (0, 255, 256, -1, 10**18, 255, -1, 10**18, 257)] == [
+        *[True] * 5,
+        *[False] * 3,
+        True,
+    ]
 
 
 def test_the_parts_of_a_job_that_was_swapped_out_are_left_out():

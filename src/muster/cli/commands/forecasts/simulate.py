@@ -94,6 +94,7 @@ def command(
     from muster.simulation.outcome.page import write_page
     from muster.simulation.outcome.report import write_report
     from muster.simulation.runs import list_cases, simulate_all
+    from muster.simulation.scenario.logs.shelf import LogShelf
     from muster.simulation.scenario.source import ScenarioError
     from muster.simulation.scenario.sweeps import SweepError, parse_sweep
     from muster.simulation.simulate import simulate
@@ -115,13 +116,23 @@ def command(
                     processes=len(os.sched_getaffinity(0)),
                     folder=report,
                     done=progress.count,
+                    look=progress.read,
                 )
                 live.show("", "")
                 sys.exit(report_comparing(compared, len(cases) * (seeds or 1), report, output))
             kept = decisions if report is not None else 0
             outcome = simulate(
-                scenarios[0], assertions=assertions, seed=seed, progress=progress, decisions=kept, engine=engine
+                scenarios[0],
+                assertions=assertions,
+                seed=seed,
+                progress=progress,
+                decisions=kept,
+                engine=engine,
+                shelf=LogShelf(progress.read),
             )
+    except KeyboardInterrupt:  # before anything was simulated
+        live.show("", "")
+        raise
     except SweepError as error:
         say(f"Error: --sweep: {error}")
         sys.exit(2)
@@ -180,6 +191,15 @@ class _Progress:
             left = (now - self._began) / done * (total - done) if done else None
             rest = "" if left is None else f", about {format_seconds(left)} left"
             self._live.show("", f"{done} of {total} simulations{rest}")
+
+    def read(self, file: Path, jobs: int) -> None:
+        """Show how many jobs of a log are read. An interrupt ends the reading."""
+        if self._interrupted:
+            raise KeyboardInterrupt
+        now = self._clock.monotonic()
+        if now - self._shown >= _SHOW_SECONDS:
+            self._shown = now
+            self._live.show("", f"read {jobs:,} jobs of {file}")
 
     def interrupt(self, number: int, _frame: FrameType | None) -> None:
         """Stop the simulation after the present moment. Another interrupt ends the process at once."""

@@ -1,7 +1,7 @@
 """Open the log of a trace, or a table of nodes, whatever its format, and read it line by line."""
 
 import gzip
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -13,6 +13,8 @@ from muster.simulation.scenario.logs.philly import read_philly
 from muster.simulation.scenario.logs.table import NodeRow, check_columns, merge_columns, read_jobs, read_nodes
 from muster.simulation.scenario.model import JobColumns, NodeColumns, NodePool, Trace
 from muster.simulation.scenario.swf import read_log
+
+Watch = Callable[[Path, Iterator[TracedJob]], Iterator[TracedJob]]
 
 HISTORY = "history"
 _SWF, _CSV, _PHILLY = "swf", "csv", "philly"
@@ -31,15 +33,15 @@ def says_requests(trace: Trace) -> bool:
     return trace.format != _CSV or trace.columns.requests is not None
 
 
-def read_trace(file: Path, trace: Trace) -> OrderedJobs:
-    """Return the jobs of a log that ran, in order of submission, and how many never ran.
+def read_trace(file: Path, trace: Trace, watch: Watch = lambda _file, jobs: jobs) -> OrderedJobs:
+    """Return the jobs of a log that ran, in order of submission. watch: returns the jobs of a log and looks at each.
 
     Raises `LogError` if a line is wrong, and `ColumnError` if the columns of the trace are.
     """
     left_out = LeftOut()
     origin = None if trace.start is None else parse_time(str(trace.start))
     with _open(file) as stream:
-        jobs = _read(stream, trace, left_out)
+        jobs = watch(file, _read(stream, trace, left_out))
         return OrderedJobs(jobs, left_out, origin)
 
 

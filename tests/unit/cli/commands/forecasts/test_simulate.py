@@ -4,12 +4,14 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from muster.cli.commands.forecasts.simulate import command, make_table
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.summary import summarize
+from muster.simulation.scenario.logs.jobs import OrderedJobs
 
 SCENARIO = """
 apiVersion: muster.dev/v1alpha1
@@ -34,6 +36,16 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def make_traced(file: Path) -> str:
+    """Return a scenario with the jobs of a log, which is written beside it."""
+    (file.parent / "log.swf").write_text(
+        "".join(f"{job} {job} 0 60 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n" for job in (1, 2))
+    )
+    return SCENARIO.replace("arrivals: {burst: {at: [0, 10], count: 1}}", "trace: {file: log.swf}").replace(
+        "    runTime: 90m\n", ""
+    )
+
+
 def test_an_interrupt_stops_between_two_moments(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupt comes before the first start is recorded. The report has that start, and no later job."""
     record_start = SimulationRecord.start
@@ -48,6 +60,22 @@ def test_an_interrupt_stops_between_two_moments(file: Path, monkeypatch: pytest.
     assert "stopped after 0s of virtual time" in done.stderr
     rows = (file.parent / "out" / "jobs.csv").read_text().splitlines()
     assert [row.split(",")[:8] for row in rows[1:]] == [["w-0", "w", "", "1", "0", "0.0", "5400.0", "0.0"]]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("more", [[], ["--seeds", "2"]])
+def test_an_interrupt_ends_the_reading_of_a_log(file: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]) -> None:
+    order = OrderedJobs.__init__
+
+    def interrupt_and_order(self: OrderedJobs, *values: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        order(self, *values)
+
+    monkeypatch.setattr(OrderedJobs, "__init__", interrupt_and_order)
+    file.write_text(make_traced(file))
+    done = CliRunner().invoke(command, [str(file), *more], standalone_mode=False)
+    assert isinstance(done.exception, click.Abort | KeyboardInterrupt)
+    assert done.stdout == ""
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
