@@ -59,11 +59,12 @@ def _hear_signals() -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return the number of worker processes: three for two cores, as tests wait a third of their time.
 
-    A debugger needs the only process, and one file is sooner done than workers have started.
+    With `--all`, four for two cores: most tests of programs wait for these longer than they compute. A debugger needs
+    the only process, and one file is sooner done than workers have started.
     """
     if config.getoption("usepdb") or [Path(name.partition("::")[0]).suffix for name in config.args] == [".py"]:
         return 0
-    return len(os.sched_getaffinity(0)) * 3 // 2
+    return len(os.sched_getaffinity(0)) * (4 if config.getoption("--all") else 3) // 2
 
 
 def _is_usual(config: pytest.Config) -> bool:
