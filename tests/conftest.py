@@ -27,9 +27,6 @@ SLOW_SHARE = 0.85
 REST = ("tests/cluster", "tests/e2e", "tests/fuzz", "tests/peers")
 
 
-USUAL_MINUTES = 8
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all", action="store_true", help="run what `pytest` alone leaves out: programs beside Muster, slow tests"
@@ -73,11 +70,7 @@ def _is_usual(config: pytest.Config) -> bool:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    return (
-        "the usual run: about 8 minutes on two cores; --all runs the rest, too, in about 20"
-        if _is_usual(config)
-        else None
-    )
+    return "the usual run: about 8 minutes on two cores; --all runs the rest, too" if _is_usual(config) else None
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
