@@ -27,9 +27,6 @@ SLOW_SHARE = 0.85
 REST = ("tests/cluster", "tests/e2e", "tests/fuzz", "tests/peers")
 
 
-USUAL_MINUTES = 8
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all", action="store_true", help="run what `pytest` alone leaves out: programs beside Muster, slow tests"
@@ -59,11 +56,12 @@ def _hear_signals() -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return the number of worker processes: three for two cores, as tests wait a third of their time.
 
-    A debugger needs the only process, and one file is sooner done than workers have started.
+    With `--all`, four for two cores: most tests of programs wait for these longer than they compute. A debugger needs
+    the only process, and one file is sooner done than workers have started.
     """
     if config.getoption("usepdb") or [Path(name.partition("::")[0]).suffix for name in config.args] == [".py"]:
         return 0
-    return len(os.sched_getaffinity(0)) * 3 // 2
+    return len(os.sched_getaffinity(0)) * (4 if config.getoption("--all") else 3) // 2
 
 
 def _is_usual(config: pytest.Config) -> bool:
@@ -72,11 +70,7 @@ def _is_usual(config: pytest.Config) -> bool:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    return (
-        "the usual run: about 8 minutes on two cores; --all runs the rest, too, in about 20"
-        if _is_usual(config)
-        else None
-    )
+    return "the usual run: about 8 minutes on two cores; --all runs the rest, too" if _is_usual(config) else None
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

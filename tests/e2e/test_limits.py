@@ -18,12 +18,12 @@ def until(condition, seconds=60):
         time.sleep(0.5)
 
 
-def test_a_job_that_runs_into_its_time_limit_says_so(up):
-    done = up("run", "--name", "long", "--workers", "2", "--time", "3s", "--", "sleep", "1000", check=False)
+def test_a_job_that_runs_into_its_time_limit_says_so(shared_up):
+    done = shared_up("run", "--name", "long", "--workers", "2", "--time", "3s", "--", "sleep", "1000", check=False)
     assert done.returncode == 124
     assert "long: failed: it ran into its time limit of 3s" in done.stderr
-    assert up("wait", "long", check=False).returncode == 124
-    assert "it ran into its time limit of 3s" in up("ps").stdout
+    assert shared_up("wait", "long", check=False).returncode == 124
+    assert "it ran into its time limit of 3s" in shared_up("ps").stdout
 
 
 def test_time_that_ran_out_is_not_tried_again(muster):
@@ -74,13 +74,13 @@ def test_a_worker_that_is_killed_goes_on_from_what_it_had_kept(up):
     until(lambda: not list((up.home / "state").iterdir()))
 
 
-def test_a_job_that_is_preempted_or_held_finds_what_it_kept(up, tmp_path):
+def test_a_job_that_is_preempted_or_held_finds_what_it_kept(shared_up, tmp_path):
     script = f"echo x >> $MUSTER_STATE/n; cp $MUSTER_STATE/n {tmp_path}/n; sleep 1000"
-    up("run", "-d", "--name", "train", "--", "sh", "-c", script)
+    shared_up("run", "-d", "--name", "train", "--", "sh", "-c", script)
     seen = tmp_path / "n"
     until(lambda: seen.exists() and seen.read_text() == "x\n")
-    up("hold", "train")
-    up("release", "train")
+    shared_up("hold", "train")
+    shared_up("release", "train")
     until(lambda: seen.read_text() == "x\nx\n")
 
 
@@ -91,19 +91,19 @@ def test_secrets_that_are_not_there_are_named_before_anything_is_submitted(up):
     assert up("ps").stdout == ""
 
 
-def test_secrets_files_of_variables_and_another_directory(up, tmp_path):
+def test_secrets_files_of_variables_and_another_directory(shared_up, tmp_path):
     (tmp_path / "secret.json").write_text(
         '{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"KEY": "k", "OTHER": "o"}}'
     )
-    up("apply", "-f", str(tmp_path / "secret.json"))
+    shared_up("apply", "-f", str(tmp_path / "secret.json"))
     (tmp_path / ".env").write_text("A='1 2'\n")
     show = 'echo "$A $KEY $OTHER"; pwd'
     options = ["--env-file", str(tmp_path / ".env"), "--workdir", str(tmp_path)]
-    one = up("run", "--secret", "s=KEY", *options, "--", "sh", "-c", show).stdout
+    one = shared_up("run", "--secret", "s=KEY", *options, "--", "sh", "-c", show).stdout
     assert one == f"1 2 k \n{tmp_path}\n"
-    both = up("run", "--secret", "s", *options, "--", "sh", "-c", show).stdout
+    both = shared_up("run", "--secret", "s", *options, "--", "sh", "-c", show).stdout
     assert both == f"1 2 k o\n{tmp_path}\n"
-    assert "it has: KEY, OTHER" in up("run", "--secret", "s=X", "--", "true", check=False).stderr
+    assert "it has: KEY, OTHER" in shared_up("run", "--secret", "s=X", "--", "true", check=False).stderr
 
 
 def test_a_directory_that_is_not_there_is_said(muster):
@@ -142,14 +142,14 @@ def test_a_script_comes_by_the_standard_input(muster, words):
     assert "hello  from script, 1\n" in done.stdout
 
 
-def test_a_script_that_is_submitted_runs_as_it_was(up, tmp_path):
+def test_a_script_that_is_submitted_runs_as_it_was(shared_up, tmp_path):
     script = tmp_path / "job.sh"
     script.write_text(f"#MUSTER --name spooled\nuntil [ -e {tmp_path}/go ]; do sleep 0.1; done\necho as it was\n")
-    up("run", "-d", str(script))
+    shared_up("run", "-d", str(script))
     script.write_text("echo changed\n")
     (tmp_path / "go").touch()
-    up("wait", "spooled")
-    assert up("logs", "spooled").stdout == "as it was\n"
+    shared_up("wait", "spooled")
+    assert shared_up("logs", "spooled").stdout == "as it was\n"
 
 
 def test_without_a_command_and_without_input_it_says_what_is_missing(muster):

@@ -103,27 +103,27 @@ def test_an_address_is_no_manifest_and_it_is_said_how_it_becomes_one(shared_up):
     assert (done.returncode, errors(done)) == (1, [f"Error: https://example.com/a b.yaml: {said}"])
 
 
-def test_of_a_name_that_is_taken_nothing_is_made(up):
-    up("run", "--name", "taken", "--", "true")
-    done = up("run", "--name", "taken", "--", "true", check=False)
+def test_of_a_name_that_is_taken_nothing_is_made(shared_up):
+    shared_up("run", "--name", "taken", "--", "true")
+    done = shared_up("run", "--name", "taken", "--", "true", check=False)
     assert done.returncode == 1
     [said] = errors(done)
     assert said.startswith("Error: there is a job taken already: give another name, or remove it")
     assert said.endswith("muster cancel --delete taken")
     # The namespace has this Service from its beginning.
-    done = up("run", "--name", "kubernetes", "--", "true", check=False)
+    done = shared_up("run", "--name", "kubernetes", "--", "true", check=False)
     assert done.returncode == 1
     assert errors(done) == [
         "Error: there is a Service kubernetes already, which workers would be named by: give another name"
     ]
-    assert "kubernetes" not in up("ps").stdout
+    assert "kubernetes" not in shared_up("ps").stdout
 
 
-def test_a_detached_job_that_can_never_start_is_told_so(up):
-    done = up("run", "--detach", "--name", "big", "--memory", "9999Gi", "--", "true")
+def test_a_detached_job_that_can_never_start_is_told_so(shared_up):
+    done = shared_up("run", "--detach", "--name", "big", "--memory", "9999Gi", "--", "true")
     assert done.stdout == "big\n"
     assert "big can never start: no node ever has 9999Gi memory" in done.stderr
-    assert "never" not in up("run", "--detach", "--name", "small", "--memory", "1Mi", "--", "true").stderr
+    assert "never" not in shared_up("run", "--detach", "--name", "small", "--memory", "1Mi", "--", "true").stderr
 
 
 def test_what_was_applied_is_of_the_user_who_applied_it(up):

@@ -35,13 +35,12 @@ def bar(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("follows", [False, True])
-def test_one_worker_s_bytes_come_as_they_are_written(up: Muster, bar: list[str], follows: bool) -> None:
-    command = ["run", "--name", "bar", "--", *bar]
+def test_one_worker_s_bytes_come_as_they_are_written(shared_up: Muster, bar: list[str], follows: bool) -> None:
+    command = ["run", "--", *bar]
     if follows:
-        up("run", "--detach", *command[1:])
-        command = ["logs", "-f", "bar"]
+        command = ["logs", "-f", shared_up("run", "--detach", "--", *bar).stdout.strip()]
     with terminal() as tty:
-        watching = tty.start(up.command, *command, env=up.env())
+        watching = tty.start(shared_up.command, *command, env=shared_up.env())
         for state in STATES[:2]:
             tty.reads(state)
         Path(bar[-1]).touch()
@@ -62,13 +61,13 @@ def test_a_pipe_gets_them_as_soon(muster: Muster, bar: list[str]) -> None:
 
 
 @pytest.mark.parametrize("follows", [False, True])
-def test_the_bar_of_each_of_several_workers_moves_in_its_row(up: Muster, bar: list[str], follows: bool) -> None:
-    line = f"{up.command} run --name bar --workers 2 -- {' '.join(bar)}"
+def test_the_bar_of_each_of_several_workers_moves_in_its_row(shared_up: Muster, bar: list[str], follows: bool) -> None:
+    line = f"{shared_up.command} run --workers 2 -- {' '.join(bar)}"
     if follows:
-        up("run", "--detach", "--name", "bar", "--workers", "2", "--", *bar)
-        line = f"{up.command} logs -f bar"
+        name = shared_up("run", "--detach", "--workers", "2", "--", *bar).stdout.strip()
+        line = f"{shared_up.command} logs -f {name}"
     with terminal() as tty:
-        watching = tty.start("sh", "-c", f"{line}; echo ended with $?", env=up.env() | {"NO_COLOR": "1"})
+        watching = tty.start("sh", "-c", f"{line}; echo ended with $?", env=shared_up.env() | {"NO_COLOR": "1"})
         written = b""
         half = [f"[{rank}]  50%|#####     | of {rank}" for rank in (0, 1)]
         while [row for row in picture(written) if row.startswith("[")] != half:
@@ -80,10 +79,10 @@ def test_the_bar_of_each_of_several_workers_moves_in_its_row(up: Muster, bar: li
         assert sorted(row for row in picture(written) if "%" in row) == whole
 
 
-def test_a_file_keeps_the_last_state_of_each_of_several_workers(up: Muster, bar: list[str]) -> None:
+def test_a_file_keeps_the_last_state_of_each_of_several_workers(shared_up: Muster, bar: list[str]) -> None:
     Path(bar[-1]).touch()
-    run = up("run", "--name", "bar", "--workers", "2", "--", *bar)
-    logs = up("logs", "bar")
+    run = shared_up("run", "--name", "bar", "--workers", "2", "--", *bar)
+    logs = shared_up("logs", "bar")
     for done in (run, logs):
         lines = [line for line in done.stderr.splitlines() if line.startswith("[")]
         assert sorted(lines) == [f"[{rank}] 100%|##########| of {rank}" for rank in (0, 1)]

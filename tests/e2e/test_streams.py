@@ -54,23 +54,23 @@ def test_a_job_that_is_cancelled_while_it_starts_leaves_no_word_of_a_controller(
     assert {line for line in said if not line.endswith(": running")} == {FULL.rstrip()}
 
 
-def test_a_detached_job_goes_on_without_a_reader_of_its_name(up):
-    done = shell(up, "muster run --detach --name left -- sleep 1000 > /dev/full")
+def test_a_detached_job_goes_on_without_a_reader_of_its_name(shared_up):
+    done = shell(shared_up, "muster run --detach --name left -- sleep 1000 > /dev/full")
     assert (done.returncode, done.stderr.splitlines()[-1] + "\n") == (1, FULL)
-    assert "Cancelled" not in up("ps", "left").stdout
+    assert "Cancelled" not in shared_up("ps", "left").stdout
 
 
-def test_a_job_whose_output_nobody_reads_any_more_does_not_run_on(up):
-    assert shell(up, "muster run --name loud -- yes | head -1").stdout == "y\n"
-    up("wait", "loud", check=False)
-    assert "Cancelled" in up("ps").stdout
+def test_a_job_whose_output_nobody_reads_any_more_does_not_run_on(shared_up):
+    assert shell(shared_up, "muster run --name loud -- yes | head -1").stdout == "y\n"
+    shared_up("wait", "loud", check=False)
+    assert "Cancelled" in shared_up("ps", "loud").stdout
 
 
-@pytest.mark.parametrize("command", ["logs -f quiet", "ps -w"])
-def test_what_only_shows_ends_with_its_reader(up, command):
+@pytest.mark.parametrize("command", ["logs -f", "ps -w"])
+def test_what_only_shows_ends_with_its_reader(shared_up, command):
     """Also where there is nothing more to write: the job has said all, and stays as it is."""
-    up("run", "--detach", "--name", "quiet", "--", "sh", "-c", "echo begun; exec sleep 1000")
-    done = shell(up, f"muster {command} | head -1")
+    name = shared_up("run", "--detach", "--", "sh", "-c", "echo begun; exec sleep 1000").stdout.strip()
+    done = shell(shared_up, f"muster {command} {name} | head -1")
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (141, 1, "")
 
 
@@ -130,7 +130,7 @@ def test_a_terminal_that_closes_ends_the_job_and_leaves_nothing(muster, tmp_path
 @pytest.mark.parametrize(
     ("number", "options", "most"), [(signal.SIGINT, [], 1), (signal.SIGTERM, ["--detach", "--elastic", "1:1"], 2)]
 )
-def test_a_run_that_is_told_to_end_while_it_submits_leaves_nothing_that_runs(up, number, options, most):
+def test_a_run_that_is_told_to_end_while_it_submits_leaves_nothing_that_runs(shared_up, number, options, most):
     """Before and after each of its requests, two for a Job with its Service: what was asked for comes to be."""
     for request in range(1, most + 1):
         for moment in ("before", "after"):
@@ -152,10 +152,10 @@ async def interrupted(*arguments, **options):
 Client.create = interrupted
 main(sys.argv[1:])
 """
-            name = f"early-{request}-{moment}"
+            name = f"early-{number}-{request}-{moment}"
             done = subprocess.run(
                 [sys.executable, "-c", interrupted, "run", *options, "--name", name, "--", "sleep", "1000"],
-                env=up.env(),
+                env=shared_up.env(),
                 capture_output=True,
                 text=True,
                 check=False,
@@ -164,10 +164,10 @@ main(sys.argv[1:])
             assert done.returncode == 128 + number, done.stderr
             assert f"cancelling {name} (again to leave at once)" in done.stderr
             assert (done.stdout, "Traceback" in done.stderr) == ("", False)
-            assert "Cancelled" in up("ps", name).stdout
+            assert "Cancelled" in shared_up("ps", name).stdout
 
 
-def test_a_run_that_is_told_to_end_while_it_says_that_it_leaves_cancels_the_job(up):
+def test_a_run_that_is_told_to_end_while_it_says_that_it_leaves_cancels_the_job(shared_up):
     interrupted = f"""
 import os, sys
 from muster.cli import terminal
@@ -184,17 +184,17 @@ def interrupted(text):
 output.say = interrupted
 main(sys.argv[1:])
 """
-    line = [sys.executable, "-c", interrupted, "run", "--detach", "--name", "left", "--", "sleep", "1000"]
-    done = subprocess.run(line, env=up.env(), capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "left\n"), done.stderr
-    assert "cancelling left (again to leave at once)" in done.stderr
-    assert "Cancelled" in up("ps", "left").stdout
+    line = [sys.executable, "-c", interrupted, "run", "--detach", "--name", "leaves", "--", "sleep", "1000"]
+    done = subprocess.run(line, env=shared_up.env(), capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "leaves\n"), done.stderr
+    assert "cancelling leaves (again to leave at once)" in done.stderr
+    assert "Cancelled" in shared_up("ps", "leaves").stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_what_shows_and_is_told_to_end_while_it_does_says_no_more(up, number):
+def test_what_shows_and_is_told_to_end_while_it_does_says_no_more(shared_up, number):
     """Whichever of its tasks runs when it is told."""
-    up("run", "--detach", "--name", "quiet", "--", "sh", "-c", "echo begun; exec sleep 1000")
+    name = shared_up("run", "--detach", "--", "sh", "-c", "echo begun; exec sleep 1000").stdout.strip()
     interrupted = f"""
 import os, sys
 from muster.cli.main import main
@@ -206,8 +206,8 @@ async def interrupted(*arguments):
 Printer.show = interrupted
 main(sys.argv[1:])
 """
-    command = [sys.executable, "-c", interrupted, "logs", "-f", "quiet"]
-    done = subprocess.run(command, env=up.env(), capture_output=True, text=True, check=False, timeout=60)
+    command = [sys.executable, "-c", interrupted, "logs", "-f", name]
+    done = subprocess.run(command, env=shared_up.env(), capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
 
 

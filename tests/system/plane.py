@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -175,6 +176,7 @@ Scenario: TypeAlias = Callable[[World], Awaitable[None]]
 ELSEWHERE: ContextVar[Callable[[str, Scenario], None] | None] = ContextVar("elsewhere", default=None)
 
 
+@cache  # nearly all tests have the same
 def settings(text: str) -> Configuration:
     """Those of an embedded cluster, but for what the text says of a Configuration, in YAML."""
     return load(f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n{text}", embedded=True)
