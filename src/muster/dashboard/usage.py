@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from functools import partial
 
-from muster.api.server.metrics import PodMetrics
 from muster.dashboard.visits import Visit
 from muster.insight.reader.usage import read_usage
+from muster.insight.usage import PodUsage
 
 _SECONDS = 5.0
 
 
-async def ask_usage(visit: Visit, namespace: str) -> Sequence[PodMetrics]:
+async def ask_usage(visit: Visit, namespace: str) -> Sequence[PodUsage]:
     """Return what the pods of a namespace ("": of all) use, as far as it has been measured and the viewer may see it.
 
     A page does not wait for the answer: without one it shows no use yet.
     """
     find = partial(read_usage, visit.viewer.client, namespace, _ignore)
-    metrics: Sequence[PodMetrics] | None = await visit.copy.answers.ask(("usage", namespace), _SECONDS, find)
+    metrics: Sequence[PodUsage] | None = await visit.copy.answers.ask(("usage", namespace), _SECONDS, find)
     return metrics or ()
 
 
