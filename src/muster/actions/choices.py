@@ -30,8 +30,8 @@ from muster.api.status import ANOTHER_OBJECT, ApiError, conflict
 from muster.api.values.quantity import parse_amount, parse_thousandths
 from muster.insight.nearest import find_nearest
 from muster.insight.reader.jobs.records import record_named
-from muster.insight.reader.listing.access import get_or_none, list_or_none
-from muster.insight.reader.listing.views import POD_LINES, make_sharer
+from muster.insight.reader.listing.access import get_or_none, list_all, list_or_none
+from muster.insight.reader.listing.views import POD_LINES
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
@@ -91,7 +91,7 @@ async def _describe_unqueued_group(client: Client, name: str, namespace: str) ->
     """Return why the pods of a group with this name do not queue; "" if the user sees no such pods."""
     try:
         # The name of the group may be an annotation, which no server selects by.
-        pods = (await client.list(POD_LINES, namespace, labels=MANAGED_LABEL, transform=make_sharer(POD_LINES))).items
+        pods = await list_all(client, POD_LINES, namespace, labels=MANAGED_LABEL)
     except ApiError:
         return ""
     living = [pod for pod in pods if group_name(pod.metadata) == name and not is_finished(pod)]

@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from functools import partial
 
-from muster.api.server.metrics import PodMetrics
 from muster.dashboard.visits import Visit
 from muster.insight.reader.usage import read_usage
+from muster.insight.usage import PodUsage
 
 _SECONDS = 5.0
 
 
-async def ask_usage(visit: Visit, namespace: str) -> Sequence[PodMetrics]:
+async def ask_usage(visit: Visit, namespace: str) -> Sequence[PodUsage]:
     """Return the measured usage of the pods of a namespace ("": of all), as far as the viewer may see it.
 
     A page does not wait for the server: without an answer so far, the result is empty.
     """
     find = partial(read_usage, visit.viewer.client, namespace, _ignore)
-    metrics: Sequence[PodMetrics] | None = await visit.copy.answers.ask(("usage", namespace), _SECONDS, find)
+    metrics: Sequence[PodUsage] | None = await visit.copy.answers.ask(("usage", namespace), _SECONDS, find)
     return metrics or ()
 
 

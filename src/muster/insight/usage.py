@@ -3,15 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.core import Pod
 from muster.api.jobset.names import JOBSET_NAME
+from muster.api.kinds import Kind
 from muster.api.ours.gpus import GPU_MEMORY_USE, GPU_USE
 from muster.api.pods import memory_limit, pod_requests, rank_of
-from muster.api.server.metrics import PodMetrics
-from muster.api.values.quantity import ResourceList, parse_thousandths, parse_whole_units
+from muster.api.server.metrics import POD_METRICS
+from muster.api.values.quantity import Quantity, parse_thousandths, parse_whole_units
 from muster.insight.text import format_quantity
 
 Name: TypeAlias = tuple[str, str]
@@ -20,6 +21,40 @@ Name: TypeAlias = tuple[str, str]
 WORKER_HEADER = ("RANK", "POD", "NODE", "CPU", "MEMORY", "MEMORY LIMIT")
 GPU_HEADER = ("GPU USED", "GPU MEMORY")
 _MEBIBYTE = 1 << 20
+
+
+class _JobNames(Struct, frozen=True, gc=False):
+    """The labels of a pod that name its job."""
+
+    job: str = field(name=JOB_NAME_LABEL, default="")
+    job_set: str = field(name=JOBSET_NAME, default="")
+
+
+class _Identity(Struct, frozen=True, gc=False):
+    namespace: str = ""
+    name: str = ""
+    labels: _JobNames = _JobNames()
+
+
+class _Amounts(Struct, frozen=True, gc=False):
+    cpu: Quantity = 0
+    memory: Quantity = 0
+    gpus: Quantity | None = field(name=GPU_USE, default=None)
+    gpu_memory: Quantity = field(name=GPU_MEMORY_USE, default=0)
+
+
+class _ContainerUsage(Struct, frozen=True, gc=False):
+    usage: _Amounts = _Amounts()
+
+
+class PodUsage(Struct, frozen=True, gc=False):
+    """The parts of the metrics of a pod that say whose they are and what is used."""
+
+    metadata: _Identity = _Identity()
+    containers: tuple[_ContainerUsage, ...] = ()
+
+
+POD_USAGE: Kind[PodUsage] = POD_METRICS.seen_as(PodUsage)
 
 
 class CurrentUsage(Struct, frozen=True):
@@ -43,17 +78,17 @@ class CurrentUsage(Struct, frozen=True):
         )
 
 
-def usage_by_pod(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
+def usage_by_pod(metrics: Iterable[PodUsage]) -> dict[Name, CurrentUsage]:
     """Return the usage of each pod, summed over its containers, by namespace and name."""
     return {(one.metadata.namespace, one.metadata.name): _sum_containers(one) for one in metrics}
 
 
-def usage_by_job(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
+def usage_by_job(metrics: Iterable[PodUsage]) -> dict[Name, CurrentUsage]:
     """Return the usage of each JobSet, and of each Job without one, summed over its pods, by namespace and name."""
     usage: dict[Name, CurrentUsage] = {}
     for one in metrics:
         labels = one.metadata.labels
-        if name := labels.get(JOBSET_NAME) or labels.get(JOB_NAME_LABEL):
+        if name := labels.job_set or labels.job:
             key = one.metadata.namespace, name
             usage[key] = usage.get(key, CurrentUsage()) + _sum_containers(one)
     return usage
@@ -114,17 +149,16 @@ def format_memory(used: CurrentUsage | None) -> str:
     return _format_mebibytes(used.memory) if used is not None else "-"
 
 
-def _sum_containers(metrics: PodMetrics) -> CurrentUsage:
+def _sum_containers(metrics: PodUsage) -> CurrentUsage:
     return sum((_read_container(container.usage) for container in metrics.containers), CurrentUsage())
 
 
-def _read_container(usage: ResourceList) -> CurrentUsage:
-    gpus = parse_thousandths(usage[GPU_USE]) if GPU_USE in usage else None
+def _read_container(usage: _Amounts) -> CurrentUsage:
     return CurrentUsage(
-        parse_thousandths(usage.get("cpu", 0)),
-        parse_whole_units(usage.get("memory", 0)),
-        gpus,
-        parse_whole_units(usage.get(GPU_MEMORY_USE, 0)),
+        parse_thousandths(usage.cpu),
+        parse_whole_units(usage.memory),
+        parse_thousandths(usage.gpus) if usage.gpus is not None else None,
+        parse_whole_units(usage.gpu_memory),
     )
 
 

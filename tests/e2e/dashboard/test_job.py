@@ -87,6 +87,25 @@ def test_output_is_followed_searched_and_downloaded(cluster: Muster, visit: Visi
     assert visitor.complaints == []
 
 
+def test_the_output_of_a_deleted_job_leads_to_the_job_that_gets_its_name(cluster: Muster, visit: Visit) -> None:
+    visitor = visit(cluster)
+    visitor.complaints.clear()
+    run = ("run", "--detach", "--name", "again", "--", "sh", "-c")
+    cluster(*run, "echo the first; sleep 1000")
+    page = visitor.open("/ui/jobs/default/again/output")
+    page.get_by_text("the first").wait_for()
+    cluster("cancel", "--delete", "again")
+    page.get_by_text("the job was deleted", exact=True).wait_for()
+    page.evaluate(HIDE)  # it leaves its stream, and opens one about the deleted job
+    page.evaluate(SHOW)
+    cluster(*run, "echo the second")
+    page.get_by_role("link", name="show its output").wait_for()
+    page.get_by_text("the first").wait_for()  # until the viewer leaves
+    page.get_by_role("link", name="show its output").click()
+    page.get_by_text("the second").wait_for()
+    assert visitor.complaints == []
+
+
 def test_a_job_is_held_released_and_gets_another_priority_on_its_page(cluster: Muster, visit: Visit) -> None:
     cluster("apply", "-f", "-", input=PRIORITIES)
     cluster("run", "--detach", "--name", "patient", "--workers", "200", "--cpus", "1", "--", "sleep", "1")

@@ -78,6 +78,23 @@ async def test_it_is_selected_and_named_as_pods_are(api: Api) -> None:
 
 
 @api
+async def test_a_long_list_comes_in_pages(api: Api) -> None:
+    played = await node(api)
+    for name in "abcde":
+        await running_pod(api, played, name, 0.5)
+    await api.made(PODS, pod("bb"))
+    names, token, pages = [], "", 0
+    while pages == 0 or token:
+        page = await api.get(f"{METRICS}/pods", limit="2", **({"continue": token} if token else {}))
+        names += page.names
+        token, pages = page.json["metadata"].get("continue", ""), pages + 1
+    assert (names, pages) == ([*"abcde"], 3)
+    assert played.readings == 2, "the pages of one second share the readings"
+    assert (await api.get(f"{METRICS}/pods", limit="2", **{"continue": "x"})).status == 400
+    assert (await api.get(f"{METRICS}/nodes", limit="1")).names == ["n"]
+
+
+@api
 async def test_a_pod_that_does_not_run_has_no_metrics(api: Api) -> None:
     await api.made(PODS, pod("waits"))
     assert (await api.get(f"{METRICS}/namespaces/default/pods/waits")).status == 404

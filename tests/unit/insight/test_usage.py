@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from muster.api.core import Pod
-from muster.api.server.metrics import PodMetrics
 from muster.insight.usage import (
     CurrentUsage,
+    PodUsage,
     format_cpus,
     format_gpus,
     format_memory,
@@ -20,7 +20,7 @@ from muster.insight.usage import (
 def metrics(name, labels=None, *containers):
     about = {"name": name, "namespace": "lab", "labels": labels or {}}
     usages = [{"name": f"c{at}", "usage": usage} for at, usage in enumerate(containers)]
-    return msgspec.convert({"metadata": about, "containers": usages}, PodMetrics)
+    return msgspec.convert({"metadata": about, "containers": usages}, PodUsage)
 
 
 def pod(rank, resources=None, node="n"):

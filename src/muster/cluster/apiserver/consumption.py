@@ -17,8 +17,10 @@ from muster.api.server.metrics import NODE_METRICS, POD_METRICS, ContainerMetric
 from muster.api.status import not_found
 from muster.api.values.quantity import ResourceList
 from muster.cluster.apiserver.request.call import Call
+from muster.cluster.apiserver.request.paging import NEWEST, decode_token, encode_token, find_index_after
 from muster.cluster.apiserver.request.requestinfo import list_options
 from muster.cluster.apiserver.request.selection import FieldLabels, parse_selection
+from muster.cluster.apiserver.verbs.read import take_page
 from muster.cluster.nodeconnection import NodeConnection, Reading
 from muster.cluster.store import Entry, Key, Store
 from muster.runtime.clock import Clock
@@ -139,7 +141,7 @@ def metrics_actions(
     meter = Meter(nodes, clock)
 
     async def of_nodes(call: Call) -> Response:
-        entries = _find_requested(store, call, NODE.resource)
+        entries, next_page = _find_requested(store, call, NODE.resource)
         rates_now = await meter.read()
         by_node: dict[str, list[ResourceList]] = {name: [] for name in nodes}
         for number, entry in enumerate(store.list(POD.resource, "").entries, 1):
@@ -159,10 +161,10 @@ def metrics_actions(
             )
             for node in known
         ]
-        return _make_answer(call, metrics)
+        return _make_answer(call, metrics, next_page)
 
     async def of_pods(call: Call) -> Response:
-        entries = _find_requested(store, call, POD.resource)
+        entries, next_page = _find_requested(store, call, POD.resource)
         pods = list(_list_running_pods(entries))
         rates_now = await meter.read([(pod.metadata.uid, one.name) for pod in pods for one in pod.spec.containers])
         metrics = []
@@ -174,21 +176,27 @@ def metrics_actions(
                 metrics.append(
                     PodMetrics(metadata=meta, timestamp=moment, window=_format_window(rates_now), containers=containers)
                 )
-        return _make_answer(call, metrics)
+        return _make_answer(call, metrics, next_page)
 
     return {NODE_METRICS.resource: of_nodes, POD_METRICS.resource: of_pods}
 
 
-def _find_requested(store: Store, call: Call, resource: str) -> Sequence[Entry]:
-    """Return the objects that a request names or selects. Raises `ApiError` (400, 404)."""
+def _find_requested(store: Store, call: Call, resource: str) -> tuple[Sequence[Entry], str]:
+    """Return the objects that a request names or selects, and the token of the next page; "" for the last page.
+
+    Each page shows the newest state, because every page is measured anew. Raises `ApiError` (400, 404).
+    """
     if call.name:
         entry = store.get(Key(resource, call.namespace, call.name))
         if entry is None:
             raise not_found(call.resource.name, call.name)
-        return [entry]
+        return [entry], ""
     options = list_options(call.request.query)
     chosen = parse_selection(options.label_selector, options.field_selector, _NO_FIELDS)
-    return chosen.of(store.list(resource, call.namespace).entries)
+    entries = store.list(resource, call.namespace).entries
+    first = find_index_after(entries, decode_token(options.continue_).start) if options.continue_ else 0
+    page, end = take_page(entries, first, chosen, options.limit)
+    return page, encode_token(NEWEST, page[-1].key) if end < len(entries) else ""
 
 
 def _list_running_pods(entries: Iterable[Entry]) -> Iterable[Pod]:
@@ -210,13 +218,17 @@ def _format_window(measured: Rates) -> str:
     return f"{measured.seconds:.3f}s"
 
 
-def _make_answer(call: Call, metrics: Sequence[Any]) -> Response:
-    """Return the answer: the metrics of the named object, or a list. Raises `ApiError` (404) if there are none."""
+def _make_answer(call: Call, metrics: Sequence[Any], next_page: str) -> Response:
+    """Return the answer: the metrics of the named object, or a list. Raises `ApiError` (404) if there are none.
+
+    next_page: the token of the page after the list; "" for none.
+    """
     kind = call.view.kind
     if call.name:
         if not metrics:
             raise not_found(call.resource.name, call.name)
         return Response(200, kind.encode(metrics[0]), JSON)
+    meta = {"continue": next_page} if next_page else {}
     items = [msgspec.Raw(kind.encode(one)) for one in metrics]
-    whole = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": {}, "items": items}
+    whole = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": meta, "items": items}
     return Response(200, msgspec.json.encode(whole), JSON)

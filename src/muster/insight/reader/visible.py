@@ -17,8 +17,8 @@ from muster.insight.jobs.podgroups import PodGroupView
 from muster.insight.reader.history.recorded import read_history
 from muster.insight.reader.jobs.podgroups import pod_groups
 from muster.insight.reader.jobs.rows import job_rows, job_rows_of
+from muster.insight.reader.listing.access import list_all
 from muster.insight.reader.listing.memo import Memo
-from muster.insight.reader.listing.views import make_sharer
 from muster.runtime.client import Client
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ async def list_visible(
     """
 
     async def read(namespace: str) -> list[T]:
-        return (await client.list(kind, namespace, transform=make_sharer(kind))).items
+        return await list_all(client, kind, namespace)
 
     return await _read_visible(read, own, say, what)
 

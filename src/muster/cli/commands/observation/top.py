@@ -5,7 +5,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import click
 
@@ -62,13 +62,14 @@ async def _watch(target: Target, make_picture: Picture) -> None:
 async def _make_workers_picture(session: Session, say: Callable[[str], None], *, job: str) -> str:
     from muster.actions.choices import no_job
     from muster.api.pods import is_finished, job_of
-    from muster.insight.reader.listing.views import POD_DEMANDS, make_sharer
+    from muster.insight.reader.listing.access import list_all
+    from muster.insight.reader.listing.views import POD_DEMANDS
     from muster.insight.reader.usage import read_usage
     from muster.insight.text import format_table
     from muster.insight.usage import make_worker_table, usage_by_pod
 
-    listed = await session.client.list(POD_DEMANDS, session.namespace, transform=make_sharer(POD_DEMANDS))
-    pods = [pod for pod in listed.items if job_of(pod)[1] == job]
+    listed = await list_all(session.client, POD_DEMANDS, session.namespace)
+    pods = [pod for pod in listed if job_of(pod)[1] == job]
     if not pods:
         raise click.ClickException(await no_job(session.client, job, session.namespace))
     usage = usage_by_pod(await read_usage(session.client, session.namespace, say))
@@ -79,23 +80,55 @@ async def _make_workers_picture(session: Session, say: Callable[[str], None], *,
 async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
     from muster.api.kueue import CLUSTER_QUEUE
     from muster.api.ours.gpus import is_gpu
-    from muster.api.pods import is_finished, job_of
-    from muster.insight.history.build import owner_of
-    from muster.insight.nodes import request_of, sum_pods
-    from muster.insight.quota.state import find_quota_state, index_by_owner
     from muster.insight.reader.clusters import clusters_of
-    from muster.insight.reader.listing.access import list_or_none, list_or_say
-    from muster.insight.reader.listing.views import NODE_LINES, POD_DEMANDS, WORKLOAD_LINES
+    from muster.insight.reader.listing.access import list_or_say
+    from muster.insight.reader.listing.views import NODE_LINES
     from muster.insight.reader.usage import read_usage
-    from muster.insight.reader.visible import list_visible
     from muster.insight.usage import usage_by_job
 
     nodes = await list_or_say(session.client, NODE_LINES, "", say, "nodes")
     queues = await list_or_say(session.client, CLUSTER_QUEUE, "", say, "quotas")
     clusters = await clusters_of(session.client)
+    demands = await _read_demands(session, nodes, say)
+    used, users, where = demands.by_node, demands.by_job, demands.namespace
+    usage = usage_by_job(await read_usage(session.client, where, say) if users else ())
+    here = {r for node in nodes for r in node.status.allocatable} if nodes is not None else set().union(*used.values())
+    gpus = sorted(filter(is_gpu, here))
+    resources = [r for r in ("cpu", "memory", *gpus, "pods") if r in here]
+    tables = [
+        _make_nodes_table(nodes, None if where else used, resources) if nodes is not None else "",
+        demands.gpus_table,
+        _make_quotas_table(queues) if queues else "",
+        _make_clusters_table(clusters) if clusters else "",
+        _make_users_table(users, resources, usage) if users else "",
+    ]
+    return "\n\n".join(filter(None, tables))
+
+
+class _Demands(NamedTuple):
+    """What the visible pods request, so that the pods themselves are not kept: there may be ten thousand.
+
+    by_node: the requests on each node. by_job: the requests by namespace, job, owner and queue.
+    namespace: whose pods they are; "" for all.
+    """
+
+    by_node: Any
+    by_job: dict[tuple[str, str, str, str], Counter[str]]
+    gpus_table: str
+    namespace: str
+
+
+async def _read_demands(session: Session, nodes: Any, say: Callable[[str], None]) -> _Demands:
+    from muster.api.pods import is_finished, job_of
+    from muster.insight.history.build import owner_of
+    from muster.insight.nodes import request_of, sum_pods
+    from muster.insight.quota.state import find_quota_state, index_by_owner
+    from muster.insight.reader.listing.access import list_or_none
+    from muster.insight.reader.listing.views import POD_DEMANDS, WORKLOAD_LINES
+    from muster.insight.reader.visible import list_visible
+
     pods, where = await list_visible(session.client, POD_DEMANDS, session.namespace, say, "jobs")
     workloads = index_by_owner(await list_or_none(session.client, WORKLOAD_LINES, where) or [])
-    used, _ = sum_pods(pods)
     users: dict[tuple[str, str, str, str], Counter[str]] = defaultdict(Counter)
     for pod in pods:
         if not pod.spec.node_name or is_finished(pod):
@@ -105,18 +138,8 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
         queue = find_quota_state(workload).cluster_queue if workload is not None else ""
         owner = owner_of((workload if workload is not None else pod).metadata)
         users[pod.metadata.namespace, name, owner, queue or "-"].update(request_of(pod))
-    usage = usage_by_job(await read_usage(session.client, where, say) if users else ())
-    here = {r for node in nodes for r in node.status.allocatable} if nodes is not None else set().union(*used.values())
-    gpus = sorted(filter(is_gpu, here))
-    resources = [r for r in ("cpu", "memory", *gpus, "pods") if r in here]
-    tables = [
-        _make_nodes_table(nodes, None if where else used, resources) if nodes is not None else "",
-        _make_gpus_table(nodes, pods, shared=bool(where)) if nodes is not None else "",
-        _make_quotas_table(queues) if queues else "",
-        _make_clusters_table(clusters) if clusters else "",
-        _make_users_table(users, resources, usage) if users else "",
-    ]
-    return "\n\n".join(filter(None, tables))
+    gpus_table = _make_gpus_table(nodes, pods, shared=bool(where)) if nodes is not None else ""
+    return _Demands(sum_pods(pods)[0], users, gpus_table, where)
 
 
 def _make_nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:

@@ -108,7 +108,7 @@ class Reader:
     ) -> tuple[Sequence[Entry], ListMeta]:
         entries: Sequence[Entry] = snapshot.entries
         first = paging.find_index_after(snapshot.entries, start) if start else 0
-        page, end = _take(entries, first, chosen, limit)
+        page, end = take_page(entries, first, chosen, limit)
         meta = ListMeta(resource_version=str(snapshot.revision))
         if end < len(entries):
             self._snapshots.pin(*where, snapshot, self._clock.now())
@@ -130,7 +130,7 @@ class Reader:
         return await presentation.list(entries, meta) if items is None else presentation.join_list(items, meta)
 
 
-def _take(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:
+def take_page(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:
     """Return the selected entries from an index on, and the index at which the next page begins.
 
     With a `limit`, the page has at most that many entries, and fewer if they would be more than `LONG_BYTES` together.

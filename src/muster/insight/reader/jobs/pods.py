@@ -2,7 +2,8 @@
 
 from muster.api.core import Pod
 from muster.api.kinds import Kind
-from muster.insight.reader.listing.views import POD_LINES, make_sharer
+from muster.insight.reader.listing.access import list_all
+from muster.insight.reader.listing.views import POD_LINES
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
@@ -15,5 +16,5 @@ async def read_own_pods(client: Client, job: JobRecord, kind: Kind[Pod] = POD_LI
     Raises:
         ApiError: the user may not list pods.
     """
-    page = await client.list(kind, job.metadata.namespace, labels=job.pod_selector, transform=make_sharer(kind))
-    return list(filter(job.owns, page.items))
+    pods = await list_all(client, kind, job.metadata.namespace, labels=job.pod_selector)
+    return list(filter(job.owns, pods))

@@ -41,9 +41,9 @@ from muster.insight.quota.state import (
 )
 from muster.insight.reader.history.recorded import recall_jobs
 from muster.insight.reader.jobs.records import all_records
-from muster.insight.reader.listing.access import list_or_none
+from muster.insight.reader.listing.access import list_all, list_or_none
 from muster.insight.reader.listing.memo import Memo
-from muster.insight.reader.listing.views import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES, make_sharer
+from muster.insight.reader.listing.views import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
 from muster.insight.reader.quota.workloads import workloads_of
 from muster.insight.reader.visibility import Visibility
 from muster.insight.record import JobRecord
@@ -346,7 +346,7 @@ async def pods_by_job(
     only: the UIDs of the Jobs and JobSets whose pods are wanted; None for all.
     """
     pods: dict[str, list[Any]] = defaultdict(list)
-    for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL, transform=make_sharer(kind))).items:
+    for pod in await list_all(client, kind, namespace, labels=JOB_NAME_LABEL):
         of_set = pod.metadata.labels.get(JOBSET_UID)
         for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
             if only is None or uid in only:

@@ -18,12 +18,19 @@ T = TypeVar("T")
 UNSEEN: tuple[Reason, ...] = ("Forbidden", "NotFound", "ServiceUnavailable")
 
 
+async def list_all(
+    client: Client, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = ""
+) -> list[T]:
+    """Return the objects of a kind; equal parts of small views of them are kept once. Raises `ApiError`."""
+    return (await client.list(kind, namespace, labels=labels, fields=fields, transform=make_sharer(kind))).items
+
+
 async def list_or_none(
     client: Client, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = ""
 ) -> list[T] | None:
     """Return the objects of a kind, or None if the cluster has no such kind or the user may not list it."""
     with ignoring(*UNSEEN):
-        return (await client.list(kind, namespace, labels=labels, fields=fields, transform=make_sharer(kind))).items
+        return await list_all(client, kind, namespace, labels=labels, fields=fields)
     return None
 
 
@@ -42,7 +49,7 @@ async def list_or_say(
     say: receives a sentence that `what` is not shown, if the user may not list the objects.
     """
     try:
-        return (await client.list(kind, namespace)).items
+        return await list_all(client, kind, namespace)
     except ApiError as error:
         if error.code == 403:
             say(f"{what} are not shown: {error}")

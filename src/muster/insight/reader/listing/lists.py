@@ -8,8 +8,8 @@ from muster.api.core.quota import LIMIT_RANGE
 from muster.api.groups.runtimeclass import RUNTIME_CLASS
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
-from muster.insight.reader.listing.access import UNSEEN
-from muster.insight.reader.listing.views import make_sharer, shows_all_of
+from muster.insight.reader.listing.access import UNSEEN, list_all
+from muster.insight.reader.listing.views import shows_all_of
 from muster.queueing.additions import Completion
 from muster.runtime.client import Client
 
@@ -42,7 +42,7 @@ class Lists:
 
     async def _list(self, kind: Kind[T], namespace: str) -> list[T] | None:
         try:
-            return (await self.client.list(kind, namespace, transform=make_sharer(kind))).items
+            return await list_all(self.client, kind, namespace)
         except ApiError as error:
             if error.reason not in UNSEEN:
                 raise
