@@ -44,9 +44,9 @@ def simulate(
     assertions: judged together with those of the scenario. seed: instead of the scenario's. configuration: the settings
     of a scenario without a Configuration. decisions: how many of the newest decisions the report has. overlays: what is
     different in the variant. variant, variants: its name, if it is not the scenario itself, and those that assertions
-    may name. engine: `full` simulates a whole cluster with its server. shelf: the logs that several simulations share. An
-    interrupt by the user ends the simulation early; the report then covers the time so far. Raises `ScenarioError` if the
-    scenario cannot be simulated.
+    may name. engine: `full` simulates a whole cluster with its server. shelf: the logs that several simulations share.
+    An interrupt by the user ends the simulation early; the report then covers the time so far. Raises `ScenarioError`
+    if the scenario cannot be simulated.
     """
     log = DecisionLog(decisions) if decisions else None
     reading, played, asserted = prepare(name, assertions, seed, configuration, overlays, variants, log, engine, shelf)
