@@ -223,9 +223,10 @@ async def _undo(submitting: "asyncio.Task[JobReference]") -> None:
 
 
 async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
-    """Create the job. Raises `UserError` if the job can never start and the cluster cannot change.
+    """Create the job, and log a warning if it waits for nodes or can never start.
 
-    named: whether the caller chose the name. Otherwise another name is used if the first is taken.
+    If it can never start in a cluster inside this process, delete it and raise `UserError`. named: whether the caller
+    chose the name. Otherwise another name is used if the first is taken.
     """
     job = await submit(session.client, gang, log.warning, named=named)
     reference = JobReference(session, gang.name, gang.namespace, job.metadata.uid)

@@ -199,7 +199,7 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
 
 
 def _count_threads(gang: Gang, role: Role) -> int:
-    """Return how many threads each process of the worker should start, by its CPUs; 1 if they are no whole number."""
+    """Return how many threads each process of the worker should start, by its CPUs: at least 1."""
     if gang.script is not None:
         return max(quantity.parse_thousandths(role.cpus or "1") // 1000 // gang.script.batch.tasks_per_node, 1)
     if gang.mpi:

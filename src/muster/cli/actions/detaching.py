@@ -78,7 +78,7 @@ def start_detached(home: Home, options: ServerOptions) -> None:
         click.echo(message, nl=False)
         return
     child.wait()
-    _print_reason(home.log, began)
+    _raise_reason(home.log, began)
 
 
 def _read_url(home: Home) -> str:
@@ -92,7 +92,7 @@ def _read_url(home: Home) -> str:
         return ""
 
 
-def _print_reason(log: Path, began: int) -> None:
+def _raise_reason(log: Path, began: int) -> None:
     """Raise `click.ClickException` with the reason that the server wrote to its log when it could not start.
 
     began: the length of the log before the start.

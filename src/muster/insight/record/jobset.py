@@ -51,7 +51,7 @@ class JobSetRecord(JobRecord, frozen=True):
 
     @property
     def restarts(self) -> int:
-        """`status.restarts`."""
+        """How many restarts of the whole JobSet its status counts."""
         return self.source.status.restarts
 
     @property

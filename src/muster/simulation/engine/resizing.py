@@ -82,8 +82,8 @@ class JobResizer(JobRunner):
     def _make_room(self, waiting: WorkloadInfo, *, instead: bool) -> bool:
         """Shrink elastic jobs so that a waiting job gets quota; return whether the queue is to be tried again.
 
-        The waiting job may shrink itself. instead: whether its victims were spared for that; if no job can shrink, they
-        are not spared the next time.
+        The waiting job may shrink itself. instead: whether the waiting job could preempt others, which were spared so
+        that elastic jobs shrink instead; if no job can shrink, they are not spared the next time.
         """
         why = self._queues.why(waiting.key)
         if not instead and (why is None or why.reason not in sizing.SHORT_REASONS):

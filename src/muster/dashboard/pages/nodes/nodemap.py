@@ -101,7 +101,10 @@ async def list_nodes(visit: Visit) -> Sequence[Node]:
 
 
 async def list_pods(visit: Visit, unseen: list[str]) -> list[Pod] | None:
-    """Return all pods; None if the viewer may not list those of all namespaces, with a sentence added to `unseen`."""
+    """Return all pods; None if the viewer may not list those of all namespaces, with a sentence added to `unseen`.
+
+    Raises `ApiError` for any other refusal.
+    """
     try:
         pods, where = await list_visible(visit.copy, POD, visit.viewer.namespace, lambda _: None, "pods")
     except ApiError as error:

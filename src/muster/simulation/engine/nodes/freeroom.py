@@ -16,7 +16,8 @@ _PODS = "pods"
 def measure_rooms(rooms: FreeRooms, capacity: Capacity, shapes: Iterable[tuple[str, Shape]], now: float) -> None:
     """Add a sample of the free room for each source of work's pods to `rooms`, if one is due.
 
-    shapes: sources of work and the shapes of their pods; the first shape of a source counts.
+    shapes: sources of work and the shapes of their pods; the first shape of a source counts. Only the first few sources
+    are measured.
     """
     if not rooms.is_due(now):
         return
