@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from muster.api.ours.gpus import NVIDIA_GPU as GPU
 from muster.api.validation import names
-from muster.api.values.quantity import parse_amount
+from muster.api.values.quantity import advise_notation, parse_amount
 
 KINDS = ("process", "simulated")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -67,7 +67,7 @@ def parse(text: str) -> NodeSpec:
         try:
             negative = parse_amount(name, quantity) < 0
         except ValueError:
-            raise NodeSpecError(f"{text!r}: {name}: {quantity!r} is no quantity; write it as 8, 500m or 32Gi") from None
+            raise NodeSpecError(f"{text!r}: {name}: {quantity!r} is no quantity; {advise_notation(name)}") from None
         if negative:
             raise NodeSpecError(f"{text!r}: {name}: less than nothing")
         if name not in RESOURCES and "/" not in name and not name.startswith("hugepages-"):

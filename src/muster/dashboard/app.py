@@ -4,6 +4,7 @@ The pages themselves are in `muster.dashboard.pages`. Nothing is answered before
 of the pages and the way in.
 """
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -34,6 +35,7 @@ from muster.dashboard.viewing.sessions import SESSION_LIFETIME, Link, Session, S
 from muster.dashboard.visits import Deed, Download, Page, PageError, Route, Router, Visit, make_address
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
+from muster.runtime.tasks import cancel
 from muster.runtime.transport import Response, TransportError
 
 LINKS = f"{ROOT}/links"
@@ -88,14 +90,36 @@ class Dashboard:
         self._cookie = f"{name}-session"
         self._read_only = read_only
         self._streams = OpenStreams(sessions)
+        self._preparations: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
         """End all that is followed for viewers."""
+        await cancel([*self._preparations])
         await self._boards.close()
 
     def make_link(self, proof: Proof, user: str = "") -> str:
-        """Return the path that opens the dashboard once, for whoever has this proof. user: the viewer's name."""
+        """Return the path that opens the dashboard once, for whoever has this proof. user: the viewer's name.
+
+        The overview is prepared at once, because the viewer's browser takes a while to open the link.
+        """
+        preparation = asyncio.create_task(self._prepare_overview(proof))
+        self._preparations.add(preparation)
+        preparation.add_done_callback(self._preparations.discard)
         return f"{ROOT}/enter?link={self._sessions.make_link(user, proof)}"
+
+    async def _prepare_overview(self, proof: Proof) -> None:
+        """Compile the templates of the overview, and read what it shows, with the rights of its viewer to be."""
+        try:
+            viewer = await self._host.recognize(proof)
+            route, visit = self._visit(viewer, "/", {})
+            assert isinstance(route, Page), "the overview is a page"
+            await visit.copy.check_rights()
+            values = self._values(route, visit, await self._view(route, visit))
+        except (ApiError, PageError, TransportError) as error:
+            log.info("the overview cannot be prepared: %s", error)
+            return
+        self._renderer.prepare("base.html")
+        self._renderer.render_main(route.template, values)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -14,7 +14,7 @@ from muster.actions.submission.submitting import submit
 from muster.actions.submission.sweep import Sweep
 from muster.api.batch import JOB
 from muster.api.core import NODE, POD
-from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
+from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
 from muster.api.ours.elastic import Bounds
 from muster.api.ours.trials import Array
 from muster.api.server.rbac import ROLE, ROLE_BINDING
@@ -22,6 +22,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.defaultqueue import create_default_queue
 from muster.dashboard.visits import PageError
+from muster.insight.forecasts import forecast
 from muster.insight.reader.forecasts.room import survey_room
 from muster.insight.reader.jobs.job import investigate
 from muster.insight.reader.listing.lists import Lists
@@ -146,6 +147,50 @@ async def test_a_forecast_is_made_anew_only_when_something_has_changed(world: Wo
         await world.client.delete(JOB, "other", "default")
         await world.settle(5)
         assert [one.name for one in (await ask()).holders] == ["first"]
+
+
+@virtual
+async def test_the_forecasts_of_a_large_cluster_follow_other_jobs_after_a_while(world: World) -> None:
+    await begin(world, gang("first", 1), gang("other", 1), gang("last", 2), gang("third", 4), gang("fourth", 4))
+    async with viewing(world) as viewer:
+
+        async def list_holders(name: str) -> list[str]:
+            memo = viewer.copy.memo("default")
+            readings = await investigate(viewer.copy, "default", name, world.clock.now(), memo)
+            assert readings is not None
+            assert readings.estimate is not None
+            return sorted(one.name for one in readings.holders)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(forecast, "WORKLOADS_A_SECOND", 0.1)  # five are as many as 12,500 of a large cluster
+            await list_holders("third")  # the lists are not all there before
+            await world.settle(60)
+            assert await list_holders("third") == ["first", "last", "other"]
+            await world.client.delete(JOB, "other", "default")
+            await world.settle(5)
+            assert await list_holders("third") == ["first", "last", "other"]
+            assert await list_holders("fourth") == ["first", "last", "other"], "they share the forecasts"
+            await world.settle(50)
+            assert await list_holders("fourth") == ["first", "last"]
+            await world.client.delete(JOB, "first", "default")
+            await world.settle(5)
+            assert await list_holders("fourth") == ["first", "last"]
+            await world.client.patch(CLUSTER_QUEUE, "muster-default", {"spec": {"stopPolicy": "Hold"}})
+            await world.settle(1)
+            assert await list_holders("fourth") == ["last"], "the queue has changed"
+            await world.settle(60)
+            assert await list_holders("fourth") == ["last"]
+            await world.client.delete(JOB, "last", "default")
+            await world.settle(5)
+            assert await list_holders("fourth") == ["last"]
+            [workload] = [
+                one.metadata.name
+                for one in (await world.client.list(WORKLOAD)).items
+                if one.metadata.owner_references[0].name == "fourth"
+            ]
+            await world.client.patch(WORKLOAD, workload, {"spec": {"priority": 7}}, "default")
+            await world.settle(1)
+            assert await list_holders("fourth") == [], "the job itself has changed"
 
 
 @virtual

@@ -273,6 +273,16 @@ async def test_a_job_and_a_cron_job_of_one_name_have_pages_that_lead_to_each_oth
 
 
 @virtual
+async def test_the_page_of_a_job_follows_no_cron_jobs(world: World) -> None:
+    await begin(world, gang("nightly"), gang("train"))
+    await make_cron_job(world, "nightly", schedule="0 3 * * *")
+    async with viewing(world) as viewer:
+        for path in (NIGHTLY, "/jobs/default/train"):
+            await viewer.page(path)
+        assert CRON_JOB not in [key.kind for key in viewer.copy._followed]
+
+
+@virtual
 async def test_a_change_is_not_made_to_another_object_of_the_same_name(world: World) -> None:
     await begin(world, gang("train"))
     await make_cron_job(world, "nightly", schedule="0 3 * * *")

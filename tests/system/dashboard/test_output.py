@@ -12,6 +12,7 @@ from tests.system.dashboard.viewing import Viewing, read_text
 
 from muster.actions.submission.gang import Gang
 from muster.actions.submission.submitting import submit
+from muster.api.batch import JOB
 from muster.cluster import embedded
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.identity.users import ADMIN
@@ -116,6 +117,31 @@ async def test_output_is_followed_to_the_end_of_the_job(watcher: Watcher) -> Non
     assert lines_of(told)[0] == "[0] first"
     assert told[-1][0] == "end"
     assert any(name == "state" for name, _ in told)
+
+
+@play
+async def test_a_job_that_is_deleted_and_made_again_leads_to_the_new_one(watcher: Watcher) -> None:
+    await watcher.start("talk", "sh", "-c", "echo first; sleep 600")
+    stream = await watcher.stream("/jobs/default/talk/output/stream")
+    told: list[tuple[str, Any]] = []
+    async for chunk in stream:
+        told += parse_events(chunk)
+        if lines_of(told):
+            break
+    first = await watcher.client.get(JOB, "talk", "default")
+    await watcher.client.delete(JOB, "talk", "default")
+    async for chunk in stream:
+        told += parse_events(chunk)
+        if told[-1][0] == "deleted":
+            break
+    assert told[-1][1]["uid"] == first.metadata.uid
+    opened_anew = await watcher.stream(f"/jobs/default/talk/output/stream?deleted={first.metadata.uid}")
+    assert parse_events(await anext(opened_anew)) == [told[-1]]
+    await watcher.run("talk", "sh", "-c", "echo second")
+    for one in (stream, opened_anew):
+        rest = [event async for chunk in one for event in parse_events(chunk) if event[0] != "alive"]
+        assert rest == [("replaced", {"text": "the job was deleted, and another one has its name"})]
+    assert lines_of(await watcher.events("/jobs/default/talk/output/stream")) == ["[0] second"]
 
 
 @play

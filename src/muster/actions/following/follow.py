@@ -54,7 +54,8 @@ PROBE_TIMEOUT_SECONDS = 10.0
 # The pause between two reads of a sweep, for each of its pods.
 SECONDS_PER_TRIAL = 0.0001
 
-_DELETED = Ending(1, "it was deleted")
+DELETED = Ending(1, "it was deleted")
+"""How a job ends that is deleted while it is followed."""
 
 
 @dataclass(slots=True)
@@ -138,7 +139,7 @@ class Follower:
                     return
                 self._known_there.add(copy.metadata.uid)
                 ending = await self._make_follower_there(client).run(copy)
-                self._ended_there = ending if ending != _DELETED else None
+                self._ended_there = ending if ending != DELETED else None
         except OutOfReachError as error:
             self._known_there.add(cluster)
             self.warn(f"{self.name}: {error}")
@@ -231,7 +232,7 @@ class Follower:
             job = watched.now()
             if job is None or job.metadata.uid != uid:
                 await self._drain()
-                return _DELETED
+                return DELETED
             mine = [pod for pod in pods.all() if job.owns(pod)]
             if first.end is not None:
                 job = await recall_job(self.client, job, mine)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from muster.api.values.quantity import QuantityError, parse, parse_amount
+from muster.api.values.quantity import QuantityError, advise_notation, parse, parse_amount
 
 _LEAST_MEMORY = 1_000_000
 # Kubernetes and Kueue count in 64 bits: thousandths of a CPU, and whole units of everything else.
@@ -21,12 +21,15 @@ class Amount(Struct, frozen=True):
 NOTHING = Amount()
 
 
-def check_quantity(text: str) -> str:
-    """Return a quantity in Kubernetes' notation if it is valid. Raises `ValueError` with a sentence for the user."""
+def check_quantity(text: str, resource: str = "cpu") -> str:
+    """Return a quantity in Kubernetes' notation if it is valid.
+
+    resource: what it is an amount of, for the advice in the error. Raises `ValueError` with a sentence for the user.
+    """
     try:
         below = parse(text) < 0
     except QuantityError:
-        raise ValueError(f"{text!r} is no quantity; write it as 8, 500m or 32Gi") from None
+        raise ValueError(f"{text!r} is no quantity; {advise_notation(resource)}") from None
     if below:
         raise ValueError(f"{text} is below 0")
     return text
@@ -37,14 +40,14 @@ def check_memory(text: str) -> str:
 
     An amount without a unit is in bytes. Less than a megabyte is refused, because the unit was probably forgotten.
     """
-    if 0 < parse(check_quantity(text)) < _LEAST_MEMORY:
+    if 0 < parse(check_quantity(text, "memory")) < _LEAST_MEMORY:
         raise ValueError(f"{text} is less than a megabyte; say it with a unit, as 512Mi or 4Gi")
     return text
 
 
 def check_quota(resource: str, text: str) -> str:
     """Return a quota of a resource if it is valid. Raises `ValueError` with a sentence for the user."""
-    written = (check_memory if resource == "memory" else check_quantity)(text)
+    written = check_memory(text) if resource == "memory" else check_quantity(text, resource)
     if parse_amount(resource, written) > _MOST_UNITS:
         most = _MOST_UNITS // 1000 if resource == "cpu" else _MOST_UNITS
         raise ValueError(f"{text} {resource} is more than Kubernetes counts, which is {most}")

@@ -32,7 +32,7 @@ _DECIMAL_BY_POWER = {power: suffix for suffix, power in _DECIMAL_SUFFIXES.items(
 _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 _POWER = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 
-# The resources whose amounts have binary suffixes by default.
+# The resources of nodes and volumes that are counted in bytes.
 _BYTES = ("memory", "ephemeral-storage", "storage")
 
 
@@ -80,12 +80,23 @@ def parse_amount(resource: str, quantity: Quantity) -> int:
     return parse_thousandths(quantity) if resource == "cpu" else parse_whole_units(quantity)
 
 
+def advise_notation(resource: str) -> str:
+    """Return how users write an amount of a resource, for the error about a text that is no quantity."""
+    if resource == "cpu":
+        return "write it as 8 or 500m"
+    return "write it as 512Mi or 32Gi" if is_counted_in_bytes(resource) else "write it as a whole number, as 8"
+
+
+def is_counted_in_bytes(resource: str) -> bool:
+    """Return whether the amounts of a resource are bytes, and have binary suffixes by default."""
+    return resource in _BYTES or resource.startswith("hugepages-")
+
+
 def format_amount(resource: str, number: int) -> str:
     """Format a number of `parse_amount`'s units as a quantity: `1500m` CPUs, `2Gi` of memory."""
     if resource == "cpu":
         return _write(number * 10**6, DECIMAL)
-    binary = resource in _BYTES or resource.startswith("hugepages-")
-    return _write(number * _NANO, BINARY if binary else DECIMAL)
+    return _write(number * _NANO, BINARY if is_counted_in_bytes(resource) else DECIMAL)
 
 
 def format_canonical(quantity: Quantity) -> str:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from muster.cli.names.types import parse_memory, parse_quantity, parse_weight
+from muster.cli.names.types import parse_gpu_quota, parse_memory, parse_quantity, parse_weight
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,7 +16,7 @@ def quota_options(command: F) -> F:
         (
             click.option("--cpus", "--cpu", "cpus", metavar="Q", type=parse_quantity, help="CPUs, as 8."),
             click.option("--memory", metavar="Q", type=parse_memory, help="Memory, as 32Gi."),
-            click.option("--gpus", metavar="N", type=parse_quantity, help="GPUs (nvidia.com/gpu)."),
+            click.option("--gpus", metavar="N", type=parse_gpu_quota, help="GPUs (nvidia.com/gpu)."),
             click.option("--quota", metavar="RES=Q", multiple=True, help="Any other resource; repeatable."),
         )
     ):

@@ -69,11 +69,18 @@ def name_or_queue(text: str) -> str:
     return f"queue/{parse_name(rest)}" if slash and kind == "queue" else name_or_cron_job(text)
 
 
-def parse_quantity(text: str) -> str:
-    """Return a quantity in Kubernetes' notation. Raises `click.BadParameter`."""
+def parse_quantity(text: str, resource: str = "cpu") -> str:
+    """Return a quantity of a resource in Kubernetes' notation. Raises `click.BadParameter`."""
     from muster.actions.parsing import quantities
 
-    return _read(quantities.check_quantity, text)
+    return _read(lambda quantity: quantities.check_quantity(quantity, resource), text)
+
+
+def parse_gpu_quota(text: str) -> str:
+    """Return a quota of GPUs. Raises `click.BadParameter`."""
+    from muster.api.ours.gpus import NVIDIA_GPU
+
+    return parse_quantity(text, NVIDIA_GPU)
 
 
 def parse_weight(text: str) -> str:

@@ -5,15 +5,17 @@ slows down the reading of the log.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 
 import msgspec
 
 from muster.actions.following.carriagereturns import split_lines
 from muster.actions.following.elsewhere import make_reach
 from muster.actions.following.excerpt import Excerpt
-from muster.actions.following.follow import Follower
+from muster.actions.following.follow import DELETED, Follower
 from muster.actions.following.printout import Printout, ShowOutput
+from muster.actions.following.successor import wait_for_successor
 from muster.api.status import ApiError
 from muster.dashboard.jobs.printed import PrintedLine, Tray
 from muster.insight.jobs.state import Ending, JobState
@@ -32,7 +34,10 @@ _MOST_PIECES = 8
 
 
 async def follow_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> AsyncIterator[bytes]:
-    """Yield the newest lines of a job, then new ones to its end, as server-sent events."""
+    """Yield the newest lines of a job, then new ones to its end, as server-sent events.
+
+    If the job is deleted, the events go on until another job has its name.
+    """
     tray, changed, clock = Tray(), asyncio.Event(), RealClock()
     states: list[JobState] = []
 
@@ -66,9 +71,28 @@ async def follow_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> Asyn
             changed.clear()
             yield _encode_batch(tray, states)
         tray.finish()
-        yield _encode_batch(tray, states) + encode_event("end", {"text": _describe_end(following)})
+        yield _encode_batch(tray, states)
     finally:
         await cancel([following])
+    if following.exception() is not None or following.result() != DELETED:
+        yield encode_event("end", {"text": _describe_end(following)})
+        return
+    async with aclosing(follow_successor(client, job.metadata.namespace, job.metadata.name, job.metadata.uid)) as rest:
+        async for event in rest:
+            yield event
+
+
+async def follow_successor(client: Client, namespace: str, name: str, uid: str) -> AsyncGenerator[bytes, None]:
+    """Yield the events after the deletion of a job, to the one that another job has its name. uid: of the first."""
+    yield encode_event("deleted", {"text": "the job was deleted", "uid": uid})
+    waiting = asyncio.create_task(wait_for_successor(client, RealClock(), Random(), namespace, name, uid))
+    try:
+        while not (await asyncio.wait([waiting], timeout=_HEARTBEAT_SECONDS))[0]:
+            yield encode_event("alive", {})
+        waiting.result()
+        yield encode_event("replaced", {"text": "the job was deleted, and another one has its name"})
+    finally:
+        await cancel([waiting])
 
 
 def _encode_batch(tray: Tray, states: list[JobState]) -> bytes:

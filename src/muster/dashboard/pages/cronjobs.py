@@ -35,6 +35,7 @@ _FILTERS = ("namespace", "text", "labels")
 _RIGHTS = (Right("patch", CRON_JOB),)
 _CANCEL = "cancel"
 _FORBIDDEN, _CONFLICT = 403, 409
+_NAMESAKE_SECONDS = 60.0
 
 
 async def view_cron_jobs(visit: Visit) -> Mapping[str, Any]:
@@ -80,6 +81,18 @@ async def find_cron_job(visit: Visit, namespace: str, name: str) -> CronJob | No
     if listed is not None:
         return next((one for one in listed if one.metadata.name == name), None)
     return await get_or_none(visit.viewer.client, CRON_JOB, name, namespace)
+
+
+async def has_cron_job(visit: Visit, namespace: str, name: str) -> bool:
+    """Return whether a CronJob has the name of a job; False while that is not known.
+
+    The page of a job follows no CronJobs for that: the answer is good for a minute.
+    """
+
+    async def find_it() -> bool:
+        return await get_or_none(visit.viewer.client, CRON_JOB, name, namespace) is not None
+
+    return bool(await visit.copy.answers.ask(("has CronJob", namespace, name), _NAMESAKE_SECONDS, find_it))
 
 
 async def view_cron_job(visit: Visit) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from muster.charts.scales import list_time_ticks
 from muster.charts.timeline import Span, draw_timeline
 from muster.dashboard.jobs.choices import TRIALS, JobChoice, list_choices, list_commands, list_other_commands
 from muster.dashboard.listing import cut, read_list_query
-from muster.dashboard.pages.cronjobs import find_cron_job
+from muster.dashboard.pages.cronjobs import find_cron_job, has_cron_job
 from muster.dashboard.pages.identity import read_names
 from muster.dashboard.rights import find_refusal, list_job_rights
 from muster.dashboard.states import color_of
@@ -73,7 +73,7 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
         "namespace": namespace,
         "readings": readings,
         "past": None,
-        "has_cron_job": await find_cron_job(visit, namespace, name) is not None,
+        "has_cron_job": await has_cron_job(visit, namespace, name),
         "groups": (),
         "state": readings.state,
         "color_of": color_of,
@@ -276,16 +276,16 @@ async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None
     Raises `PageError`.
     """
     groups = [view for view in await pod_groups(visit.copy, namespace, lambda _: None) if view.name == name]
-    has_cron_job = await find_cron_job(visit, namespace, name) is not None
+    is_cron_job = await find_cron_job(visit, namespace, name) is not None
     run = await _find_run(visit, namespace, name) if not groups else None
-    if not groups and not has_cron_job and run is None and (life is None or not life.moments):
+    if not groups and not is_cron_job and run is None and (life is None or not life.moments):
         raise PageError("There is no such job", make_sentence(await no_job(visit.copy, name, namespace)))
     return {
         "name": name,
         "namespace": namespace,
         "readings": None,
         "past": run,
-        "has_cron_job": has_cron_job,
+        "has_cron_job": is_cron_job,
         "groups": [make_details(view, await events_of(visit.viewer.client, view), visit.now) for view in groups],
         "state": None,
         "color_of": color_of,

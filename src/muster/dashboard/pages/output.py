@@ -1,6 +1,6 @@
 """The output of a job: a page that follows it, the stream behind that page, and the whole as a file."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from muster.actions.choices import get_job
@@ -8,7 +8,7 @@ from muster.actions.following.excerpt import Excerpt
 from muster.api.status import ApiError
 from muster.api.values.patterns import PatternError, line_pattern
 from muster.cluster.apiserver.answers import Stream
-from muster.dashboard.jobs.output import follow_lines, read_last_lines, read_whole
+from muster.dashboard.jobs.output import follow_lines, follow_successor, read_last_lines, read_whole
 from muster.dashboard.pages.identity import read_names
 from muster.dashboard.visits import Download, Page, PageError, Visit, make_address
 from muster.insight.jobs.state import parse_ranks
@@ -46,11 +46,15 @@ async def view_output(visit: Visit) -> Mapping[str, Any]:
 
 
 async def answer_stream(visit: Visit) -> Stream:
-    """Answer with the lines as server-sent events."""
-    job = await _read_job(visit)
-    excerpt, _ = _choose(job, _read_filters(visit))
+    """Answer with the lines as server-sent events; after the deletion of the job, with the event of its successor."""
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    chunks = follow_lines(visit.viewer.client, job, excerpt)
+    chunks: AsyncIterator[bytes]
+    if deleted := visit.query.get("deleted", ""):
+        chunks = follow_successor(visit.viewer.client, *read_names(visit), deleted)
+    else:
+        job = await _read_job(visit)
+        excerpt, _ = _choose(job, _read_filters(visit))
+        chunks = follow_lines(visit.viewer.client, job, excerpt)
     return Stream(chunks, "text/event-stream", headers=headers, is_endless=True)
 
 

@@ -12,6 +12,7 @@ const MOST_LINES = 5000;
 let leftOut = 0;
 let feed = null;
 let ended = false;
+let deleted = ""; // the UID of the job, once it is deleted
 
 function drawLine([worker, isError, text], many) {
   const row = document.createElement("div");
@@ -66,7 +67,9 @@ function followOutput() {
     document.getElementById("output-unfollowed").hidden = false;
     return;
   }
-  feed = new EventSource(output.dataset.stream);
+  const stream = new URL(output.dataset.stream, location.href);
+  if (deleted) stream.searchParams.set("deleted", deleted);
+  feed = new EventSource(stream);
   feed.addEventListener("begin", begin);
   feed.addEventListener("lines", showLines);
   feed.addEventListener("state", (event) => {
@@ -80,6 +83,19 @@ function followOutput() {
   feed.addEventListener("end", (event) => {
     ended = true;
     told.textContent = JSON.parse(event.data).text;
+    leaveOutput();
+  });
+  feed.addEventListener("deleted", (event) => {
+    const about = JSON.parse(event.data);
+    deleted = about.uid;
+    told.textContent = about.text;
+  });
+  feed.addEventListener("replaced", (event) => {
+    ended = true;
+    const link = document.createElement("a");
+    link.href = location.href;
+    link.textContent = "show its output";
+    told.replaceChildren(`${JSON.parse(event.data).text}: `, link);
     leaveOutput();
   });
   feed.onerror = () => {

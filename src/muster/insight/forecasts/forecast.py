@@ -51,6 +51,9 @@ from muster.queueing.variants.family import without_doubles
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.objects import key_of
 
+WORKLOADS_A_SECOND = 250
+"""How many Workloads lengthen the time for which forecasts of a changing cluster serve by a second."""
+
 _INVALID = (QuantityError, SelectorError)
 
 
@@ -347,6 +350,16 @@ class Forecasts:
         names = self.snapshot.name_workloads(self._namespace)
         return {one.metadata.uid: names[key] for key, one in self.snapshot.by_key.items()}
 
+    def serves(self, workload: Workload, now: datetime) -> bool:
+        """Return whether the forecasts are recent enough for a Workload, which waits for the same as in the snapshot.
+
+        They serve for a second for each so many Workloads, so that they take a bounded part of a reader's time.
+        """
+        before = self.snapshot.by_key.get(key_of(workload))
+        lifetime = timedelta(seconds=len(self.snapshot.by_key) / WORKLOADS_A_SECOND)
+        is_known = before is not None and _list_demand(before) == _list_demand(workload)
+        return is_known and timedelta() <= now - self.now < lifetime
+
     def find_outlook(self, cluster_queue: str) -> Outlook:
         """Return the quota around a ClusterQueue as it is in the snapshot."""
         if cluster_queue not in self._untouched:
@@ -362,6 +375,13 @@ class Forecasts:
             self._simulated |= dict.fromkeys(siblings, outlook)
             self._untouched = {name: one for name, one in self._untouched.items() if name not in siblings}
         return self._simulated[cluster_queue].estimate(key)
+
+
+def _list_demand(workload: Workload) -> tuple[object, ...]:
+    """Return what decides how a Workload waits. The messages of its conditions do not."""
+    meta, status = workload.metadata, workload.status
+    conditions = [(one.type, one.status, one.reason, one.last_transition_time) for one in status.conditions]
+    return meta.uid, meta.labels, meta.annotations, workload.spec, status.admission, status.requeue_state, conditions
 
 
 def _list_uids(workload: Workload) -> set[str]:

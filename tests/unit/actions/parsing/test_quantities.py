@@ -26,9 +26,9 @@ def test_a_request_is_the_limit_unless_another_follows(read, text, amount):
     [
         (worker_cpus, "2:1", "the limit 1 is below the request 2"),
         (worker_cpus, "2:0", "the limit 0 is below the request 2"),
-        (worker_cpus, "2:", "'' is no quantity; write it as 8, 500m or 32Gi"),
-        (worker_cpus, ":2", "'' is no quantity; write it as 8, 500m or 32Gi"),
-        (worker_cpus, "1:2:3", "'2:3' is no quantity; write it as 8, 500m or 32Gi"),
+        (worker_cpus, "2:", "'' is no quantity; write it as 8 or 500m"),
+        (worker_cpus, ":2", "'' is no quantity; write it as 8 or 500m"),
+        (worker_cpus, "1:2:3", "'2:3' is no quantity; write it as 8 or 500m"),
         (worker_memory, "1Gi:2", "2 is less than a megabyte; say it with a unit, as 512Mi or 4Gi"),
         (worker_memory, "-1Gi", "-1Gi is below 0"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from muster.api.core import Namespace, PodResourceClaim
 from muster.api.kueue import WORKLOAD, ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from muster.api.meta import OwnerReference
-from muster.insight.forecasts.forecast import Holder, Need, Outlook, Snapshot, find_run_times
+from muster.insight.forecasts.forecast import Forecasts, Holder, Need, Outlook, Snapshot, find_run_times
 from muster.queueing.scheduling.estimate import Certainty
 from muster.queueing.scheduling.runtimes import RECENT
 
@@ -246,3 +246,29 @@ def test_only_the_last_run_times_count_and_only_those_of_the_queue():
     other = workload("other", queue="b", since=-100, end=-1, usage="1")
     recent = find_run_times(snapshot(ME, *old, other), [ME])["ns/me"].recent
     assert [time.total_seconds() for time in recent] == [n + 1 for n in range(10, RECENT + 10)]
+
+
+def test_one_simulation_answers_for_all_jobs_of_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    workloads = [workload("runs", cpu="4", usage="4", since=-10), *(workload(f"w{number}") for number in range(6))]
+    queues = [queue("a", "4", "all"), queue("b", "0", "all"), queue("c", "4")]
+    taken = snapshot(*workloads, workload("other", "b"), workload("apart", "c"), queues=queues, runs=60)
+    built: list[str] = []
+    begin = Outlook.__init__
+
+    def count(self: Outlook, snapshot: Snapshot, cluster_queue: str, *rest: Any) -> None:
+        built.append(cluster_queue)
+        begin(self, snapshot, cluster_queue, *rest)
+
+    monkeypatch.setattr(Outlook, "__init__", count)
+    forecasts = Forecasts(taken, "ns", NOON)
+    asked = [("a", "ns/w0"), ("b", "ns/other"), ("a", "ns/w3"), ("c", "ns/apart"), ("a", "ns/w5")]
+    answers = []
+    for name, key in asked:
+        outlook = forecasts.find_outlook(name)
+        needs = outlook.find_needs(taken.by_key[key], name)
+        answers.append((needs, outlook.find_holders(needs, taken.by_key[key]), forecasts.estimate(name, key)))
+    assert built == ["a", "b", "c"], "the second is the tree before the simulation"
+    for (name, key), answer in zip(asked, answers, strict=True):
+        fresh = Outlook(taken, name, "ns", NOON)
+        needs = fresh.find_needs(taken.by_key[key], name)
+        assert answer == (needs, fresh.find_holders(needs, taken.by_key[key]), fresh.estimate(key)), key

@@ -377,6 +377,19 @@ def test_of_many_nodes_some_are_named():
     assert judge_ask(find_ask(job(**gpus(4))), room(*nodes)).sentence == f"waits for {named} and 2 more"
 
 
+@pytest.mark.parametrize("ill", [0, 2])
+def test_all_of_many_nodes_are_compared_only_for_what_does_not_fit_a_part(ill):
+    nodes = [gpu_node(f"n{number:03}", 1) for number in range(300)] + [
+        gpu_node("n300", 4),
+        gpu_node("n301", 4, ill=ill),
+    ]
+    there = room(*nodes)
+    assert judge_ask(find_ask(job(2, **gpus(1))), there) == OPEN
+    assert "capacity" not in vars(there.best), "a part of the nodes sufficed"
+    assert judge_ask(find_ask(job(2, **gpus(4))), there) == OPEN
+    assert judge_ask(find_ask(job(3, **gpus(4))), there).certain
+
+
 def test_where_nodes_may_be_added_others_may_do():
     asked = find_ask(job(4, **gpus(1)))
     assert judge_ask(asked, followed(ONE_ILL, fixed=False), "ns", "q").sentence == f"waits for {LAID_UP}, or more nodes"

@@ -103,7 +103,7 @@ def read_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, s
         if not resource or not given or not amount:
             raise click.BadParameter(f"{text!r}: expected RESOURCE=QUANTITY, as cpu=8", param_hint=option)
         try:
-            pairs[resource] = amount if amount == word else parse_quantity(amount)
+            pairs[resource] = amount if amount == word else parse_quantity(amount, resource)
         except click.BadParameter as error:
             raise click.BadParameter(error.message, param_hint=option) from None
     return pairs

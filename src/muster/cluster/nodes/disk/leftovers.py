@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from muster.api.core import NODE
-from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL
+from muster.api.ours.embedded import NODE_IDENTITY, SERVER_MACHINE
 from muster.api.status import ApiError
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching
@@ -93,16 +93,17 @@ async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
 
 
 async def forget_absent(client: Client, state: Path, present: Collection[str]) -> None:
-    """Remove the nodes that are not in `present`: their containers, directories and Node objects. Raises `ApiError`.
+    """Remove the server's nodes that are not in `present`: their containers, directories and Node objects.
 
-    Nodes of machines that have joined stay. Pods of removed nodes are then garbage-collected like pods of lost nodes.
+    Raises `ApiError`. Nodes of machines that have joined stay, and so do those that `muster nodes` simulates.
+    Pods of removed nodes are then garbage-collected like pods of lost nodes.
     The next start retries failed removals.
     """
     await end_everything(state, spare=present)
     for path in _find_absent(state, present):
         for trouble in await asyncio.to_thread(_remove_node, path):
             log.warning("%s", trouble)
-    for node in (await client.list(NODE, labels=NODE_KIND_LABEL)).items:
+    for node in (await client.list(NODE, labels=SERVER_MACHINE)).items:
         if node.metadata.name not in present and NODE_IDENTITY not in node.metadata.annotations:
             log.info("node %s is no longer configured: removing it", node.metadata.name)
             try:

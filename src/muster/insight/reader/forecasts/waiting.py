@@ -3,9 +3,9 @@
 It loads the forecasts and the quota tree, which no answer about a running job needs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from muster.api.kueue import (
     STOP_NONE,
     TOPOLOGY,
     WORKLOAD,
+    ClusterQueue,
     LocalQueue,
     Workload,
 )
@@ -47,10 +48,8 @@ ADMITTED_BY = (CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, NAMESPACE, WORKLOAD)
 
 # Forecasts from objects that stay the same are made anew after this time, as running jobs come closer to their ends.
 _LIFETIME = timedelta(seconds=10)
-# Forecasts of changing objects are made anew after a second for each so many Workloads, so that they take a bounded
-# part of the time. A change of the queues, or of the job itself, is in them at once.
-_WORKLOADS_A_SECOND = 250
-_CHANGING = (WORKLOAD, JOB_LINES, JOB_SET_LINES, NODE_LINES, POD_DEMANDS)
+# The kinds whose changes are in a forecast only after a while.
+_CHANGING = (WORKLOAD, CLUSTER_QUEUE, LOCAL_QUEUE, JOB_LINES, JOB_SET_LINES, NODE_LINES, POD_DEMANDS)
 
 # The reasons for which a workload waits even if quota becomes free.
 _NO_NUMPY = "a forecast in a topology needs numpy: pip install 'muster-batch[server]'"
@@ -135,18 +134,37 @@ async def _read_forecasts(
     make = await _prepare_snapshot(lists, added)
     if make is None:
         return None
-    definitions = lists.list_objects(besides=_CHANGING)
-    known: Forecasts | None = memo.find("forecasts", "", definitions)
-    age = now - known.now if known is not None else timedelta()
-    if known is not None and known.snapshot.by_key.get(key_of(workload)) == workload:
-        lifetime = timedelta(seconds=len(known.snapshot.by_key) / _WORKLOADS_A_SECOND)
-        if timedelta() <= age < lifetime:
-            return known
+    others = lists.list_objects(besides=_CHANGING)
+    definitions = _list_definitions(await lists.of(CLUSTER_QUEUE) or (), await lists.of(LOCAL_QUEUE) or ())
+    kept: _KeptForecasts | None = memo.find("forecasts", "", others)
+    if kept is not None and kept.definitions == definitions and kept.forecasts.serves(workload, now):
+        return kept.forecasts
     snapshot = memo.recall("snapshot", "", lists.list_objects(), make)
-    if known is None or known.snapshot is not snapshot or not timedelta() <= age < _LIFETIME:
+    if (
+        kept is None
+        or kept.forecasts.snapshot is not snapshot
+        or not timedelta() <= now - kept.forecasts.now < _LIFETIME
+    ):
         memo.retain("forecast", ())  # they are of the forecasts before
-        known = memo.keep("forecasts", "", definitions, Forecasts(snapshot, workload.metadata.namespace, now))
-    return known
+        kept = _KeptForecasts(definitions, Forecasts(snapshot, workload.metadata.namespace, now))
+        memo.keep("forecasts", "", others, kept)
+    return kept.forecasts
+
+
+class _KeptForecasts(NamedTuple):
+    """The forecasts of a memo, with the definitions of the queues that they are about."""
+
+    definitions: Sequence[object]
+    forecasts: Forecasts
+
+
+def _list_definitions(cluster_queues: Iterable[ClusterQueue], local_queues: Iterable[LocalQueue]) -> list[object]:
+    """Return what users decide about queues, without the counts in their statuses, which change all the time."""
+    found: list[object] = [(one.metadata.uid, one.spec) for one in local_queues]
+    for one in cluster_queues:
+        conditions = [(condition.type, condition.status) for condition in one.status.conditions]
+        found.append((one.metadata.uid, one.metadata.annotations, one.spec, conditions))
+    return found
 
 
 def _forecast(forecasts: Forecasts, facts: JobReadings, workload: Workload, queue: str) -> dict[str, Any]:

@@ -60,6 +60,8 @@ def test_yaml_is_a_stream_of_documents():
         (["--cpu", "lots"], "'--cpu': 'lots' is no quantity"),
         (["--quota", "cpu"], "--quota: 'cpu': expected RESOURCE=QUANTITY"),
         (["--quota", "cpu=x"], "--quota: 'x' is no quantity"),
+        (["--gpus", "two"], "'two' is no quantity; write it as a whole number, as 8"),
+        (["--quota", "ephemeral-storage=5Q"], "'5Q' is no quantity; write it as 512Mi or 32Gi"),
         (["--memory", "-1Gi"], "'--memory': -1Gi is below 0"),
         (["--cpu", "8", "--borrow", "cpu=2"], "--borrow and --lend mean nothing without --cohort"),
         (["--cpu", "8", "--cohort", "c", "--lend", "memory=2Gi"], "a limit of memory needs a quota of that resource"),

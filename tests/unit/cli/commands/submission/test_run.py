@@ -68,7 +68,7 @@ def test_the_queue_is_a_label_and_without_a_cluster_a_priority_is_that_of_pods(m
         (["--elastic", "0:2"], "MIN must be at least 1"),
         (["--elastic", "2:6", "--workers", "7"], "--workers: 7 is not within --elastic 2:6"),
         (["--elastic", "2:6", "--workers", "1"], "--workers: 1 is not within --elastic 2:6"),
-        (["--memory", "4GB"], "'--memory': '4GB' is no quantity; write it as 8, 500m or 32Gi"),
+        (["--memory", "4GB"], "'--memory': '4GB' is no quantity; write it as 512Mi or 32Gi"),
         (["--memory", "4"], "'--memory': 4 is less than a megabyte; say it with a unit, as 512Mi or 4Gi"),
         (["--memory", "500m"], "'--memory': 500m is less than a megabyte"),
         (["-n", "4"], "-n: 4 is a namespace; did you mean --workers?"),
