@@ -230,7 +230,7 @@ class StartForecast(Struct):
             self.now = wake
             return True
         at, key, _, rest = heappop(self._ends)
-        holder = self._find_holder(key)
+        holder = self.tree.holder(key)
         assert holder is not None, "only the ends of holders are next"
         self.now = max(at, self.now)
         self._certainty = min(self._certainty, rest.certainty)
@@ -249,14 +249,11 @@ class StartForecast(Struct):
         """
         while self._ends:
             _, key, since, _ = self._ends[0]
-            holder = self._find_holder(key)
+            holder = self.tree.holder(key)
             if holder is not None and holder.reserved == since:
                 return self._ends[0]
             heappop(self._ends)
         return None
-
-    def _find_holder(self, key: str) -> WorkloadInfo | None:
-        return next((node.workloads[key] for node in self.tree.queues.values() if key in node.workloads), None)
 
     def _explain_stuck(self, key: str) -> str:
         """Return why the workload waits although no other workload is expected to end."""
