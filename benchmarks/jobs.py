@@ -24,6 +24,7 @@ import msgspec
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD, ObjectReference, Pod
+from muster.api.ours.embedded import SERVER_MACHINE
 from muster.api.ours.simulated import RUN_TIME
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
@@ -185,7 +186,7 @@ def add_nodes(plane: ControlPlane, pods: int) -> SimulatedNodes:
     """A scheduler, and nodes on which all pods find room at once."""
     plane.manager.add(Scheduler(plane.manager, Silent(), gang_sources()))
     names = [f"node-{number}" for number in range(-(-pods // PODS_PER_NODE))]
-    nodes = SimulatedNodes(plane.manager, names)
+    nodes = SimulatedNodes(plane.manager, names, labels={SERVER_MACHINE: "true"})
     plane.manager.add(nodes)
     return nodes
 

@@ -13,6 +13,7 @@ from muster.api.batch import JOB, Job
 from muster.api.core import EVENT, NODE
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
+from muster.api.ours.embedded import SERVER_MACHINE
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.queueing.conditions import Conditions, put
 from muster.queueing.workload.eviction import evict
@@ -146,7 +147,7 @@ async def play(q: Queued, test: Callable[[Queued], Awaitable[None]]) -> None:
 async def noded(q: Queued) -> AsyncIterator[None]:
     """A node with room for everybody."""
     manager = Manager(q.client, q.world.clock, q.world.random)
-    nodes = SimulatedNodes(manager, ["n"], resources={"cpu": "100"})
+    nodes = SimulatedNodes(manager, ["n"], resources={"cpu": "100"}, labels={SERVER_MACHINE: "true"})
     manager.add(nodes)
     run = asyncio.create_task(manager.run())
     await nodes.ready.wait()

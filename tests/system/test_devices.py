@@ -23,6 +23,7 @@ from muster.api.groups.resource import (
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD, ClusterQueue, Workload
 from muster.api.ours.elastic import ELASTIC_ANNOTATION
+from muster.api.ours.embedded import SERVER_MACHINE
 from muster.api.pods import find_condition
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.runtime.control.manager import Manager
@@ -223,7 +224,7 @@ async def simulated(world: World, **devices: int) -> AsyncIterator[None]:
     """Two simulated nodes with devices of these drivers of example.com."""
     manager = Manager(world.client, world.clock, world.random)
     drivers = {f"{name}.example.com": count for name, count in devices.items()}
-    nodes = SimulatedNodes(manager, ["sim-0", "sim-1"], devices=drivers)
+    nodes = SimulatedNodes(manager, ["sim-0", "sim-1"], devices=drivers, labels={SERVER_MACHINE: "true"})
     manager.add(nodes)
     running = asyncio.create_task(manager.run())
     await nodes.ready.wait()

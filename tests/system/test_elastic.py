@@ -13,6 +13,7 @@ from muster.api.core import EVENT, NODE
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.meta import ObjectMeta
 from muster.api.ours.elastic import ELASTIC_ANNOTATION
+from muster.api.ours.embedded import SERVER_MACHINE
 from muster.api.ours.simulated import RUN_TIME, STOP_TIME
 from muster.cluster.controllers.nodes.lostpods import QUARANTINE_SECONDS
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
@@ -35,7 +36,7 @@ class Nodes:
     async def add(self, *names, cpu=1):
         inputs = self.world.plane.inputs
         manager = Manager(self.world.client, inputs.clock, inputs.random)
-        nodes = SimulatedNodes(manager, names, resources={"cpu": str(cpu)})
+        nodes = SimulatedNodes(manager, names, resources={"cpu": str(cpu)}, labels={SERVER_MACHINE: "true"})
         manager.add(nodes)
         self.managers[names] = manager, asyncio.create_task(manager.run())
         await nodes.ready.wait()

@@ -11,6 +11,7 @@ from muster.api.core import EVENT, POD
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.jobset import JOB_SET, names
 from muster.api.meta import ObjectMeta
+from muster.api.ours.embedded import SERVER_MACHINE
 from muster.api.ours.simulated import RUN_TIME
 from muster.api.pods import is_active
 from muster.api.status import ApiError, Status
@@ -79,7 +80,9 @@ class Cluster:
         client = Client(way) if way else plane.client()
         self.managers = [Manager(plane.client(), inputs.clock, inputs.random)]
         node_names = [f"n-{number:03}" for number in range(count)]
-        self.nodes = SimulatedNodes(self.managers[0], node_names, resources={"cpu": "4", "pods": "110"})
+        self.nodes = SimulatedNodes(
+            self.managers[0], node_names, resources={"cpu": "4", "pods": "110"}, labels={SERVER_MACHINE: "true"}
+        )
         self.managers[0].add(self.nodes)
         if far:
             manager = Manager(client, inputs.clock, inputs.random)

@@ -14,7 +14,7 @@ from tests.system.plane import World, looks, running, settings, virtual
 from muster.api.conditions import find, is_true
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.groups.coordination import LEASE, micro_time
-from muster.api.ours.embedded import FENCED_ANNOTATION
+from muster.api.ours.embedded import FENCED_ANNOTATION, NODE_KIND_LABEL, SERVER_MACHINE, SIMULATED
 from muster.api.pods import find_condition
 from muster.cluster.controllers.nodes import tainteviction
 from muster.cluster.controllers.nodes.eviction import Departure, plan_departure
@@ -278,6 +278,22 @@ async def test_a_node_that_has_no_lease_has_promised_nothing(world: World) -> No
     await world.settle(10 * GRACE)
     node = await world.client.get(NODE, "hand-made")
     assert [(one.type, one.status) for one in node.status.conditions] == [("Ready", "True")]
+
+
+@virtual
+async def test_a_node_whose_agent_ends_before_its_first_lease_is_lost(world: World) -> None:
+    for name, labels in (
+        ("agents", {NODE_KIND_LABEL: SIMULATED}),
+        ("own", {NODE_KIND_LABEL: SIMULATED, SERVER_MACHINE: "true"}),
+    ):
+        await world.node(name)
+        await world.client.patch(NODE, name, {"metadata": {"labels": labels}})
+    await world.settle(GRACE - 1)
+    agents, own = Machine(world, "agents"), Machine(world, "own")
+    assert await agents.ready() == "True"
+    await world.settle(2)
+    assert (await agents.ready(), await own.ready()) == ("Unknown", "True")
+    assert await agents.taints() == [f"{UNREACHABLE}:NoSchedule", f"{UNREACHABLE}:NoExecute"]
 
 
 @virtual

@@ -15,6 +15,7 @@ from muster.api.config import DEFAULT, Configuration
 from muster.api.config.types import Integrations
 from muster.api.core import NODE
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from muster.api.ours.embedded import SERVER_MACHINE
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
@@ -108,7 +109,7 @@ async def cluster(configuration: Configuration = DEFAULT) -> AsyncIterator[Queue
         MemoryJournal(), ExternalInputs(VirtualClock(), Ids(1), Random(1)), configuration
     ) as plane:
         replace(plane, configuration=NOBODY).add_controllers()
-        nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"})
+        nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"}, labels={SERVER_MACHINE: "true"})
         plane.manager.add(nodes)
         run = asyncio.create_task(plane.manager.run())
         await nodes.ready.wait()

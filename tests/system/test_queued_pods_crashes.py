@@ -18,6 +18,7 @@ from muster.api.core import POD
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD
 from muster.api.kueue.names import WAITING_FOR_REPLACEMENT_PODS
 from muster.api.managed.pods import is_held
+from muster.api.ours.embedded import SERVER_MACHINE
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
@@ -94,7 +95,7 @@ async def cluster() -> AsyncIterator[World]:
     """Everything but the pod reconciler."""
     async with control_plane(MemoryJournal(), ExternalInputs(VirtualClock(), Ids(1), Random(1)), EMBEDDED) as plane:
         replace(plane, configuration=NOBODY).add_controllers()
-        nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"})
+        nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"}, labels={SERVER_MACHINE: "true"})
         plane.manager.add(nodes)
         run = asyncio.create_task(plane.manager.run())
         await nodes.ready.wait()

@@ -34,6 +34,7 @@ from muster.api.kueue import (
     Workload,
     WorkloadPriorityClass,
 )
+from muster.api.ours.embedded import SERVER_MACHINE
 from muster.api.status import ApiError
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
@@ -319,7 +320,7 @@ async def cluster(seed: int) -> AsyncIterator[Story]:
     inputs = ExternalInputs(VirtualClock(), Ids(seed), Random(seed))
     async with control_plane(MemoryJournal(), inputs, CONFIGURATION) as plane:
         nodes = Manager(plane.client(), inputs.clock, inputs.random)
-        simulated = SimulatedNodes(nodes, ["n"], resources={"cpu": "100"})
+        simulated = SimulatedNodes(nodes, ["n"], resources={"cpu": "100"}, labels={SERVER_MACHINE: "true"})
         nodes.add(simulated)
         run = asyncio.create_task(nodes.run())
         await simulated.ready.wait()

@@ -32,6 +32,7 @@ from muster.api.kueue.names import (
     WORKLOAD_ANNOTATION,
 )
 from muster.api.nodes import HOSTNAME_LABEL
+from muster.api.ours.embedded import SERVER_MACHINE
 from muster.api.status import ApiError
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.queueing.topology.conversion import domains_of
@@ -47,7 +48,7 @@ def hall(test: Callable[[Queued], Awaitable[None]], settings: str = "") -> Calla
 
     async def played(world: World) -> None:
         manager = Manager(world.client, world.clock, world.random)
-        nodes = SimulatedNodes(manager, NAMES, resources={"cpu": "2"}, labels={"zone": "a"})
+        nodes = SimulatedNodes(manager, NAMES, resources={"cpu": "2"}, labels={"zone": "a", SERVER_MACHINE: "true"})
         manager.add(nodes)
         run = asyncio.create_task(manager.run())
         await nodes.ready.wait()

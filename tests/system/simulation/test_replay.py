@@ -17,6 +17,7 @@ from tests.system.test_simulation import FLAVOR, play, scenario
 
 from muster.api.batch import JOB, Job
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from muster.api.ours.embedded import SERVER_MACHINE
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.runtime.clock import run_virtual
 from muster.runtime.control.manager import Manager
@@ -85,7 +86,12 @@ def record(jobs, until):
         async with running() as plane:
             world = World(plane)
             manager = Manager(plane.client(), world.clock, world.random)
-            nodes = SimulatedNodes(manager, [f"n-{number}" for number in range(NODES)], resources={"cpu": str(CPUS)})
+            nodes = SimulatedNodes(
+                manager,
+                [f"n-{number}" for number in range(NODES)],
+                resources={"cpu": str(CPUS)},
+                labels={SERVER_MACHINE: "true"},
+            )
             manager.add(nodes)
             run = asyncio.create_task(manager.run())
             await nodes.ready.wait()

@@ -1,7 +1,7 @@
 """Decides when a node is lost, and what is then written about the node. Pure.
 
 The rules are those of upstream's node lifecycle controller (pkg/controller/nodelifecycle), with two differences:
-- a node that has never had a Lease has promised nothing, and is never lost;
+- a node that has never had a Lease is never lost, unless an agent of Muster has registered it, which owes a Lease;
 - NoExecute taints are written at once, and not for one node in ten seconds: all members of a gang are lost together.
 """
 
@@ -15,6 +15,7 @@ from muster.api.conditions import find
 from muster.api.core import Node, Taint
 from muster.api.groups.coordination import Lease
 from muster.api.nodes import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE
+from muster.api.ours.embedded import NODE_KIND_LABEL, SERVER_MACHINE
 
 Readiness: TypeAlias = Literal["True", "False", "Unknown"]
 
@@ -30,6 +31,15 @@ def compute_patience(grace_seconds: float, lease: Lease) -> float:
     That is the grace period, but at least the duration of the node's Lease and a quarter more.
     """
     return max(grace_seconds, (lease.spec.lease_duration_seconds or 0) * _MARGIN)
+
+
+def owes_lease(node: Node) -> bool:
+    """Return whether an agent has registered the node that renews a Lease for it.
+
+    The server's own nodes live as long as the server does, and nodes that users create have promised nothing.
+    """
+    labels = node.metadata.labels
+    return NODE_KIND_LABEL in labels and SERVER_MACHINE not in labels
 
 
 def read_readiness(node: Node) -> Readiness:

@@ -18,7 +18,13 @@ from muster.api.pods import is_finished
 from muster.api.pods import is_ready as is_pod_ready
 from muster.api.values.durations import SECOND
 from muster.cluster.controllers.nodes.eviction import not_ready
-from muster.cluster.controllers.nodes.nodehealth import compute_patience, lost_conditions, read_readiness, wanted_taints
+from muster.cluster.controllers.nodes.nodehealth import (
+    compute_patience,
+    lost_conditions,
+    owes_lease,
+    read_readiness,
+    wanted_taints,
+)
 from muster.cluster.indexes import BY_NODE, by_node
 from muster.cluster.nodes.node_object import LEASE_NAMESPACE
 from muster.runtime.control.controller import Result
@@ -102,6 +108,8 @@ class NodeLifecycle(Reconciler):
             self._ready.add(name)
         else:
             self._ready.discard(name)
+        if new is not None and name not in self._watched and name not in self._own and owes_lease(new):
+            self._record_sign_of_life(name, self._grace)  # its first Lease may take as long
         watch = self._watched.get(name)
         if new is None:
             self._watched.pop(name, None)
