@@ -1,6 +1,7 @@
 """The way into the dashboard: links, cookies, forms, and all that does not open it."""
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 from tests.system.dashboard.site import Site, serving
 
+from muster.cluster.apiserver.identity.users import User
 from muster.dashboard.guard import HEADERS
+from muster.runtime.transport import Request, Response, Transport
 
 Told = Callable[[Site], Awaitable[None]]
 
@@ -37,6 +40,40 @@ def test_a_link_signs_in_once_and_leaves_nothing_in_the_address():
             assert (await other.get("/ui/jobs")).status == 401
 
     play(told)
+
+
+def test_the_overview_is_prepared_for_whoever_asked_for_a_link(caplog: pytest.LogCaptureFixture):
+    async def told(site: Site) -> None:
+        asked: list[str] = []
+        site.users["nobody"] = User("nobody")
+
+        class Line:
+            """Notes what is asked on the way to the API."""
+
+            def __init__(self, transport: Transport) -> None:
+                self._transport = transport
+                self.stream, self.close = transport.stream, transport.close
+
+            async def request(self, request: Request) -> Response:
+                asked.append(request.path)
+                return await self._transport.request(request)
+
+        lines.append(Line)
+        site.make_link("admin-token")
+        await asyncio.gather(*site.dashboard._preparations)
+        assert {"/api/v1/pods", "/apis/batch/v1/jobs", "/api/v1/nodes"} <= set(asked)
+        for token in ("nobody", "unknown"):
+            site.make_link(token)
+        await asyncio.gather(*site.dashboard._preparations)
+        assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+    lines: list[Callable[[Transport], Transport]] = []
+
+    async def run() -> None:
+        async with serving(line=lambda transport: lines[0](transport) if lines else transport) as site:
+            await told(site)
+
+    asyncio.run(run())
 
 
 def test_a_link_is_valid_for_a_minute():
