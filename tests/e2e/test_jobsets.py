@@ -40,29 +40,31 @@ def test_a_worker_that_fails_ends_the_others_and_says_which_it_was(muster):
     assert (done.returncode, done.stderr.splitlines()[-1]) == (7, "j: failed: rank 2 (worker) ended with exit code 7")
 
 
-def test_one_whose_containers_restart_says_which_worker_failed_and_with_what(up):
+def test_one_whose_containers_restart_says_which_worker_failed_and_with_what(shared_up):
     worker = role("w", 1, 2, 'test "$JOB_COMPLETION_INDEX" = 0 || exit 7; exec sleep 1000')
     worker["template"]["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
-    done = up("apply", "--wait", "-f", "-", input=jobset("again", worker), check=False)
+    done = shared_up("apply", "--wait", "-f", "-", input=jobset("again", worker), check=False)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (7, "again: failed: rank 1 ended with exit code 7")
-    [row] = yaml.safe_load(up("ps", "-o", "yaml").stdout)
+    [row] = yaml.safe_load(shared_up("ps", "again", "-o", "yaml").stdout)
     assert row["reason"] == "rank 1 ended with exit code 7"
-    assert up("why", "again").stdout.splitlines()[0] == "again: failed: rank 1 ended with exit code 7"
+    assert shared_up("why", "again").stdout.splitlines()[0] == "again: failed: rank 1 ended with exit code 7"
 
 
-def test_the_examples(up):
-    assert up("apply", "--wait", "-f", f"{EXAMPLES}/driver.yaml", "-f", f"{EXAMPLES}/prepared.yaml").returncode == 0
+def test_the_examples(shared_up):
+    assert (
+        shared_up("apply", "--wait", "-f", f"{EXAMPLES}/driver.yaml", "-f", f"{EXAMPLES}/prepared.yaml").returncode == 0
+    )
     waits = [f"[worker {rank}] worker {rank - 1} waits for work" for rank in (1, 2, 3)]
-    assert lines(up("logs", "driver")) == ["[driver 0] all are there", *waits]
+    assert lines(shared_up("logs", "driver")) == ["[driver 0] all are there", *waits]
     shards = [
         f"[shard {rank}] shard {job} of 2, part {part} of 2: 100 lines"
         for rank, job, part in ((2, 0, 0), (3, 0, 1), (4, 1, 0), (5, 1, 1))
     ]
-    assert lines(up("logs", "prepared")) == [*shards, "[sum 1] sum 5050"]
-    failed = up("apply", "--wait", "-f", f"{EXAMPLES}/failures.yaml", check=False)
+    assert lines(shared_up("logs", "prepared")) == [*shards, "[sum 1] sum 5050"]
+    failed = shared_up("apply", "--wait", "-f", f"{EXAMPLES}/failures.yaml", check=False)
     assert failed.returncode == 1
     assert failed.stderr.endswith("failures: failed: ended with exit code 1; it had been restarted once\n")
-    assert [up("logs", "failures", "--attempt", n).stdout for n in "12"] == ["attempt 0\n", "attempt 1\n"]
+    assert [shared_up("logs", "failures", "--attempt", n).stdout for n in "12"] == ["attempt 0\n", "attempt 1\n"]
 
 
 def role(name, replicas, each, command, **pod):
@@ -146,11 +148,11 @@ def test_a_command_that_stays_with_a_job_hears_that_the_cluster_was_stopped(up):
     assert (running.returncode, said) == (1, f"job: running\nError: the cluster was stopped; {again}\n")
 
 
-def test_a_name_that_is_taken_is_said_whatever_has_it(up):
-    up("run", "--detach", "--name", "a", "--", "true")
-    up("run", "--detach", "--name", "b", "--elastic", "1:1", "--", "true")
+def test_a_name_that_is_taken_is_said_whatever_has_it(shared_up):
+    shared_up("run", "--detach", "--name", "a", "--", "true")
+    shared_up("run", "--detach", "--name", "b", "--elastic", "1:1", "--", "true")
     for name, options in (("a", []), ("a", ["--elastic", "1:1"]), ("b", []), ("b", ["--elastic", "1:1"])):
-        done = up("run", "--detach", "--name", name, *options, "--", "true", check=False)
+        done = shared_up("run", "--detach", "--name", name, *options, "--", "true", check=False)
         assert (done.returncode, f"there is a job {name} already" in done.stderr) == (1, True)
 
 

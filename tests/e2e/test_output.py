@@ -74,26 +74,30 @@ def test_ctrl_c_ends_what_nobody_reads(muster, generator):
         process.communicate()
 
 
-def test_of_a_finished_job_it_is_said_what_has_gone(up, generator, written):
-    up("run", "--detach", "--name", "much", "--", *generator)
-    up("wait", "much", timeout=300)
-    done = subprocess.run([up.command, "logs", "much"], env=up.env(), capture_output=True, check=True, timeout=60)
+def test_of_a_finished_job_it_is_said_what_has_gone(shared_up, generator, written):
+    shared_up("run", "--detach", "--name", "much", "--", *generator)
+    shared_up("wait", "much", timeout=300)
+    done = subprocess.run(
+        [shared_up.command, "logs", "much"], env=shared_up.env(), capture_output=True, check=True, timeout=60
+    )
     [missing] = re.findall(rb"\[muster: (\d+) bytes are missing here\]\n", done.stderr)
     assert len(done.stdout) + int(missing) == len(written)
     assert written.endswith(done.stdout)
 
 
-def test_on_a_cluster_of_all_a_follower_gets_every_byte(up, generator, written, tmp_path):
+def test_on_a_cluster_of_all_a_follower_gets_every_byte(shared_up, generator, written, tmp_path):
     with (tmp_path / "out").open("wb") as file:
-        process = popen(up, "run", "--", *generator, stdout=file)
+        process = popen(shared_up, "run", "--", *generator, stdout=file)
         assert process.wait(timeout=300) == 0
     assert hashlib.sha256((tmp_path / "out").read_bytes()).digest() == hashlib.sha256(written).digest()
 
 
-def test_on_a_cluster_of_all_who_does_not_read_holds_up_no_job_and_learns_what_is_missing(up, generator, written):
-    up("run", "--detach", "--name", "much", "--", "sh", "-c", f"sleep 3; {' '.join(generator)}")
-    follower = popen(up, "logs", "-f", "much", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    up("wait", "much", timeout=300)
+def test_on_a_cluster_of_all_who_does_not_read_holds_up_no_job_and_learns_what_is_missing(
+    shared_up, generator, written
+):
+    shared_up("run", "--detach", "--name", "slow", "--", "sh", "-c", f"sleep 3; {' '.join(generator)}")
+    follower = popen(shared_up, "logs", "-f", "slow", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    shared_up("wait", "slow", timeout=300)
     out, err = follower.communicate(timeout=300)
     missing = sum(int(number) for number in re.findall(rb"\[muster: (\d+) bytes are missing here\]\n", err))
     assert len(out) + missing == len(written)
@@ -107,11 +111,12 @@ def test_on_a_cluster_of_all_who_does_not_read_holds_up_no_job_and_learns_what_i
         (2, ["[0] 0 out", "[0] ", "[0] 0 end", "[1] 1 out", "[1] ", "[1] 1 end"], ["[0] 0 err", "[1] 1 err"]),
     ],
 )
-def test_stderr_stays_apart_from_stdout(up, workers, out, err):
+def test_stderr_stays_apart_from_stdout(shared_up, workers, out, err):
     script = 'echo "$RANK out"; echo; echo "$RANK err" >&2; printf "$RANK end"'
-    run = up("run", "--name", "both", "--workers", str(workers), "--", "sh", "-c", script)
-    logs = up("logs", "both")
+    name = f"both-{workers}"
+    run = shared_up("run", "--name", name, "--workers", str(workers), "--", "sh", "-c", script)
+    logs = shared_up("logs", name)
     for done in (run, logs):
         assert sorted(done.stdout.splitlines()) == sorted(out)
-        assert sorted(line for line in done.stderr.splitlines() if not line.startswith("both: ")) == err
+        assert sorted(line for line in done.stderr.splitlines() if not line.startswith(f"{name}: ")) == err
     assert run.stdout.endswith("\n") == (workers > 1)

@@ -83,11 +83,11 @@ def test_what_a_killed_program_has_left_is_removed_by_the_next_one(muster, progr
     assert list((tmp_path / "files").iterdir()) == []
 
 
-def test_a_job_is_found_again_with_its_result(up, program, beside):
-    program(up, TRAIN + "\n    muster.run(train, (5,), name='first', workers=2, env={'A': 'b'})")
-    up("wait", "first")
-    assert program(up, "import muster\nprint(muster.job('first').result())", name="later.py") == "[10, 11]\n"
-    said = program(up, TRAIN + "\n    muster.run(train, (5,), name='first')", code=1)
+def test_a_job_is_found_again_with_its_result(shared_up, program, beside):
+    program(shared_up, TRAIN + "\n    muster.run(train, (5,), name='first', workers=2, env={'A': 'b'})")
+    shared_up("wait", "first")
+    assert program(shared_up, "import muster\nprint(muster.job('first').result())", name="later.py") == "[10, 11]\n"
+    said = program(shared_up, TRAIN + "\n    muster.run(train, (5,), name='first')", code=1)
     assert said.splitlines()[-1].startswith(
         "muster.sdk.errors.Error: there is a job first already: give another name, or remove it"
     )
@@ -180,9 +180,9 @@ def test_a_notice_that_nothing_would_send_is_refused(muster, program):
     assert "Error: notify=: only a server sends notices; start one with: muster up --detach" in said
 
 
-def test_why_says_what_the_command_says(up, program):
+def test_why_says_what_the_command_says(shared_up, program):
     said = program(
-        up,
+        shared_up,
         """
         import muster
 

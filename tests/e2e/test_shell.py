@@ -43,17 +43,19 @@ def test_it_has_our_terminal_and_ends_with_it(up: Muster) -> None:
     gone(up)
 
 
-def test_a_command_of_run_has_our_terminal_and_its_job_stays(up: Muster) -> None:
+def test_a_command_of_run_has_our_terminal_and_its_job_stays(shared_up: Muster) -> None:
     script = "until stty size | grep '30 90'; do sleep 0.1; done; read -r word; echo got $word; exit 5"
     with terminal(rows=30, columns=90) as tty:
-        inside = tty.start(up.command, "run", "--tty", "--name", "box", "--", "sh", "-c", script, env=up.env())
+        inside = tty.start(
+            shared_up.command, "run", "--tty", "--name", "box", "--", "sh", "-c", script, env=shared_up.env()
+        )
         tty.reads(b"30 90")
         tty.press(b"it\n")
         tty.reads(b"got it")
         assert inside.wait(timeout=60) == 5
         assert tty.is_as_before()
-    assert "got it" in up("logs", "box").stdout
-    assert "Failed" in up("ps", "box").stdout
+    assert "got it" in shared_up("logs", "box").stdout
+    assert "Failed" in shared_up("ps", "box").stdout
 
 
 SEVERAL = """
@@ -72,11 +74,11 @@ except KeyboardInterrupt:
 """
 
 
-def test_rank_0_of_several_workers_has_our_terminal(up: Muster, tmp_path: Path) -> None:
+def test_rank_0_of_several_workers_has_our_terminal(shared_up: Muster, tmp_path: Path) -> None:
     (tmp_path / "several.py").write_text(SEVERAL)
-    options = ["--tty", "--name", "box", "--workers", "3", "--workdir", str(tmp_path)]
+    options = ["--tty", "--name", "three", "--workers", "3", "--workdir", str(tmp_path)]
     with terminal(rows=30, columns=90) as tty:
-        inside = tty.start(up.command, "run", *options, "--", "python", "several.py", env=up.env())
+        inside = tty.start(shared_up.command, "run", *options, "--", "python", "several.py", env=shared_up.env())
         tty.reads(b"rank 0 on (90, 30)")
         tty.press(b"\3")
         tty.reads(b"code? ")
@@ -88,32 +90,32 @@ def test_rank_0_of_several_workers_has_our_terminal(up: Muster, tmp_path: Path) 
         screen = tty.reads(b"rank 2 (workers) ended with exit code 1")
         assert inside.wait(timeout=60) == 1
     assert b"log 1" not in screen, "the output of other workers goes to the log"
-    assert up("logs", "box", "--rank", "1,2").stdout == "[workers 1] log 1 of 3\n[workers 2] log 2 of 3\n"
+    assert shared_up("logs", "three", "--rank", "1,2").stdout == "[workers 1] log 1 of 3\n[workers 2] log 2 of 3\n"
 
 
-def test_a_role_of_one_worker_has_our_terminal(up: Muster) -> None:
+def test_a_role_of_one_worker_has_our_terminal(shared_up: Muster) -> None:
     roles = ["--role", "driver", "--role", "worker:2", "--until", "driver"]
     with terminal() as tty:
         command = ["sh", "-c", "test $RANK != 0 && sleep 600; read word; echo $MUSTER_ROLE got $word"]
-        inside = tty.start(up.command, "run", "--tty", *roles, "--", *command, env=up.env())
+        inside = tty.start(shared_up.command, "run", "--tty", *roles, "--", *command, env=shared_up.env())
         tty.press(b"it\n")
         tty.reads(b"driver got it")
         assert inside.wait(timeout=60) == 0
 
 
-def test_a_taken_name_leaves_the_job_that_has_it_alone(up: Muster) -> None:
-    up("run", "--detach", "--name", "job", "--", "sleep", "1000")
-    up("run", "--detach", "--name", "jobset", "--role", "a", "--role", "b", "--", "sleep", "1000")
-    up("run", "--cron", "@yearly", "--name", "tick", "--", "true")
+def test_a_taken_name_leaves_the_job_that_has_it_alone(shared_up: Muster) -> None:
+    shared_up("run", "--detach", "--name", "job", "--", "sleep", "1000")
+    shared_up("run", "--detach", "--name", "jobset", "--role", "a", "--role", "b", "--", "sleep", "1000")
+    shared_up("run", "--cron", "@yearly", "--name", "tick", "--", "true")
     for command in (["shell"], ["run", "--tty"]):
         for name, complaint in (("job", b"a job job"), ("jobset", b"a job jobset"), ("tick", b"a Service tick")):
             with terminal(columns=200) as tty:
-                refused = tty.start(up.command, *command, "--name", name, "--", "sh", env=up.env())
+                refused = tty.start(shared_up.command, *command, "--name", name, "--", "sh", env=shared_up.env())
                 tty.reads(b"there is " + complaint + b" already")
                 assert refused.wait(timeout=60) == 1
     for name in ("job", "jobset"):
-        assert up("cancel", name).stdout == f"{name} cancelled\n"
-    assert up("hold", "tick").stdout == "tick held: it starts no jobs until it is released\n"
+        assert shared_up("cancel", name).stdout == f"{name} cancelled\n"
+    assert shared_up("hold", "tick").stdout == "tick held: it starts no jobs until it is released\n"
 
 
 @pytest.mark.parametrize(

@@ -55,37 +55,39 @@ def test_a_day_with_a_cluster(up):
     assert "there is no job j " in up("logs", "j", check=False).stderr
 
 
-def test_detach_prints_what_to_do_next(up):
-    done = up("run", "--detach", "--workers", "2", "--name", "later", "--", "sh", "-c", "exit 5")
+def test_detach_prints_what_to_do_next(shared_up):
+    done = shared_up("run", "--detach", "--workers", "2", "--name", "later", "--", "sh", "-c", "exit 5")
     assert done.stdout == "later\n"
     assert "muster logs -f later" in done.stderr
-    assert up("wait", "later", check=False).returncode == 5
-    assert up("logs", "-f", "later", check=False).returncode == 5
+    assert shared_up("wait", "later", check=False).returncode == 5
+    assert shared_up("logs", "-f", "later", check=False).returncode == 5
 
 
-def test_logs_show_lines_as_they_were_printed(up):
-    up("run", "--detach", "--name", "bar", "--", "printf", "10%%\\r20%%\nend")
-    up("wait", "bar")
-    done = subprocess.run([up.command, "logs", "bar"], env=up.env(), capture_output=True, check=True, timeout=60)
+def test_logs_show_lines_as_they_were_printed(shared_up):
+    shared_up("run", "--detach", "--name", "bar", "--", "printf", "10%%\\r20%%\nend")
+    shared_up("wait", "bar")
+    done = subprocess.run(
+        [shared_up.command, "logs", "bar"], env=shared_up.env(), capture_output=True, check=True, timeout=60
+    )
     assert done.stdout == b"10%\r20%\nend"
 
 
 @pytest.mark.timeout(120)
-def test_every_attempt_of_a_container_is_followed(up, tmp_path):
+def test_every_attempt_of_a_container_is_followed(shared_up, tmp_path):
     script = f"echo attempt; echo x >> {tmp_path}/n; printf end; test $(wc -l < {tmp_path}/n) = 3"
     text = job("again", 1, script).replace("restartPolicy: Never", "restartPolicy: OnFailure")
-    up("apply", "-f", "-", input=text.replace("backoffLimit: 0", "backoffLimit: 6"))
-    assert up("logs", "-f", "again").stdout == "attempt\nend\nattempt\nend\nattempt\nend"
+    shared_up("apply", "-f", "-", input=text.replace("backoffLimit: 0", "backoffLimit: 6"))
+    assert shared_up("logs", "-f", "again").stdout == "attempt\nend\nattempt\nend\nattempt\nend"
 
 
-def test_scale(up):
-    up("apply", "-f", "-", input=job("elastic", 1, "sleep 1000"))
-    assert "from 1 to 3" in up("scale", "elastic", "3").stdout
-    done = up("scale", "elastic", "0", check=False)
+def test_scale(shared_up):
+    shared_up("apply", "-f", "-", input=job("elastic", 1, "sleep 1000"))
+    assert "from 1 to 3" in shared_up("scale", "elastic", "3").stdout
+    done = shared_up("scale", "elastic", "0", check=False)
     assert done.returncode == 1
     assert "is complete, which cannot be taken back (`muster hold elastic` pauses it); --force if" in done.stderr
-    up("scale", "elastic", "0", "--force")
-    assert up("wait", "elastic").returncode == 0
+    shared_up("scale", "elastic", "0", "--force")
+    assert shared_up("wait", "elastic").returncode == 0
 
 
 def test_status_names_the_process_though_its_own_kubeconfig_is_exported(up):
@@ -116,9 +118,9 @@ def test_status_names_cordoned_nodes_and_is_not_well_if_no_node_takes_pods(up):
     assert up("status").returncode == 0
 
 
-def test_the_kubeconfig_is_private(up):
-    assert stat.S_IMODE(os.stat(up.home / "kubeconfig").st_mode) == 0o600
-    assert stat.S_IMODE(os.stat(up.home).st_mode) == 0o700
+def test_the_kubeconfig_is_private(shared_up):
+    assert stat.S_IMODE(os.stat(shared_up.home / "kubeconfig").st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(shared_up.home).st_mode) == 0o700
 
 
 def test_of_two_that_are_started_at_once_one_serves_and_the_other_says_so(muster):
@@ -139,15 +141,15 @@ def test_of_two_that_are_started_at_once_with_different_options_one_is_refused(m
 
 
 @pytest.mark.parametrize("detach", [[], ["--detach"]])
-def test_a_second_server_is_told_where_the_first_one_is(up, detach):
-    server = yaml.safe_load((up.home / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
-    done = up("up", "--port", "0", *detach)
+def test_a_second_server_is_told_where_the_first_one_is(shared_up, detach):
+    server = yaml.safe_load((shared_up.home / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
+    done = shared_up("up", "--port", "0", *detach)
     assert re.fullmatch(
-        rf"already running: {server}, process \d+, data in {up.home}; `muster down` ends it\n"
-        rf"export KUBECONFIG={up.home}/kubeconfig\n",
+        rf"already running: {server}, process \d+, data in {shared_up.home}; `muster down` ends it\n"
+        rf"export KUBECONFIG={shared_up.home}/kubeconfig\n",
         done.stdout,
     )
-    assert up("status").returncode == 0
+    assert shared_up("status").returncode == 0
 
 
 def test_without_a_kubeconfig_no_line_names_it(up):
@@ -178,18 +180,20 @@ def test_down_says_what_it_ends(up):
     assert up("down").stdout == f"not running ({up.home})\n"
 
 
-def test_a_taken_port_is_one_clear_line(up, tmp_path):
-    port = yaml.safe_load((up.home / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"].rpartition(":")[2]
-    up.environment = {"MUSTER_HOME": str(tmp_path / "other")}
-    done = up("up", "--port", port, check=False)
+def test_a_taken_port_is_one_clear_line(shared_up, tmp_path):
+    port = yaml.safe_load((shared_up.home / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"].rpartition(
+        ":"
+    )[2]
+    shared_up.environment = {"MUSTER_HOME": str(tmp_path / "other")}
+    done = shared_up("up", "--port", port, check=False)
     assert done.returncode == 1
     assert done.stderr == (
         f"Error: 127.0.0.1:{port} is taken by another process: "
         "stop it or choose another port with --port (0 takes any free one)\n"
     )
-    own = up("up", "--port", "0", "--listen", f"127.0.0.1:{port}", check=False)
+    own = shared_up("up", "--port", "0", "--listen", f"127.0.0.1:{port}", check=False)
     assert f":{port} is taken by another process: stop it or choose another port with --listen" in own.stderr
-    up.environment = {}
+    shared_up.environment = {}
 
 
 def test_a_start_that_fails_leaves_the_containers_of_a_killed_server_alone(muster, tmp_path):
