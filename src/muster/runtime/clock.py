@@ -11,7 +11,6 @@ import math
 import selectors
 import time
 from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -166,6 +165,8 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return _run_in_this_thread(main)
+    from concurrent.futures import ThreadPoolExecutor  # it cannot be imported any more once the main thread has ended
+
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(_run_in_this_thread, main).result()
 
