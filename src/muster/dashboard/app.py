@@ -106,9 +106,14 @@ class Dashboard:
         return f"{ROOT}/enter?link={self._sessions.make_link(user, proof)}"
 
     async def _prepare_overview(self, proof: Proof) -> None:
-        """Compile the templates of the overview, and read what it shows, with the rights of its viewer to be."""
+        """Compile the templates of the overview, and read what it shows, with the rights of its viewer to be.
+
+        Do nothing for a viewer who has opened a page or got a link lately, so that many links cost no more than one.
+        """
         try:
             viewer = await self._host.recognize(proof)
+            if self._boards.has(viewer):
+                return
             route, visit = self._visit(viewer, "/", {})
             assert isinstance(route, Page), "the overview is a page"
             await visit.copy.check_rights()

@@ -178,6 +178,10 @@ class Boards:
         board.used = self._clock.monotonic()
         return board
 
+    def has(self, viewer: Viewer) -> bool:
+        """Return whether a viewer has a board."""
+        return viewer.key in self._boards
+
     def _find_lists(self, viewer: Viewer) -> Lists | None:
         """Return the lists that all viewers share; None if each viewer's lists are followed separately."""
         if self._lists is None and viewer.follower is not None:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.system.dashboard.site import Site, serving
 
 from muster.cluster.apiserver.identity.users import User
 from muster.dashboard.guard import HEADERS
+from muster.dashboard.rendering import Renderer
 from muster.runtime.transport import Request, Response, Transport
 
 Told = Callable[[Site], Awaitable[None]]
@@ -59,9 +61,14 @@ def test_the_overview_is_prepared_for_whoever_asked_for_a_link(caplog: pytest.Lo
                 return await self._transport.request(request)
 
         lines.append(Line)
-        site.make_link("admin-token")
+        lists = {"/api/v1/pods", "/apis/batch/v1/jobs", "/api/v1/nodes"}
+        link = site.make_link("admin-token")
         await asyncio.gather(*site.dashboard._preparations)
-        assert {"/api/v1/pods", "/apis/batch/v1/jobs", "/api/v1/nodes"} <= set(asked)
+        assert lists <= set(asked)
+        asked.clear()
+        async with site.browser() as browser:
+            assert (await browser.get(link, final=True)).status == 200
+        assert not lists & set(asked), "the overview that the link leads to finds the lists"
         for token in ("nobody", "unknown"):
             site.make_link(token)
         await asyncio.gather(*site.dashboard._preparations)
@@ -74,6 +81,24 @@ def test_the_overview_is_prepared_for_whoever_asked_for_a_link(caplog: pytest.Lo
             await told(site)
 
     asyncio.run(run())
+
+
+def test_many_links_of_a_viewer_prepare_one_overview(monkeypatch: pytest.MonkeyPatch):
+    rendered: list[str] = []
+    render_main = Renderer.render_main
+
+    def note(renderer: Renderer, template: str, values: dict[str, Any]) -> str:
+        rendered.append(template)
+        return render_main(renderer, template, values)
+
+    async def told(site: Site) -> None:
+        for _ in range(20):
+            site.make_link("admin-token")
+        await asyncio.gather(*site.dashboard._preparations)
+        assert rendered == ["overview/overview.html"]
+
+    monkeypatch.setattr(Renderer, "render_main", note)
+    play(told)
 
 
 def test_a_link_is_valid_for_a_minute():
