@@ -248,10 +248,10 @@ class Steps:
         return await await_all_steps(self._start_job(worker, one, job) for job in jobs)
 
     async def _show_status(self, one: Dispatched, job: Any, copy: Any, patch: dict[str, Any] | None) -> Result:
-        """Write a copy's status on the local job; defer if the patch is None.
+        """Write a copy's status on the local job; return the seconds to wait if the patch is None.
 
-        Remember a status that the local server refuses for good (`is_unshown`): without that, retries would keep the
-        workload from ever finishing.
+        A status that the local server refuses for good is also remembered (`is_unshown`): without that, retries would
+        keep the workload from ever finishing. Raises `ApiError` in any case.
 
         patch: the merge patch of the local job's status; None if it must not be written yet.
         """

@@ -53,7 +53,10 @@ def first_port(gang: Gang) -> int:
 
 
 def host_name(gang: Gang, role: Role, index: int) -> str:
-    """Return the host name of a worker, by its index in its role."""
+    """Return the host name of a worker, by its index in its role, as a value of a pod's variable.
+
+    The name in a scheduled gang contains `$(MUSTER_JOB)`, which only Kubernetes expands.
+    """
     if gang.is_job:
         job = "$(MUSTER_JOB)" if gang.schedule else gang.name  # each start has a Job of its own
         return f"{job}-{index}.{gang.name}"

@@ -125,9 +125,12 @@ class SchedulerState:
     victims: the running gangs as candidates for preemption.
     list_budgets: returns the PodDisruptionBudgets.
     agenda: the writer of the scheduler's work queue.
+    rules: the settings for broken gangs.
     lacking: why gangs wait, if they lack something other than room, such as pods.
     shrunk: the gangs with fewer members than their carriers record.
+    half_bound: the gangs of which some pods are bound.
     broken: since when broken gangs find no room (monotonic), and the time of day at which they give their nodes back.
+    displaced: the pods chosen as victims.
     """
 
     roster: Roster

@@ -23,7 +23,10 @@ _IN_URL = re2.compile(r"(\w+://[^\s/:@]*:)([^\s/@]+)(@)")
 
 
 def hide_secrets(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest with the values of secrets hidden and without managed fields. The argument stays as it is."""
+    """Return a copy of a job's manifest without managed fields and the values of variables, tokens and passwords.
+
+    The data of a Secret are not hidden.
+    """
     hidden = _hide(dict(manifest))
     assert isinstance(hidden, dict)
     return hidden

@@ -20,7 +20,7 @@ _MOST = 2**31 - 1
 class PodAttempt(Struct, frozen=True):
     """The restarts in place of one pod.
 
-    attempt: how often the pod's agent has started, by the agent's own count; None before the agent has written it.
+    attempt: how often the pod's agent has started, by its own count; None without a valid count, and for a failed pod.
     restarts: the restart count of the container that was restarted most often.
     """
 

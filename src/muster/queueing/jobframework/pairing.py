@@ -322,7 +322,10 @@ def _follow_job(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pair
 
 
 def _rebuild_spec(spec: WorkloadSpec, job: ObservedJob) -> WorkloadSpec:
-    """Return the spec of a Workload without quota, rebuilt from the job even where upstream sees no difference."""
+    """Return the spec of a Workload that has no quota, with the podsets and maximum run time of its job.
+
+    Equal podsets stay as they are. Placement rules count here, unlike in upstream's comparison.
+    """
     same = are_equivalent(job.podsets, spec.pod_sets) and are_placed_alike(job.podsets, spec.pod_sets)
     return msgspec.structs.replace(
         spec,

@@ -55,7 +55,11 @@ class World:
         workers: Sequence[WorkerSite] = (),
         decisions: DecisionLog | None = None,
     ) -> None:
-        """Prepare a scenario. decisions: the log that gets each decision of the cluster, not those of its workers."""
+        """Prepare a scenario: one cluster, or a manager with its workers if ClusterQueues send workloads to them.
+
+        decisions: the log that gets each decision of the cluster, not those of its workers. Raises `ScenarioError` if
+        the scenario cannot be simulated.
+        """
         spec = reading.scenario.spec
         works = [work.name for work in spec.work]
         self.record = SimulationRecord(works if reading.state is None else [*works, STATE_WORK])

@@ -217,6 +217,12 @@ def _validate_service(path: str, service: ServiceReference) -> Errors:
 
 
 def _service_path(path: str, value: str) -> Errors:
+    """Check the URL path of a webhook's service: it has no query, and no empty segment but the last one.
+
+    path: of the field.
+    """
+    if value in ("", "/"):
+        return
     parts = urlsplit(f"https://host{value}")
     if not value.startswith("/"):
         yield invalid(path, value, "must start with a '/'")
@@ -224,8 +230,7 @@ def _service_path(path: str, value: str) -> Errors:
     if parts.path != value:
         yield invalid(path, value, "must be a path, without a query or a fragment")
         return
-    steps = value.strip("/").split("/") if value != "/" else []
-    for i, step in enumerate(steps):
+    for i, step in enumerate(value[1:].removesuffix("/").split("/")):
         if not step:
             yield invalid(path, value, f"segment[{i}] may not be empty")
         for message in names.dns_subdomain(step) if step else ():

@@ -49,7 +49,7 @@ class Body:
         return MAX_BODY_BYTES if self._is_chunked else self._length
 
     async def read(self, most: int = MAX_BODY_BYTES, seconds: float | None = None) -> bytes:
-        """Return the whole body.
+        """Return the whole body. seconds: how long it may take; `BODY_SECONDS` if None.
 
         Raises `ApiError`: 413 if it is longer than `most`, 408 if it takes longer than `seconds`, 400 if the client
         disconnects.

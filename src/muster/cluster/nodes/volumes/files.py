@@ -96,9 +96,10 @@ _CHECKS = {
 
 
 def resolve_within(root: Path, path: str, *, create: bool) -> str:
-    """Resolve the links of a path below a volume, and make it as a directory if it is missing.
+    """Return a path below a volume with its links resolved, relative to the volume; "" for the volume itself.
 
-    Raises `VolumeError` if it leads out of the volume. The shim follows no link, so links that change later do no harm.
+    create: whether to make a missing directory. Raises `VolumeError` if the path leads out of the volume, or is missing
+    and not to be made. The shim follows no link, so links that change later do no harm.
     """
     if ".." in path.split("/") or os.path.isabs(path):  # noqa: PTH117 - text, not a path of ours
         raise VolumeError(f"subPath {path!r}: must be relative, without '..'")

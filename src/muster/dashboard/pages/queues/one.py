@@ -267,11 +267,12 @@ async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -
         else await _list_fronts(visit, queue, []) or []
     )
     find = partial(_read_runs, visit, fronts, span.length)
-    runs: Sequence[Run] | None = await visit.copy.answers.ask(
+    answer: tuple[Sequence[Run], bool] | None = await visit.copy.answers.ask(
         ("runs", queue.name, span_name, tuple(fronts)), _HISTORY_SECONDS, find
     )
+    runs, is_cut = answer or ((), False)
     holders = [one for one in workloads if queue.name.holds(one)]
-    spans = [*spans_of_runs(runs or (), resource), *spans_of_holders(holders, resource)]
+    spans = [*spans_of_runs(runs, resource), *spans_of_holders(holders, resource)]
     steps = sum_use(spans, visit.now, span.length, span.steps)
     limit = None
     if row is not None and queue.local is None:
@@ -282,8 +283,8 @@ async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -
         "span": span_name,
         "resources": resources,
         "resource": resource,
-        "is_known": runs is not None,
-        "is_cut": runs is not None and len(runs) >= _MOST_RUNS,
+        "is_known": answer is not None,
+        "is_cut": is_cut,
     }
 
 
@@ -293,8 +294,10 @@ def _prefer(resources: Sequence[str]) -> str:
     return gpus[0] if gpus else "cpu" if "cpu" in resources else resources[0]
 
 
-async def _read_runs(visit: Visit, fronts: Sequence[tuple[str, str]], length: timedelta) -> list[Run]:
-    """Return the runs of LocalQueues that ended within the last `length`, the newest first, up to a limit.
+async def _read_runs(visit: Visit, fronts: Sequence[tuple[str, str]], length: timedelta) -> tuple[list[Run], bool]:
+    """Return the runs of LocalQueues that ended within the last `length`, newest first, and whether some are missing.
+
+    Of several LocalQueues, only those among the newest `_MOST_RUNS` runs of the cluster are returned.
 
     fronts: the namespace and name of each LocalQueue. Raises `ApiError`.
     """
@@ -305,8 +308,8 @@ async def _read_runs(visit: Visit, fronts: Sequence[tuple[str, str]], length: ti
         query = RunQuery(namespace=namespace, queue=name, since=since)
     else:
         query = RunQuery(since=since)
-    runs, _ = await read_history(visit.copy, query, _MOST_RUNS, lambda _: None)
-    return [run for run in runs if (run.namespace, run.queue) in wanted]
+    runs, is_cut = await read_history(visit.copy, query, _MOST_RUNS, lambda _: None)
+    return [run for run in runs if (run.namespace, run.queue) in wanted], is_cut
 
 
 ROUTES = (

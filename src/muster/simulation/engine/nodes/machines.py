@@ -66,9 +66,10 @@ class Machines:
     ) -> None:
         """Start with nothing on the nodes.
 
-        places: where admission looks for places; the gangs without places are reported to it. helped: called when such
-        a gang leaves its nodes. shrinks_first: returns whether elastic gangs may shrink for a gang before it displaces
-        others.
+        overtakings: how many gangs without a known end may pass a waiting one. places: where admission looks for
+        places; the gangs without places are reported to it. helped: called when such a gang leaves its nodes, and when
+        nodes change, if `places` is in use. shrinks_first: returns whether elastic gangs may shrink for a gang before
+        it displaces others.
         """
         self.capacity = Capacity()
         self._places = places if places is not None and places.in_use else None

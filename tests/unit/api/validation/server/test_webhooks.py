@@ -68,6 +68,16 @@ def configuration(*hooks: Any) -> MutatingWebhookConfiguration:
           "clientConfig.service.path: Invalid value: \"x\": must start with a '/'"]),
         ({"clientConfig": {"service": {"name": "a", "namespace": "b", "path": "/a//b"}}},
          ['clientConfig.service.path: Invalid value: "/a//b": segment[1] may not be empty']),
+        ({"clientConfig": {"service": {"name": "a", "namespace": "b", "path": "//a"}}},
+         ['clientConfig.service.path: Invalid value: "//a": segment[0] may not be empty']),
+        ({"clientConfig": {"service": {"name": "a", "namespace": "b", "path": "/a//"}}},
+         ['clientConfig.service.path: Invalid value: "/a//": segment[1] may not be empty']),
+        ({"clientConfig": {"service": {"name": "a", "namespace": "b", "path": "//"}}},
+         ['clientConfig.service.path: Invalid value: "//": segment[0] may not be empty']),
+        *(
+            ({"clientConfig": {"service": {"name": "a", "namespace": "b", "path": path}}}, [])
+            for path in ("", "/", "/a/")
+        ),
         ({"rules": [RULE | {"operations": ["*", "CREATE"]}]},
          [f"rules[0].operations: {INVALID}: [\"*\",\"CREATE\"]: if '*' is present, must not specify other operations"]),
         ({"rules": [RULE | {"operations": ["READ"]}]},
