@@ -37,7 +37,7 @@ from muster.insight.forecasts.forecast import Outlook
 from muster.insight.reader.forecasts.waiting import snapshot_of
 from muster.insight.reader.listing.lists import Lists
 from muster.insight.reader.listing.memo import Memo
-from muster.insight.reader.quota.missing import update_missing
+from muster.insight.reader.listing.missing import update_missing
 from muster.queueing.additions import Completion
 from muster.runtime.clock import run_virtual
 from muster.runtime.control.manager import Manager

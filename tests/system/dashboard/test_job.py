@@ -194,6 +194,44 @@ async def test_the_forecasts_of_a_large_cluster_follow_other_jobs_after_a_while(
 
 
 @virtual
+async def test_the_missing_quota_is_that_of_now_beside_kept_forecasts(world: World) -> None:
+    await begin(world, gang("first", 1), gang("other", 1), gang("last", 2), gang("third", 4))
+    async with viewing(world) as viewer:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(forecast, "WORKLOADS_A_SECOND", 0.1)
+            await viewer.text("/jobs/default/third")  # the lists are not all there before
+            await world.settle(60)
+            assert "4 more needed" in await viewer.text("/jobs/default/third")
+            await world.client.delete(JOB, "other", "default")
+            await world.settle(20)
+            for path in ("/jobs/default/third", "/jobs"):
+                assert "3 more needed" in await viewer.text(path)
+
+
+@virtual
+async def test_forecasts_of_a_huge_cluster_are_a_minute_old_at_most(world: World) -> None:
+    await begin(world, gang("first", 2), gang("other", 2), gang("third", 4))
+    async with viewing(world) as viewer:
+
+        async def list_holders() -> list[str]:
+            memo = viewer.copy.memo("default")
+            readings = await investigate(viewer.copy, "default", "third", world.clock.now(), memo)
+            assert readings is not None
+            return sorted(one.name for one in readings.holders)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(forecast, "WORKLOADS_A_SECOND", 0.001)
+            await list_holders()  # the lists are not all there before
+            await world.settle(70)
+            assert await list_holders() == ["first", "other"]
+            await world.client.delete(JOB, "other", "default")
+            await world.settle(30)
+            assert await list_holders() == ["first", "other"]
+            await world.settle(31)
+            assert await list_holders() == ["first"]
+
+
+@virtual
 async def test_a_page_changes_with_the_job(world: World) -> None:
     await begin(world, gang("train", 2))
     async with viewing(world) as viewer:

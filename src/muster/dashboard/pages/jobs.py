@@ -18,8 +18,8 @@ from muster.dashboard.states import GROUPS, STATES, color_of, is_in_state
 from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.reader.listing.access import list_or_none
+from muster.insight.reader.listing.missing import update_missing
 from muster.insight.reader.listing.views import JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES
-from muster.insight.reader.quota.missing import update_missing
 from muster.insight.text import make_sentence
 from muster.insight.usage import format_cpus, format_memory, usage_by_job
 

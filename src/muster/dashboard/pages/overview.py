@@ -22,7 +22,7 @@ from muster.insight.nodes import NodeAmount, sum_cluster
 from muster.insight.quota.shares import QuotaNode, list_quota_nodes, list_shared_resources
 from muster.insight.reader.attention import read_scene
 from muster.insight.reader.listing.access import list_or_none
-from muster.insight.reader.quota.missing import update_missing
+from muster.insight.reader.listing.missing import update_missing
 from muster.insight.text import format_age, format_quantity
 
 # How many jobs and queues the page names; others are on the pages of jobs and queues.

@@ -54,6 +54,9 @@ from muster.runtime.objects import key_of
 WORKLOADS_A_SECOND = 250
 """How many Workloads lengthen the time for which forecasts of a changing cluster serve by a second."""
 
+MOST_SERVED = timedelta(seconds=60)
+"""How long forecasts of a changing cluster serve at most."""
+
 _INVALID = (QuantityError, SelectorError)
 
 
@@ -355,10 +358,11 @@ class Forecasts:
     def serves(self, workload: Workload, now: datetime) -> bool:
         """Return whether the forecasts are recent enough for a Workload, which waits for the same as in the snapshot.
 
-        They serve for a second for each so many Workloads, so that they take a bounded part of a reader's time.
+        They serve for a second for each so many Workloads, so that they take a bounded part of a reader's time, but not
+        for more than `MOST_SERVED`.
         """
         before = self.snapshot.by_key.get(key_of(workload))
-        lifetime = timedelta(seconds=len(self.snapshot.by_key) / WORKLOADS_A_SECOND)
+        lifetime = min(timedelta(seconds=len(self.snapshot.by_key) / WORKLOADS_A_SECOND), MOST_SERVED)
         is_known = before is not None and _list_demand(before) == _list_demand(workload)
         return is_known and timedelta() <= now - self.now < lifetime
 

@@ -10,7 +10,7 @@ from muster.api.core import Node
 from muster.api.kueue import ClusterQueue, Cohort, ResourceFlavor, Workload
 from muster.api.pods import parse_amounts
 from muster.api.values.quantity import QuantityError
-from muster.insight.forecasts.forecast import build_quota_tree, limit_tree, list_needs
+from muster.insight.forecasts.forecast import Need, build_quota_tree, limit_tree, list_needs
 from muster.insight.quota.lack import update_lack
 from muster.insight.quota.queues import make_quota_rows
 from muster.insight.quota.shares import add_usage
@@ -37,16 +37,20 @@ class QuotaRoom:
             limit_tree(self._tree, queues, flavors, nodes)
 
     def update(self, reason: str, workload: Workload, cluster_queue: str) -> str:
-        """Return the reason of a waiting workload with the amounts that are missing now.
+        """Return the reason of a waiting workload with the amounts that are missing now, as far as they are known."""
+        return update_lack(reason, self.find_needs(workload, cluster_queue))
 
-        The reason of a workload with several podsets, or without a known quota, stays as it is.
+    def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
+        """Return what the only podset of a waiting workload needs, with what is missing now.
+
+        Return [] for a workload with several podsets, or without a known quota.
         """
         node = self._tree.queues.get(cluster_queue)
         requests = workload.status.resource_requests
         if node is None or len(requests) != 1 or len(workload.spec.pod_sets) != 1:
-            return reason
+            return []
         try:
             asked = parse_amounts(requests[0].resources)
         except QuantityError:
-            return reason
-        return update_lack(reason, list_needs(node, {**asked, PODS: workload.spec.pod_sets[0].count}))
+            return []
+        return list_needs(node, {**asked, PODS: workload.spec.pod_sets[0].count})

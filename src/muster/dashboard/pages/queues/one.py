@@ -35,8 +35,8 @@ from muster.insight.quota.shares import QuotaNode, list_quota_nodes
 from muster.insight.quota.state import is_owned_by, owner_uids
 from muster.insight.reader.history.recorded import read_history
 from muster.insight.reader.listing.access import get_or_none, list_or_none
+from muster.insight.reader.listing.missing import update_missing
 from muster.insight.reader.listing.views import WORKLOAD_LINES
-from muster.insight.reader.quota.missing import update_missing
 from muster.insight.reader.quota.queue import PendingRow, QueueName, forecast_starts, list_holders, read_pending
 from muster.insight.reader.quota.workloads import workloads_of
 from muster.insight.reader.visible import visible_job_rows_of

@@ -33,6 +33,7 @@ from muster.insight.quota.state import QuotaState, find_quota_state
 from muster.insight.reader.listing.access import get_or_none
 from muster.insight.reader.listing.lists import Lists
 from muster.insight.reader.listing.memo import Memo
+from muster.insight.reader.listing.missing import read_quota_room
 from muster.insight.reader.listing.views import JOB_LINES, JOB_SET_LINES, NODE_LINES, POD_DEMANDS
 from muster.insight.reader.visibility import Visibility
 from muster.insight.record import records_of
@@ -45,7 +46,8 @@ from muster.runtime.objects import key_of
 # The kinds that every forecast needs.
 ADMITTED_BY = (CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, NAMESPACE, WORKLOAD)
 
-# Forecasts from objects that stay the same are made anew after this time, as running jobs come closer to their ends.
+# Forecasts from objects that stay the same are made anew after this time, as running jobs come closer to their ends, or
+# later, once they no longer serve.
 _LIFETIME = timedelta(seconds=10)
 # The kinds whose changes are in a forecast only after a while.
 _CHANGING = (WORKLOAD, CLUSTER_QUEUE, LOCAL_QUEUE, JOB_LINES, JOB_SET_LINES, NODE_LINES, POD_DEMANDS)
@@ -121,6 +123,9 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
     readings = memo.recall(
         "forecast", (workload.metadata.uid, queue), inputs, lambda: _forecast(forecasts, facts, completed, queue)
     )
+    if forecasts.now != facts.now and (room := await read_quota_room(lists.client, memo)) is not None:
+        # Kept forecasts know an older use of quota than the ClusterQueues do.
+        readings = {**readings, "needs": room.find_needs(workload, queue) or readings.get("needs", ())}
     # With several podsets, the sentence counts only up to the one that did not fit, but `needs` counts all.
     needs = readings.get("needs", ()) if len(workload.spec.pod_sets) == 1 else ()
     state = replace(facts.state, reason=update_lack(facts.state.reason, needs))

@@ -16,6 +16,22 @@ from muster.runtime.client import Client
 Row = Mapping[str, Any]
 
 
+async def read_quota_room(client: Client, memo: Memo) -> QuotaRoom | None:
+    """Return the quota that ClusterQueues can still use; None if the user may not see the ClusterQueues.
+
+    memo: results of earlier calls about the cluster.
+    """
+    queues = await list_or_none(client, CLUSTER_QUEUE)
+    if queues is None:
+        return None
+    cohorts = await list_or_none(client, COHORT) or []
+    flavors, nodes = [], None
+    if any(map(is_member, queues)):
+        flavors, nodes = await list_or_none(client, RESOURCE_FLAVOR) or [], await list_or_none(client, NODE_LINES)
+    inputs = nodes is None, *queues, *cohorts, *flavors, *(nodes or ())
+    return memo.recall("quota room", "", inputs, lambda: QuotaRoom(queues, cohorts, flavors, nodes))
+
+
 async def update_missing(client: Client, rows: Sequence[Row], namespace: str, memo: Memo) -> list[Row]:
     """Return rows of `job_rows` with the amounts of quota that are missing now.
 
@@ -24,15 +40,9 @@ async def update_missing(client: Client, rows: Sequence[Row], namespace: str, me
     namespace: whose Workloads are read; "" for all. memo: results of earlier calls about the cluster.
     """
     lacking = {row["uid"] for row in rows if has_lack(row["reason"])}
-    queues = await list_or_none(client, CLUSTER_QUEUE) if lacking else None
-    if queues is None:
+    room = await read_quota_room(client, memo) if lacking else None
+    if room is None:
         return [*rows]
-    cohorts = await list_or_none(client, COHORT) or []
-    flavors, nodes = [], None
-    if any(map(is_member, queues)):
-        flavors, nodes = await list_or_none(client, RESOURCE_FLAVOR) or [], await list_or_none(client, NODE_LINES)
-    inputs = nodes is None, *queues, *cohorts, *flavors, *(nodes or ())
-    room = memo.recall("quota room", "", inputs, lambda: QuotaRoom(queues, cohorts, flavors, nodes))
     local_queues = await list_or_none(client, LOCAL_QUEUE, namespace) or ()
     targets = {(one.metadata.namespace, one.metadata.name): one.spec.cluster_queue for one in local_queues}
     listed = await list_or_none(client, WORKLOAD_LINES, namespace) or ()
