@@ -197,15 +197,26 @@ async def test_the_forecasts_of_a_large_cluster_follow_other_jobs_after_a_while(
 async def test_the_missing_quota_is_that_of_now_beside_kept_forecasts(world: World) -> None:
     await begin(world, gang("first", 1), gang("other", 1), gang("last", 2), gang("third", 4))
     async with viewing(world) as viewer:
+
+        async def find_missing() -> tuple[str, list[int]]:
+            memo = viewer.copy.memo("default")
+            readings = await investigate(viewer.copy, "default", "third", world.clock.now(), memo)
+            assert readings is not None
+            return readings.state.reason, [one.missing for one in readings.needs if one.resource == "cpu"]
+
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(forecast, "WORKLOADS_A_SECOND", 0.1)
-            await viewer.text("/jobs/default/third")  # the lists are not all there before
+            await find_missing()  # the lists are not all there before
             await world.settle(60)
-            assert "4 more needed" in await viewer.text("/jobs/default/third")
+            reason, missing = await find_missing()
+            assert "4 more needed" in reason
+            assert missing == [4000]
             await world.client.delete(JOB, "other", "default")
             await world.settle(20)
-            for path in ("/jobs/default/third", "/jobs"):
-                assert "3 more needed" in await viewer.text(path)
+            reason, missing = await find_missing()
+            assert "3 more needed" in reason
+            assert missing == [3000]
+            assert "3 more needed" in await viewer.text("/jobs")
 
 
 @virtual
