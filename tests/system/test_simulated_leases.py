@@ -47,10 +47,6 @@ def test_leases_are_renewed_in_time_and_end_with_those_who_play() -> None:
             run = asyncio.create_task(manager.run())
             for nodes in played:
                 await nodes.ready.wait()
-            await given.clock.sleep(1)
-            assert len((await client.list(LEASE, LEASE_NAMESPACE)).items) == 30, (
-                "it may end soon, and is to be lost then"
-            )
             await given.clock.sleep(2 * RENEW_SECONDS)
             names = {f"sim-{number}" for number in range(30)}
             assert {node.metadata.name for node in (await client.list(NODE)).items} == names
@@ -65,8 +61,6 @@ def test_leases_are_renewed_in_time_and_end_with_those_who_play() -> None:
             assert plane.store.revision - writes <= 30 * (60 / RENEW_SECONDS + 1), "three in a minute, and nothing else"
             await client.delete(NODE, "sim-3")
             await client.delete(LEASE, "sim-3", LEASE_NAMESPACE)  # the garbage collector's part
-            await given.clock.sleep(2)
-            assert await client.find(LEASE, "sim-3", LEASE_NAMESPACE) is not None
             await given.clock.sleep(60)
             (owner,) = (await client.get(LEASE, "sim-3", LEASE_NAMESPACE)).metadata.owner_references
             assert owner.uid == (await client.get(NODE, "sim-3")).metadata.uid, "it was made again, and lives"

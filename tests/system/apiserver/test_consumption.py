@@ -95,6 +95,24 @@ async def test_a_long_list_comes_in_pages(api: Api) -> None:
 
 
 @api
+async def test_pages_share_a_reading_that_lacks_containers(api: Api) -> None:
+    played = await node(api)
+    for name in "abcd":
+        await running_pod(api, played, name, 0.5)
+        far = f"{name}-far"  # on a machine that the server does not measure
+        await api.made(PODS, pod(far, node="far"))
+        await api.merge(f"{PODS}/{far}/status", {"status": {"phase": "Running"}})
+    [(ended, container), *_] = played.cores
+    del played.cores[ended, container]  # the container has ended, and its pod runs
+    token, names = None, []
+    while token != "":
+        page = await api.get(f"{METRICS}/pods", limit="2", **({"continue": token} if token else {}))
+        names += page.names
+        token = page.json["metadata"].get("continue", "")
+    assert (names, played.readings) == ([*"bcd"], 2)
+
+
+@api
 async def test_a_pod_that_does_not_run_has_no_metrics(api: Api) -> None:
     await api.made(PODS, pod("waits"))
     assert (await api.get(f"{METRICS}/namespaces/default/pods/waits")).status == 404

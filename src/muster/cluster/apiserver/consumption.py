@@ -166,7 +166,10 @@ def metrics_actions(
     async def of_pods(call: Call) -> Response:
         entries, next_page = _find_requested(store, call, POD.resource)
         pods = list(_list_running_pods(entries))
-        rates_now = await meter.read([(pod.metadata.uid, one.name) for pod in pods for one in pod.spec.containers])
+        # The pages of a list share a reading, which has all but what has started since the first.
+        is_first = not list_options(call.request.query).continue_
+        measured = [pod for pod in pods if is_first and pod.spec.node_name in nodes]
+        rates_now = await meter.read([(pod.metadata.uid, one.name) for pod in measured for one in pod.spec.containers])
         metrics = []
         for pod in pods:
             used = [(name, rates_now.usage.get((uid, name))) for uid, name in _list_containers(pod)]
