@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.e2e.conftest import Muster
 
 from muster.api.values.quantity import parse_amount
 
@@ -184,16 +185,15 @@ def test_a_taken_port_is_one_clear_line(shared_up, tmp_path):
     port = yaml.safe_load((shared_up.home / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"].rpartition(
         ":"
     )[2]
-    shared_up.environment = {"MUSTER_HOME": str(tmp_path / "other")}
-    done = shared_up("up", "--port", port, check=False)
+    other = Muster(tmp_path / "other", {})
+    done = other("up", "--port", port, check=False)
     assert done.returncode == 1
     assert done.stderr == (
         f"Error: 127.0.0.1:{port} is taken by another process: "
         "stop it or choose another port with --port (0 takes any free one)\n"
     )
-    own = shared_up("up", "--port", "0", "--listen", f"127.0.0.1:{port}", check=False)
+    own = other("up", "--port", "0", "--listen", f"127.0.0.1:{port}", check=False)
     assert f":{port} is taken by another process: stop it or choose another port with --listen" in own.stderr
-    shared_up.environment = {}
 
 
 def test_a_start_that_fails_leaves_the_containers_of_a_killed_server_alone(muster, tmp_path):

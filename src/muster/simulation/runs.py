@@ -136,11 +136,14 @@ def simulate_all(
         for number in range(seeds)  # a seed for all variants, so that an interrupt leaves pairs
         for case in cases
     ]
+    at_once = min(processes, len(tasks))
+    if at_once > 1:
+        shelf = LogShelf()  # each process of the pool reads for itself, and these logs take memory
     runs: list[SimulationRun] = []
     stopped = False
     try:
         done(0, len(tasks))
-        for run in _play_all(tasks, min(processes, len(tasks)), lambda: done(len(runs), len(tasks)), shelf):
+        for run in _play_all(tasks, at_once, lambda: done(len(runs), len(tasks)), shelf):
             runs.append(run)
             done(len(runs), len(tasks))
     except KeyboardInterrupt:

@@ -149,7 +149,7 @@ def test_a_job_that_the_server_refuses_is_named(tmp_path):
 
 def test_a_seed_gives_the_same_outcome_each_time(tmp_path):
     """Where there are worker clusters, `test_jobs_run_in_worker_clusters` looks at that."""
-    file = RandomScenario(5).write(tmp_path)
+    file = RandomScenario(18).write(tmp_path)
     one, same = (msgspec.json.encode(simulate(file, engine="full").jobs) for _ in range(2))
     assert one == same
 
