@@ -96,7 +96,7 @@ class Dashboard:
         await self._boards.close()
 
     def make_link(self, proof: Proof, user: str = "") -> str:
-        """Return a path that works once: it signs in whoever opens it as the user of this proof.
+        """Return a path that works once: it signs in the browser that opens it, as the user of this proof.
 
         user: the viewer's name. The overview is prepared at once, because the browser takes a while to open the link.
         """

@@ -65,7 +65,7 @@ class Board:
     def screen(self, address: str, render: Render) -> Screen:
         """Return the screen of an address, which renders once for all browser tabs that have it open.
 
-        A screen is created if there is none; screens that nobody watches are dropped.
+        A screen is created if there is none; screens without a watching browser are dropped.
         """
         now = self._clock.monotonic()
         # Whoever asked for a screen just now is about to watch it.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Cancellation(Struct, frozen=True):
-    """What cancelling a job, a pod group or a CronJob did.
+    """The outcome of the cancellation of a job, a pod group or a CronJob.
 
     outcome: as a phrase. rest: what `--delete` removes beyond it; "" for nothing.
     """

@@ -211,7 +211,7 @@ def name_install(unit: Unit) -> str:
 def _read_ours(unit: Unit) -> str:
     """Return the text of a unit that Muster has written; "" if there is no unit.
 
-    Raises `UserError` if somebody else wrote the unit, and `OSError`.
+    Raises `UserError` if Muster has not written the unit, and `OSError`.
     """
     try:
         text = unit.path.read_text(errors="replace")

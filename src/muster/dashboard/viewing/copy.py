@@ -159,7 +159,7 @@ class Copy(Client):
     async def _drop_denied(self) -> None:
         """Check the viewer's right to each list that pages show; drop a list if it is refused.
 
-        A list whose right nobody confirms for a minute is dropped, too.
+        A list whose right the server does not confirm for a minute is dropped, too.
         """
         try:
             async with asyncio.timeout(_CHECK_SECONDS):

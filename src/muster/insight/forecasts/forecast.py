@@ -336,7 +336,7 @@ class Outlook:
 
 
 class Forecasts:
-    """What the waiting workloads of one snapshot can expect, each cohort tree built and simulated once for all.
+    """The forecasts of the waiting workloads of one snapshot: each cohort tree is built and simulated once for all.
 
     snapshot, now: what all answers are about, and when it was read. namespace: as for an `Outlook`.
     """

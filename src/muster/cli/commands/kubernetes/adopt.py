@@ -96,7 +96,7 @@ async def _report(target: Target, config: str | None, form: str) -> int:
 def _tell_next_step(holder: str) -> str:
     """Return a sentence on what is left to do if nothing prevents the takeover.
 
-    holder: the identity in the Lease of engines; "" if nobody holds it.
+    holder: the identity in the Lease of engines; "" if no engine holds it.
     """
     from muster.operator.precedence import is_ours
 

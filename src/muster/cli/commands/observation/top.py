@@ -106,7 +106,7 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
 
 
 class _Demands(NamedTuple):
-    """What the visible pods request, so that the pods themselves are not kept: there may be ten thousand.
+    """The requests of the visible pods, so that the pods themselves are not kept: there may be ten thousand.
 
     by_node: the requests on each node. by_job: the requests by namespace, job, owner and queue.
     namespace: whose pods they are; "" for all.
