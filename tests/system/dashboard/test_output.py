@@ -13,9 +13,10 @@ from tests.system.dashboard.viewing import Viewing, read_text
 from muster.actions.submission.gang import Gang
 from muster.actions.submission.submitting import submit
 from muster.api.batch import JOB
+from muster.api.status import ApiError
 from muster.cluster import embedded
 from muster.cluster.apiserver.answers import Stream
-from muster.cluster.apiserver.identity.users import ADMIN
+from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.dashboard.visits import Download
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
@@ -33,9 +34,10 @@ LOUD = (
 class Watcher(Viewing):
     """Somebody who looks at pages of a cluster that runs in real time."""
 
-    def __init__(self, running: embedded.Running) -> None:
+    def __init__(self, running: embedded.Running, user: User = ADMIN) -> None:
         world: Any = SimpleNamespace(plane=running.plane, clock=RealClock(), random=Random())
-        super().__init__(world, ADMIN, "default", lambda transport: transport)
+        super().__init__(world, user, "default", lambda transport: transport)
+        self.running = running
         self.client: Client = running.plane.client()
 
     async def stream(self, address: str) -> AsyncIterator[bytes]:
@@ -142,6 +144,18 @@ async def test_a_job_that_is_deleted_and_made_again_leads_to_the_new_one(watcher
         rest = [event async for chunk in one for event in parse_events(chunk) if event[0] != "alive"]
         assert rest == [("replaced", {"text": "the job was deleted, and another one has its name"})]
     assert lines_of(await watcher.events("/jobs/default/talk/output/stream")) == ["[0] second"]
+
+
+@play
+async def test_a_viewer_without_rights_waits_for_no_other_job(watcher: Watcher) -> None:
+    address = "/jobs/default/talk/output/stream?deleted=b5a5b1a0-0000-4000-8000-000000000000"
+    stranger = Watcher(watcher.running, User("eve"))
+    try:
+        with pytest.raises(ApiError) as caught:
+            await stranger.stream(address)
+        assert caught.value.code == 403
+    finally:
+        await stranger.copy.close()
 
 
 @play

@@ -1,6 +1,7 @@
 """The output of a job: a page that follows it, the stream behind that page, and the whole as a file."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from muster.actions.choices import get_job
@@ -56,6 +57,8 @@ async def answer_stream(visit: Visit) -> Stream:
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     chunks: AsyncIterator[bytes]
     if deleted := visit.query.get("deleted", ""):
+        with suppress(PageError):  # the job is gone; a viewer who may not see it is refused
+            await _read_job(visit)
         chunks = follow_successor(visit.viewer.client, *read_names(visit), deleted)
     else:
         job = await _read_job(visit)
