@@ -63,6 +63,7 @@ def test_all_begin_anew_in_their_pods_and_together(up, tmp_path):
     notes.mkdir()
     command = json.dumps([sys.executable, str(agent), sys.executable, str(train), str(notes)])
     job_set = block("yaml").replace("[python3, agent.py, python3, train.py]", command)
+    job_set = job_set.replace("/home/ada/ring", str(tmp_path))
     kubectl("apply", "-f", "-", text=ACCOUNT + job_set)
     assert "condition met" in kubectl("wait", "--for=condition=Completed", "--timeout=50s", "jobset/ring")
     pods = json.loads(kubectl("get", "pods", "-o", "json"))["items"]
