@@ -37,8 +37,8 @@ _LONGEST_TEXT = 100_000
 _MOST_DIGITS = 9
 _QUOTED = 40
 
-_PART = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?", re.ASCII)
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_PART = r"(?a)(\d+)(?:-(\d+)(?::(\d+))?)?"
+_NAME = r"[A-Za-z][A-Za-z0-9_]*"
 
 # The variables that a grid may not set, because its shell or the trial needs them.
 _TAKEN = {"IFS", "PATH", "ENV", "JOB_COMPLETION_INDEX"}
@@ -117,7 +117,7 @@ class Array:
 
 
 def _run(part: str) -> range:
-    match = _PART.fullmatch(part)
+    match = re.fullmatch(_PART, part)
     if match is None:
         raise ValueError(f"{_quote_value(part)} is neither an index nor a range, as 0-7, 1,3,5 or 0-99:10")
     if any(len(number or "") > _MOST_DIGITS for number in match.groups()):
@@ -162,7 +162,7 @@ class Grid(msgspec.Struct, frozen=True):
             name, is_, values = text.partition("=")
             if not is_:
                 raise ValueError(f"{_quote_value(text)} is not NAME=VALUE,VALUE..., as lr=0.1,0.01")
-            if not _NAME.fullmatch(name):
+            if not re.fullmatch(_NAME, name):
                 raise ValueError(f"{_quote_value(name)} is no name of a variable, as lr in lr=0.1,0.01")
             if name.startswith("MUSTER_") or name in _TAKEN:
                 raise ValueError(f"each trial needs its own {name}: give the variable of the grid another name")
