@@ -11,7 +11,17 @@ import yaml
 from tests.e2e.conftest import Muster
 
 # Each of these takes longer to import than the server takes to answer.
-SLOW = ("asyncio", "aiohttp", "ssl", "yaml", "http.client", "numpy", "random", "muster.api.validation.kueue")
+SLOW = (
+    "asyncio",
+    "aiohttp",
+    "ssl",
+    "yaml",
+    "http.client",
+    "numpy",
+    "random",
+    "dataclasses",
+    "muster.api.validation.kueue",
+)
 
 PROBE = """
 import sys

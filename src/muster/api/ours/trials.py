@@ -7,12 +7,12 @@ values that this index stands for.
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
 from math import prod
 from typing import Self
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from muster.api.values.indexes import Indexes
 
@@ -44,18 +44,17 @@ _NAME = r"[A-Za-z][A-Za-z0-9_]*"
 _TAKEN = {"IFS", "PATH", "ENV", "JOB_COMPLETION_INDEX"}
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(msgspec.Struct, frozen=True):
     """The indexes of a sweep's trials, in the order of their completion indexes.
 
     runs: non-empty ranges that do not overlap.
     """
 
     runs: tuple[range, ...]
-    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)  # the first completion index after each run
+    _ends: tuple[int, ...] = ()  # the first completion index after each run
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_ends", tuple(accumulate(map(len, self.runs))))
+        force_setattr(self, "_ends", tuple(accumulate(map(len, self.runs))))
 
     @classmethod
     def parse(cls, text: str) -> Self:
