@@ -154,9 +154,7 @@ class Load:
 
 
 def as_dict(kind):
-    from dataclasses import replace
-
-    return replace(kind, type=dict)
+    return kind.seen_as(dict)
 
 
 def client_of(muster):

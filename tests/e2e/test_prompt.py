@@ -11,7 +11,17 @@ import yaml
 from tests.e2e.conftest import Muster
 
 # Each of these takes longer to import than the server takes to answer.
-SLOW = ("asyncio", "aiohttp", "ssl", "yaml", "http.client", "numpy", "random", "muster.api.validation.kueue")
+SLOW = (
+    "asyncio",
+    "aiohttp",
+    "ssl",
+    "yaml",
+    "http.client",
+    "numpy",
+    "random",
+    "dataclasses",
+    "muster.api.validation.kueue",
+)
 
 PROBE = """
 import sys
@@ -57,6 +67,32 @@ QUESTIONS = (
 @pytest.mark.parametrize("arguments", QUESTIONS, ids=" ".join)
 def test_a_question_loads_no_slow_module(cluster: Muster, arguments: tuple[str, ...]) -> None:
     program = [sys.executable, "-c", PROBE, ",".join(SLOW), *arguments]
+    done = subprocess.run(program, env=cluster.env(), capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == ""
+
+
+PATTERNS = """
+import re, sys
+from muster.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    found = (
+        f"{name}.{key}"
+        for name, module in list(sys.modules.items())
+        if name.startswith("muster.")
+        for key, value in vars(module).items()
+        if isinstance(value, re.Pattern)
+    )
+    print(*sorted(found), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("arguments", [("ps",), ("status",), ("why", "done"), ("cancel", "no-such-job")], ids=" ".join)
+def test_a_question_compiles_no_pattern_on_import(cluster: Muster, arguments: tuple[str, ...]) -> None:
+    """Python compiles a pattern at its first use, and most patterns of a command match nothing of its answer."""
+    program = [sys.executable, "-c", PATTERNS, *arguments]
     done = subprocess.run(program, env=cluster.env(), capture_output=True, text=True, timeout=60, check=False)
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == ""

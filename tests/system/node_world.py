@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 from muster.api.core import CONFIG_MAP, EVENT, POD, SECRET
@@ -22,7 +21,7 @@ from muster.runtime.transport import Request
 
 LIMIT = 20.0
 KINDS: tuple[Any, ...] = (POD, CONFIG_MAP, SECRET)
-DICT = {kind.kind: replace(kind, type=dict) for kind in KINDS}
+DICT = {kind.kind: kind.seen_as(dict) for kind in KINDS}
 
 
 class World:

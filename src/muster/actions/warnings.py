@@ -8,8 +8,8 @@ from muster.insight.text import escape_controls
 from muster.runtime.transport import Request, Response, Transport
 
 # The form in which an API server writes warnings (RFC 7234, code 299).
-_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-_ESCAPED = re.compile(r"\\(.)")
+_WARNING = r'299 \S+ "((?:[^"\\]|\\.)*)"'
+_ESCAPED = r"\\(.)"
 
 
 class Warnings:
@@ -44,4 +44,4 @@ class Warnings:
 
 def parse_warnings(header: str) -> Iterator[str]:
     """Yield the sentences in a Warning header."""
-    return (_ESCAPED.sub(r"\1", quoted) for quoted in _WARNING.findall(header))
+    return (re.sub(_ESCAPED, r"\1", quoted) for quoted in re.findall(_WARNING, header))

@@ -1,11 +1,11 @@
 """The kinds of API objects: a `Kind` links an API resource with the Python type of its objects."""
 
 import builtins
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr, replace
 
 from muster.api.meta import ListMeta, ObjectMeta, OwnerReference
 from muster.api.status import bad_request
@@ -24,8 +24,7 @@ class Page(msgspec.Struct, Generic[T]):
     items: list[T] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class Kind(msgspec.Struct, Generic[T], frozen=True):
     """A kind of objects at one API version.
 
     type: a `Struct`, or `dict` for a kind without a Muster type.
@@ -38,13 +37,13 @@ class Kind(Generic[T]):
     plural: str  # "pods"
     type: type[T]
     namespaced: bool = True
-    whole: builtins.type[Any] | None = field(default=None, repr=False, compare=False)
+    whole: builtins.type[Any] | None = None
     # The name in messages and in the store, which is the same for all versions: `pods`, `jobs.batch`.
-    resource: str = field(init=False, repr=False, compare=False)
+    resource: str = ""
 
     def __post_init__(self) -> None:
         # Computed once, because each write looks it up many times.
-        object.__setattr__(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
+        force_setattr(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
     def api_version(self) -> str:

@@ -5,8 +5,9 @@ the same type. Code distinguishes errors by `reason`, and people read `message`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from muster.api.meta import ListMeta, Struct
 
@@ -69,15 +70,14 @@ class ApiError(Exception):
 NO_VALUE: Final = ("<no value>",)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(msgspec.Struct, frozen=True):
     """An invalid field of a manifest: its path, reason and message. `str()` is the API server's sentence."""
 
     path: str  # spec.template.spec.containers[0].name
     type: str  # one of the constants below
     value: Any = None
     detail: str = ""
-    place: str = field(default="", compare=False)  # the place in the object, if the path is no path
+    place: str = ""  # the place in the object, if the path is no path
 
     def __str__(self) -> str:
         return f"{self.path}: {self.body}" if self.path else self.body

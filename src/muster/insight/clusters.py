@@ -21,7 +21,7 @@ from muster.insight.quota.state import display_name
 from muster.insight.text import format_age
 
 # Parts of the reason of a lost cluster whose server refuses the manager's credentials.
-_UNAUTHORIZED = re.compile(r"\b(401|403|Unauthorized|[Ff]orbidden)\b")  # a port such as 40317 is no answer
+_UNAUTHORIZED = r"\b(401|403|Unauthorized|[Ff]orbidden)\b"  # a port such as 40317 is no answer
 
 NEVER_LOOKED_AT = "no manager has looked at it yet"
 
@@ -71,7 +71,7 @@ def advise_on_cluster(state: WorkerClusterState) -> str:
         return ""
     if state.word == "Unknown":
         return "See whether the manager runs: muster status"
-    if _UNAUTHORIZED.search(state.reason):
+    if re.search(_UNAUTHORIZED, state.reason):
         return f"Join it again {invite}: {join}"
     if cause == CLIENT_CONNECTION_FAILED:
         server = f"its server {state.server}" if state.server else "its server"

@@ -79,14 +79,14 @@ _MEANINGS_OF_NODES: Final = {
     "a backup was restored, or its end was never written",
 }
 # The message of Kubernetes' taint manager; Muster's adds the taint, and whether the node is lost.
-_DUE_TO_TAINT = re.compile(r"Taint manager: (?:deleting due to NoExecute taint ?(\S*)|node \S+ is (unreachable))")
+_DUE_TO_TAINT = r"Taint manager: (?:deleting due to NoExecute taint ?(\S*)|node \S+ is (unreachable))"
 # A message that adds nothing to the meaning of its reason.
-_SAID_ALREADY = re.compile(r"PodGC: node (\S+ )?no longer exists")
+_SAID_ALREADY = r"PodGC: node (\S+ )?no longer exists"
 _PREEMPTED_BY = "Preempted by "  # the scheduler's text on the pod and in its Event
 HELD: Final = "it was held"
 ENDED_WITH_CLUSTER: Final = "ended with the whole cluster, which was stopped"
 
-_COUNT = re.compile(r"([0-9]{1,9}) interruptions?(?: \(([0-9]{1,9}) by suspension\))?, the last: ")
+_COUNT = r"([0-9]{1,9}) interruptions?(?: \(([0-9]{1,9}) by suspension\))?, the last: "
 
 
 class CountingCondition(ConditionLike, Protocol):
@@ -138,10 +138,10 @@ def interruption_of(pod: Pod) -> Interruption | None:
 
 def _add_to_meaning(message: str) -> str:
     """Return the part of a condition's message that its reason does not say, such as the taint; "" if there is none."""
-    tainted = _DUE_TO_TAINT.fullmatch(message)
+    tainted = re.fullmatch(_DUE_TO_TAINT, message)
     if tainted is not None:
         return tainted[1] or tainted[2] or ""
-    return "" if _SAID_ALREADY.fullmatch(message) else message
+    return "" if re.fullmatch(_SAID_ALREADY, message) else message
 
 
 def describe_suspension(job: ObjectMeta) -> str:
@@ -184,7 +184,7 @@ def last_interruption(conditions: Sequence[CountingCondition]) -> str:
 
 def _read_count(conditions: Sequence[CountingCondition]) -> tuple[int, int, str]:
     condition = find(conditions, INTERRUPTIONS)
-    counted = _COUNT.match(condition.message) if condition is not None else None
+    counted = re.match(_COUNT, condition.message) if condition is not None else None
     if counted is None:
         return 0, 0, ""
     return int(counted[1]), int(counted[2] or 0), counted.string[counted.end() :]

@@ -12,8 +12,9 @@ newest attempt first, and keeps it open while it reads the rest of the previous 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from muster.actions.following.excerpt import WHOLE, Excerpt, Lines
 from muster.api.core import POD, ContainerStatus, Pod
@@ -248,8 +249,7 @@ class ContainerLog:
         return False
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(Struct):
     """The position up to which a log has been shown: a time stamp, and how many lines with this stamp were shown."""
 
     stamp: bytes = b""
@@ -273,8 +273,7 @@ class _Place:
         return lines - passed
 
 
-@dataclass(slots=True)
-class _ShownBytes:
+class _ShownBytes(Struct):
     """The number of bytes of an attempt's output that were shown, or reported as missing."""
 
     attempt: int = -1

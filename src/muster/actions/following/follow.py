@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.actions.choices import get_job
 from muster.actions.following.containerlog import ContainerLog, has_log
@@ -58,8 +57,7 @@ DELETED = Ending(1, "it was deleted")
 """How a job ends that is deleted while it is followed."""
 
 
-@dataclass(slots=True)
-class Follower:
+class Follower(Struct):
     """The follower of one job's state and output, until the job ends.
 
     show: called with all output, with the title of its worker and the stream.

@@ -1,7 +1,5 @@
 """Follow the Workload of one job, and its position in its queue."""
 
-from dataclasses import dataclass, field
-
 from muster.api.kueue import WORKLOAD, Workload
 from muster.insight.quota.state import QuotaState, find_quota_state, index_by_owner
 from muster.insight.reader.listing.access import list_or_none
@@ -22,20 +20,14 @@ async def has_workloads(client: Client, namespace: str, job_uid: str) -> bool:
     return await list_or_none(client, WORKLOAD, namespace, labels=labels_of(job_uid)) is not None
 
 
-@dataclass(slots=True)
 class QueueWatch:
     """A job's state in its queue. The position is read after changes, and periodically."""
 
-    client: Client
-    clock: Clock
-    workloads: Informer[Workload]
-    job_uid: str
-    _visibility: Visibility = field(init=False)
-    _asked: tuple[str, float] = ("", 0.0)  # the version of the Workload, and the time of the last read
-    _position: int | None = None
-
-    def __post_init__(self) -> None:
-        self._visibility = Visibility(self.client)
+    def __init__(self, client: Client, clock: Clock, workloads: Informer[Workload], job_uid: str) -> None:
+        self.clock, self.workloads, self.job_uid = clock, workloads, job_uid
+        self._visibility = Visibility(client)
+        self._asked = ("", 0.0)  # the version of the Workload, and the time of the last read
+        self._position: int | None = None
 
     async def quota_state(self) -> QuotaState | None:
         """Return the current state of the job's Workload, with its queue position; None if it has no Workload."""

@@ -4,9 +4,10 @@ All changes of one call are one write, so that a job gets all of them or none.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from muster.actions.choices import check_own_queue, priority_classes
 from muster.actions.errors import UserError
@@ -21,8 +22,7 @@ from muster.insight.record import JobRecord
 from muster.insight.text import format_span
 
 
-@dataclass(frozen=True, slots=True)
-class Alteration:
+class Alteration(Struct, frozen=True):
     """The new settings of a job. None or "" leaves a setting unchanged.
 
     time_limit: the seconds that each attempt may run.

@@ -1,8 +1,9 @@
 """Change the number of workers of a job, based on the version of the job that was read."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from muster.actions.errors import UserError
 from muster.actions.jobs.conflicts import rewrite_object
@@ -16,8 +17,7 @@ class ObjectionError(UserError):
     """The user probably does not mean this number of workers. With `force`, the change is made anyway."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """The part of a job that changes size: a Job, or a role of a JobSet.
 
     name: of the job.

@@ -32,9 +32,9 @@ _QUOTED = 60
 
 _MAIL_PREFIX = "mailto:"
 # No program has such a name.
-_OTHER_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_ADDRESS = re.compile(r"[A-Za-z0-9._%+=/-]+@[A-Za-z0-9.-]+", re.ASCII)
-_LOCAL_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
+_OTHER_URL = r"[A-Za-z][A-Za-z0-9+.-]*://"
+_ADDRESS = r"(?a)[A-Za-z0-9._%+=/-]+@[A-Za-z0-9.-]+"
+_LOCAL_USER = r"(?a)[A-Za-z0-9_][A-Za-z0-9._-]*"
 
 
 class Event(StrEnum):
@@ -62,7 +62,7 @@ def find_kind(target: str) -> TargetKind:
     """Return whether a target is a URL, a mail address or a command, by its form."""
     if target.startswith(("http://", "https://")):
         return TargetKind.URL
-    return TargetKind.MAIL if target.startswith(_MAIL_PREFIX) or _ADDRESS.fullmatch(target) else TargetKind.COMMAND
+    return TargetKind.MAIL if target.startswith(_MAIL_PREFIX) or re.fullmatch(_ADDRESS, target) else TargetKind.COMMAND
 
 
 def check_target(target: str) -> str:
@@ -73,7 +73,7 @@ def check_target(target: str) -> str:
     if len(target) > _LONGEST_TARGET:
         raise NotifyError(f"{shown} is longer than {_LONGEST_TARGET} characters")
     kind = find_kind(target)
-    if kind is TargetKind.COMMAND and _OTHER_URL.match(target):
+    if kind is TargetKind.COMMAND and re.match(_OTHER_URL, target):
         raise NotifyError(f"{shown}: a notice goes to URLs of http:// and https:// alone")
     if kind is TargetKind.URL and not _is_url(target):
         raise NotifyError(f"{shown} is no URL, such as https://example.org/hook")
@@ -99,7 +99,7 @@ def _is_url(text: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    return bool(_ADDRESS.fullmatch(text) or _LOCAL_USER.fullmatch(text))
+    return bool(re.fullmatch(_ADDRESS, text) or re.fullmatch(_LOCAL_USER, text))
 
 
 def parse_targets(text: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from muster.api.values.quantity import format_amount
 OOM_KILLED: Final = "OOMKilled"
 
 _MEBIBYTE = 1 << 20
-_SHAPE = re.compile(r"it needed more memory than its limit of \w+ \(it used \d+Mi\)", re.ASCII)
+_SHAPE = r"(?a)it needed more memory than its limit of \w+ \(it used \d+Mi\)"
 
 
 def describe_excess(used: int, limit: int) -> str:
@@ -19,4 +19,4 @@ def describe_excess(used: int, limit: int) -> str:
 
 def is_excess(message: str) -> bool:
     """Return whether a container's termination message was made by `describe_excess`."""
-    return _SHAPE.fullmatch(message) is not None
+    return re.fullmatch(_SHAPE, message) is not None

@@ -7,12 +7,12 @@ values that this index stands for.
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
 from math import prod
 from typing import Self
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from muster.api.values.indexes import Indexes
 
@@ -37,25 +37,24 @@ _LONGEST_TEXT = 100_000
 _MOST_DIGITS = 9
 _QUOTED = 40
 
-_PART = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?", re.ASCII)
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_PART = r"(?a)(\d+)(?:-(\d+)(?::(\d+))?)?"
+_NAME = r"[A-Za-z][A-Za-z0-9_]*"
 
 # The variables that a grid may not set, because its shell or the trial needs them.
 _TAKEN = {"IFS", "PATH", "ENV", "JOB_COMPLETION_INDEX"}
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(msgspec.Struct, frozen=True):
     """The indexes of a sweep's trials, in the order of their completion indexes.
 
     runs: non-empty ranges that do not overlap.
     """
 
     runs: tuple[range, ...]
-    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)  # the first completion index after each run
+    _ends: tuple[int, ...] = ()  # the first completion index after each run
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_ends", tuple(accumulate(map(len, self.runs))))
+        force_setattr(self, "_ends", tuple(accumulate(map(len, self.runs))))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -117,7 +116,7 @@ class Array:
 
 
 def _run(part: str) -> range:
-    match = _PART.fullmatch(part)
+    match = re.fullmatch(_PART, part)
     if match is None:
         raise ValueError(f"{_quote_value(part)} is neither an index nor a range, as 0-7, 1,3,5 or 0-99:10")
     if any(len(number or "") > _MOST_DIGITS for number in match.groups()):
@@ -162,7 +161,7 @@ class Grid(msgspec.Struct, frozen=True):
             name, is_, values = text.partition("=")
             if not is_:
                 raise ValueError(f"{_quote_value(text)} is not NAME=VALUE,VALUE..., as lr=0.1,0.01")
-            if not _NAME.fullmatch(name):
+            if not re.fullmatch(_NAME, name):
                 raise ValueError(f"{_quote_value(name)} is no name of a variable, as lr in lr=0.1,0.01")
             if name.startswith("MUSTER_") or name in _TAKEN:
                 raise ValueError(f"each trial needs its own {name}: give the variable of the grid another name")

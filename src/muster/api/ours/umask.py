@@ -9,12 +9,12 @@ UMASK_ANNOTATION: Final = "muster.dev/umask"
 # The umask of a pod without the annotation.
 DEFAULT_UMASK: Final = 0o022
 
-_UMASK = re.compile(r"0?[0-7]{3}")
+_UMASK = r"0?[0-7]{3}"
 
 
 def parse_umask(text: str) -> int:
     """Return the umask that an annotation names. Raises ValueError."""
-    if not _UMASK.fullmatch(text):
+    if not re.fullmatch(_UMASK, text):
         raise ValueError(f"annotation {UMASK_ANNOTATION}: {text!r} is no umask: write three octal digits, such as 077")
     return int(text, 8)
 

@@ -23,7 +23,7 @@ UNIX_PREFIX: Final = "unix:"
 SHARED_ROLE: Final = "muster:unix-users"
 
 ROOT_NAMESPACE: Final = "default"
-_SAFE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
+_SAFE_NAME = r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?"
 
 
 def user_name_of(account: str) -> str:
@@ -40,4 +40,4 @@ def namespace_of(account: str, uid: int) -> str:
     """Return the namespace of a Unix user. A name that cannot be part of a namespace's name is left out."""
     if uid == 0:
         return ROOT_NAMESPACE
-    return f"user-{account}" if _SAFE_NAME.fullmatch(account) else f"uid-{uid}"
+    return f"user-{account}" if re.fullmatch(_SAFE_NAME, account) else f"uid-{uid}"

@@ -13,7 +13,7 @@ from msgspec import Struct
 USAGE_ANNOTATION: Final = "muster.dev/usage"
 
 _SECONDS, _BYTES = r"(\d{1,12}(?:\.\d{1,6})?)", r"(\d{1,18})"
-_SHAPE = re.compile(rf"cpu={_SECONDS},memory={_BYTES}(?:,gpu={_SECONDS},gpu-memory={_BYTES})?", re.ASCII)
+_SHAPE = rf"(?a)cpu={_SECONDS},memory={_BYTES}(?:,gpu={_SECONDS},gpu-memory={_BYTES})?"
 
 
 class Usage(Struct, frozen=True):
@@ -42,5 +42,5 @@ class Usage(Struct, frozen=True):
 
 def usage_of(text: str) -> Usage | None:
     """Return the usage in an annotation, or None if the annotation has none."""
-    match = _SHAPE.fullmatch(text)
+    match = re.fullmatch(_SHAPE, text)
     return Usage(float(match[1]), int(match[2]), float(match[3] or 0), int(match[4] or 0)) if match else None

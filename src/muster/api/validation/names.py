@@ -19,16 +19,6 @@ _HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _HTTP_HEADER = "[-A-Za-z0-9]+"
 _PREFIX_EXAMPLE = "(e.g. 'example.com/MyName')"
 
-_label = re.compile(_LABEL)
-_subdomain = re.compile(_SUBDOMAIN)
-_label_1035 = re.compile(_LABEL_1035)
-_underscore_subdomain = re.compile(_UNDERSCORE_SUBDOMAIN)
-_key_name = re.compile(_KEY_NAME)
-_label_value = re.compile(_LABEL_VALUE)
-_config_key = re.compile(_CONFIG_KEY)
-_http_path = re.compile(_HTTP_PATH)
-_http_header = re.compile(_HTTP_HEADER)
-
 # Results are cached, because a thousand pods of one job have the same labels, keys and containers.
 _remember = lru_cache(maxsize=8192)
 
@@ -57,9 +47,9 @@ def path_segment(value: str) -> Messages:
 def dns_label(value: str) -> Messages:
     """Check an RFC 1123 label: containers, volumes, namespaces, host names."""
     messages = _too_long(value, 63)
-    if _label.fullmatch(value):
+    if re.fullmatch(_LABEL, value):
         return messages
-    if _subdomain.fullmatch(value):
+    if re.fullmatch(_SUBDOMAIN, value):
         return (*messages, "must not contain dots")
     sentence = (
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
@@ -72,7 +62,7 @@ def dns_label(value: str) -> Messages:
 def dns_subdomain(value: str, unit: str = "characters") -> Messages:
     """Check an RFC 1123 subdomain: the name of most objects."""
     messages = _too_long(value, 253, unit)
-    if _subdomain.fullmatch(value):
+    if re.fullmatch(_SUBDOMAIN, value):
         return messages
     sentence = (
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
@@ -85,7 +75,7 @@ def dns_subdomain(value: str, unit: str = "characters") -> Messages:
 def dns_subdomain_with_underscore(value: str) -> Messages:
     """Check a subdomain with underscores: search domains."""
     messages = _too_long(value, 253)
-    if _underscore_subdomain.fullmatch(value):
+    if re.fullmatch(_UNDERSCORE_SUBDOMAIN, value):
         return messages
     sentence = (
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
@@ -98,7 +88,7 @@ def dns_subdomain_with_underscore(value: str) -> Messages:
 def dns_1035_label(value: str) -> Messages:
     """Check an RFC 1035 label, which starts with a letter, such as the name of a Service."""
     messages = _too_long(value, 63)
-    if _label_1035.fullmatch(value):
+    if re.fullmatch(_LABEL_1035, value):
         return messages
     sentence = (
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
@@ -130,7 +120,7 @@ def label_key(value: str) -> Messages:
         messages.append("name part must be non-empty")
     else:
         messages += (f"name part {message}" for message in _too_long(name, 63, "bytes"))
-    if not _key_name.fullmatch(name):
+    if not re.fullmatch(_KEY_NAME, name):
         messages.append(f"name part {sentence}")
     return tuple(messages)
 
@@ -139,7 +129,7 @@ def label_key(value: str) -> Messages:
 def label_value(value: str) -> Messages:
     """Check the value of a label."""
     messages = _too_long(value, 63, "bytes")
-    if _label_value.fullmatch(value):
+    if re.fullmatch(_LABEL_VALUE, value):
         return messages
     sentence = (
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
@@ -152,7 +142,7 @@ def label_value(value: str) -> Messages:
 def config_key(value: str) -> Messages:
     """Check a key of a ConfigMap or Secret, which becomes the name of a file."""
     messages = [*_too_long(value, 253)]
-    if not _config_key.fullmatch(value):
+    if not re.fullmatch(_CONFIG_KEY, value):
         sentence = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
         messages.append(_explain_pattern(sentence, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
     if value in (".", ".."):
@@ -178,7 +168,7 @@ def environment_variable(value: str) -> Messages:
 @_remember
 def http_header(value: str) -> Messages:
     """Check the name of an HTTP header."""
-    if _http_header.fullmatch(value):
+    if re.fullmatch(_HTTP_HEADER, value):
         return ()
     sentence = "a valid HTTP header must consist of alphanumeric characters or '-'"
     return (_explain_pattern(sentence, _HTTP_HEADER, "X-Header-Name"),)
@@ -187,7 +177,7 @@ def http_header(value: str) -> Messages:
 @_remember
 def http_path(value: str) -> Messages:
     """Check the path of a URL."""
-    return () if _http_path.fullmatch(value) else (f"Invalid path (regex used for validation is '{_HTTP_PATH}')",)
+    return () if re.fullmatch(_HTTP_PATH, value) else (f"Invalid path (regex used for validation is '{_HTTP_PATH}')",)
 
 
 @_remember

@@ -23,7 +23,7 @@ _UNITS = {
 _MAX = 2**63 - 1
 _MAX_LENGTH = 128  # characters; int() of a very long number is slow
 
-_PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^0-9.]*)", re.ASCII)
+_PART = r"(?a)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^0-9.]*)"
 
 
 class DurationError(ValueError):
@@ -44,7 +44,7 @@ def parse(text: str) -> int:
         raise DurationError(f"time: invalid duration {_quote(text)}")
     total = 0
     while rest:
-        part = _PART.match(rest)
+        part = re.match(_PART, rest)
         if part is None or not (part["whole"] or part["fraction"]):
             raise DurationError(f"time: invalid duration {_quote(text)}")
         if not part["unit"]:

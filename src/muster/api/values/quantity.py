@@ -29,8 +29,8 @@ _DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "
 _BINARY_BY_POWER = {power: suffix for suffix, power in _BINARY_SUFFIXES.items()} | {0: ""}
 _DECIMAL_BY_POWER = {power: suffix for suffix, power in _DECIMAL_SUFFIXES.items()}
 
-_SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
-_POWER = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
+_SHAPE = r"(?a)([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)"
+_POWER = r"(?a)[eE]([+-]?[0-9]+)"
 
 # The resources of nodes and volumes that are counted in bytes.
 _BYTES = ("memory", "ephemeral-storage", "storage")
@@ -130,7 +130,7 @@ def _round_up(nanos: int, unit: int) -> int:
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> tuple[int, str]:
     """Return the billionths, and the notation of the text."""
-    if not text or len(text) > _MAX_LENGTH or not (shape := _SHAPE.fullmatch(text)):
+    if not text or len(text) > _MAX_LENGTH or not (shape := re.fullmatch(_SHAPE, text)):
         raise QuantityError(_WRONG_FORMAT)
     sign, whole, fraction, suffix = shape.groups(default="")
     digits = int(whole + fraction or "0")
@@ -174,7 +174,7 @@ def _stays(text: str, finest: int) -> bool:
 
     The parser does so for most canonical texts, and for some texts with leading signs and zeros.
     """
-    shape = _SHAPE.fullmatch(text)
+    shape = re.fullmatch(_SHAPE, text)
     assert shape is not None, "it was parsed"
     _, whole, fraction, suffix = shape.groups(default="")
     digits = whole.lstrip("0") or "0"
@@ -188,7 +188,7 @@ def _stays(text: str, finest: int) -> bool:
 
 
 def _parse_exponent(suffix: str) -> int:
-    match = _POWER.fullmatch(suffix)
+    match = re.fullmatch(_POWER, suffix)
     if match is None or abs(power := int(match[1])) > _MAX_EXPONENT:
         raise QuantityError(_WRONG_SUFFIX)
     return power

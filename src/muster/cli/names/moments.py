@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import click
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGO = re.compile(r"(?:\d{1,6}[smhdw])+", re.ASCII)
+_AGO = r"(?a)(?:\d{1,6}[smhdw])+"
 _DAYS = {"today": 0, "yesterday": 1}
 
 
@@ -16,7 +16,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
     It is in the time zone of `now` if the text names none. Raises `click.BadParameter`.
     """
     try:
-        if _AGO.fullmatch(text):
+        if re.fullmatch(_AGO, text):
             parts = re.findall(r"(\d+)(\w)", text, re.ASCII)
             return now - sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
         if text in _DAYS:

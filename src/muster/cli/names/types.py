@@ -12,12 +12,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # The types that kubectl prints, and takes, before the name of what Muster calls a job.
-_JOB_TYPE = re.compile(
-    r"(jobs?|cj|cronjobs?)(\.(v1\.)?batch)?|(js|jobsets?)(\.(v1alpha2\.)?jobset\.x-k8s\.io)?|(pg|podgroups?)(\.[-.a-z0-9]+)?",
-    re.ASCII | re.IGNORECASE,
+_JOB_TYPE = (
+    r"(?ai)(jobs?|cj|cronjobs?)(\.(v1\.)?batch)?|(js|jobsets?)(\.(v1alpha2\.)?jobset\.x-k8s\.io)?"
+    r"|(pg|podgroups?)(\.[-.a-z0-9]+)?"
 )
-
-_CRON_JOB_TYPE = re.compile(r"(cj|cronjobs?)(\.(v1\.)?batch)?", re.ASCII | re.IGNORECASE)
+_CRON_JOB_TYPE = r"(?ai)(cj|cronjobs?)(\.(v1\.)?batch)?"
 
 _MOST_DIGITS = 6
 
@@ -38,7 +37,7 @@ def parse_name(text: str) -> str:
 def parse_job_name(text: str) -> str:
     """Return the name of a job, a CronJob or a PodGroup: NAME, or kubectl's TYPE/NAME. Raises `click.BadParameter`."""
     kind, slash, rest = text.partition("/")
-    if slash and _is_name(rest) and _JOB_TYPE.fullmatch(kind):
+    if slash and _is_name(rest) and re.fullmatch(_JOB_TYPE, kind):
         return rest
     return parse_name(text)
 
@@ -63,7 +62,7 @@ def name_or_cron_job(text: str) -> str:
     """
     kind, slash, _ = text.partition("/")
     name = parse_job_name(text)
-    return f"cronjob/{name}" if slash and _CRON_JOB_TYPE.fullmatch(kind) else name
+    return f"cronjob/{name}" if slash and re.fullmatch(_CRON_JOB_TYPE, kind) else name
 
 
 def name_or_queue(text: str) -> str:

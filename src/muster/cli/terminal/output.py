@@ -12,7 +12,7 @@ import msgspec
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
 
 # Characters that JSON allows unescaped and YAML does not: manifests are parsed as YAML.
-_NO_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_NO_YAML = "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"
 
 
 def terminal_width() -> int:
@@ -44,7 +44,7 @@ def dump_line(document: Any) -> str:
 
 
 def _escape(text: str) -> str:
-    return _NO_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(_NO_YAML, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def print_documents(documents: Sequence[Any], form: str) -> None:

@@ -1,15 +1,15 @@
 """Reports the progress of a job on stderr: one line for every step, and on a terminal the number of ready workers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.insight.jobs.state import JobState
 from muster.insight.jobs.tally import WorkerCounts
 from muster.insight.jobs.trials import TrialCount
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(Struct):
     """The reporter of one job's progress.
 
     workers: the largest number of workers that the job may have. The progress of a single worker is not counted.

@@ -10,7 +10,8 @@ import os
 import select
 import stat
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.api.core import POD, Pod
 from muster.api.status import ApiError
@@ -63,8 +64,7 @@ async def read(descriptor: int) -> bytes:
     return await in_daemon(work, "input")
 
 
-@dataclass(slots=True)
-class Feeding:
+class Feeding(Struct):
     """The connections that carry this command's input to all running workers.
 
     read: returns the next piece of the input; empty at its end.

@@ -40,7 +40,7 @@ _NAMES_LENGTH = 60
 GAVE_UP = "group scheduling timed out"
 
 # The messages of Jobs about a deleted pod, or about a failure by their podFailurePolicy.
-_TOLD = re.compile(
+_TOLD = (
     r"Container \S+ for pod [^/\s]+/(?P<failed>\S+) failed with exit code (?P<code>\d+)"
     r"|Pod [^/\s]+/(?P<deleted>\S+) was deleted(?:: (?P<why>.*))?"
 )
@@ -49,9 +49,9 @@ _DELETED = "was deleted"
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
-_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)")
-_REJECTED = re.compile(r"^Pod was rejected: ")
-_LACKS = re.compile(r"^OutOf(.+)")
+_ESCAPES = r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)"
+_REJECTED = r"^Pod was rejected: "
+_LACKS = r"^OutOf(.+)"
 
 # The messages of nodes, Muster's and others', about a program that does not exist.
 _NOT_THERE = ("executable file not found in $PATH", '": no such file or directory')
@@ -114,7 +114,7 @@ def find_culprits(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> list[Fail
     if job.array is not None:  # a retried trial may have succeeded
         lost = job.failed_trials
         pods = [pod for pod in pods if completion_index(pod) in lost]
-    match = _TOLD.search(end.message) if end.by_pods and end.job else None
+    match = re.search(_TOLD, end.message) if end.by_pods and end.job else None
     if match is None:
         return find_failures(job, pods)
     stayed = [pod for pod in pods if pod.status.phase == "Failed" and not is_deleting(pod)]
@@ -202,10 +202,10 @@ def _signal_name(number: int) -> str:
 
 def _node_message(pod: Pod) -> str:
     """Return how a node, or the component that ended a pod, explains the pod's end, as a phrase."""
-    reason, line = pod.status.reason, last_telling_line(_REJECTED.sub("", pod.status.message))
+    reason, line = pod.status.reason, last_telling_line(re.sub(_REJECTED, "", pod.status.message))
     where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
     disrupted = find_condition(pod, "DisruptionTarget")
-    if (lacks := _LACKS.match(reason)) is not None:
+    if (lacks := re.match(_LACKS, reason)) is not None:
         return f"was refused by {where}: it has not enough {lacks[1]} left"
     if reason == "UnexpectedAdmissionError":
         return f"was refused by {where}: {line}"
@@ -227,7 +227,7 @@ def last_telling_line(text: str) -> str:
     Return the last line if no line has one, or "" for an empty text. Open MPI and others print a line of dashes below
     their message.
     """
-    split = reversed(re.split(r"[\r\n]+", _ESCAPES.sub("", text)))
+    split = reversed(re.split(r"[\r\n]+", re.sub(_ESCAPES, "", text)))
     lines = list(filter(None, ("".join(char for char in line if char.isprintable()).strip() for line in split)))
     telling = next((line for line in lines if any(map(str.isalnum, line))), lines[0] if lines else "")
     return telling if len(telling) <= LINE_LENGTH else f"{telling[: LINE_LENGTH - 3]}..."

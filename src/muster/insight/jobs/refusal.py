@@ -3,18 +3,18 @@
 import re
 
 # RBAC's own sentence, as every API server sends it.
-_NO_RIGHT = re.compile(
+_NO_RIGHT = (
     r'(?:(?P<named>\S+ "[^"]*")|\S+)? ?(?:is )?forbidden: User "(?P<user>[^"]*)" cannot (?P<verb>\S+) '
     r'(?:resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"|path "(?P<path>[^"]+)")'
     r'(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
 
 # The error of a required webhook that did not answer: its name, its URL, and the cause.
-_NO_ANSWER = re.compile(
+_NO_ANSWER = (
     r'(?:.*: )?failed calling webhook "(?P<name>[^"]+)": '
     r'(?:failed to call webhook: )?(?:\w+ "(?P<url>[^"]*)": )?(?P<why>.*)'
 )
-_BEHIND_SERVICE = re.compile(r"https://(?P<service>[^./:]+)\.(?P<namespace>[^./:]+)\.svc(?::\d+)?/")
+_BEHIND_SERVICE = r"https://(?P<service>[^./:]+)\.(?P<namespace>[^./:]+)\.svc(?::\d+)?/"
 
 # The meaning of Unauthorized, as a server sends it.
 UNKNOWN_CREDENTIAL = (
@@ -35,7 +35,7 @@ def explain_missing_right(message: str) -> str:
 
     Return "" if the request was refused for another reason.
     """
-    match = _NO_RIGHT.match(message)
+    match = re.match(_NO_RIGHT, message)
     if match is None:
         return ""
     if match["path"]:
@@ -64,11 +64,11 @@ def explain_missing_kind(group: str, version: str, plural: str) -> str:
 
 def explain_silent_webhook(message: str) -> str:
     """Return one line that says which webhook did not answer, and where its program runs; "" for another error."""
-    match = _NO_ANSWER.fullmatch(message)
+    match = re.fullmatch(_NO_ANSWER, message)
     if match is None:
         return ""
     name, url, why = match["name"], match["url"] or "", match["why"]
-    behind = _BEHIND_SERVICE.match(url)
+    behind = re.match(_BEHIND_SERVICE, url)
     if behind is None:
         place, look = url.partition("?")[0] or "its program", "start it, or ask the administrator of the cluster"
     else:

@@ -34,25 +34,25 @@ from muster.queueing.jobframework.slices import waits_to_replace
 _DEFERRED = describe_gates(GATE)
 
 # The words before the numbers, which are redundant if there is only one podset.
-_PREAMBLE = re.compile(r"(?<!; )couldn't assign flavors to pod set [^ :]+: (?!.*; )")
+_PREAMBLE = r"(?<!; )couldn't assign flavors to pod set [^ :]+: (?!.*; )"
 
 
 # The phrase about the flavors that the siblings of a variant try (Kueue KEP-8691).
-_OF_SIBLINGS = re.compile(r"(?:, )?skipping flavor [^ ,;]+ due to WorkloadAllowedResourceFlavorAnnotation annotation")
-_ANY_PREAMBLE = re.compile(r"couldn't assign flavors to pod set [^ :]+: ")
+_OF_SIBLINGS = r"(?:, )?skipping flavor [^ ,;]+ due to WorkloadAllowedResourceFlavorAnnotation annotation"
+_ANY_PREAMBLE = r"couldn't assign flavors to pod set [^ :]+: "
 
 # The phrase about each podset; equal phrases are shown once.
-_OF_PODSET = re.compile(r"couldn't assign flavors to pod set ([^ :]+): (.*?)(?=; couldn't assign flavors|$)", re.DOTALL)
+_OF_PODSET = r"(?s)couldn't assign flavors to pod set ([^ :]+): (.*?)(?=; couldn't assign flavors|$)"
 
 # The reason of a held Workload, in a user's words; a release ends it.
 UNTIL_RELEASED = "until it is released"
 _DEACTIVATED = {"Evicting": "it is held", "Held": UNTIL_RELEASED}
 
 # Admission's message about a workload whose ClusterQueue admits nothing.
-_CLOSED = re.compile(r"ClusterQueue (\S+) is inactive")
+_CLOSED = r"ClusterQueue (\S+) is inactive"
 
 # Admission's messages about a request that can never fit. Only admission knows how its configuration counts resources.
-_FINAL = re.compile(r"> maximum capacity \(|unavailable in ClusterQueue")
+_FINAL = r"> maximum capacity \(|unavailable in ClusterQueue"
 
 
 Stage: TypeAlias = Literal["Queued", "Checking", "Evicting", "Held", "Admitted", "Completed", "Failed"]
@@ -101,7 +101,7 @@ class QuotaState(Struct, frozen=True, gc=False):
     @property
     def final(self) -> bool:
         """Whether the queue has reported that it can never admit the Workload, so that waiting is useless."""
-        return self.waits and _FINAL.search(self.reason) is not None
+        return self.waits and re.search(_FINAL, self.reason) is not None
 
     @property
     def closed(self) -> bool:
@@ -159,7 +159,7 @@ def find_quota_state(workload: Workload, position: int | None = None) -> QuotaSt
 
 def closed_queue(reason: str) -> str:
     """Return the name of the inactive ClusterQueue that the reason of a waiting job names; "" if it names none."""
-    closed = _CLOSED.fullmatch(reason)
+    closed = re.fullmatch(_CLOSED, reason)
     return closed[1] if closed is not None else ""
 
 
@@ -189,14 +189,14 @@ def shorten_eviction(message: str) -> str:
 def _shorten_reason(workload: Workload, reason: str) -> str:
     """Return a queue's message about a Workload without the parts that users cannot use."""
     if is_parent(workload):  # the message names each variant
-        own = _OF_SIBLINGS.sub("", reason).replace(": , ", ": ")
-        return _ANY_PREAMBLE.sub("", own) if len(workload.spec.pod_sets) < 2 else own
-    return _PREAMBLE.sub("", reason, count=1) if len(workload.spec.pod_sets) < 2 else say_once(reason)
+        own = re.sub(_OF_SIBLINGS, "", reason).replace(": , ", ": ")
+        return re.sub(_ANY_PREAMBLE, "", own) if len(workload.spec.pod_sets) < 2 else own
+    return re.sub(_PREAMBLE, "", reason, count=1) if len(workload.spec.pod_sets) < 2 else say_once(reason)
 
 
 def say_once(message: str) -> str:
     """Return a queue's message about podsets, with each phrase that several podsets share written only once."""
-    parts = [(part[1], part[2]) for part in _OF_PODSET.finditer(message)]
+    parts = [(part[1], part[2]) for part in re.finditer(_OF_PODSET, message)]
     groups = group_alike(parts)
     if len(groups) == len(parts):
         return message

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from muster.queueing.scheduling.estimate import StartEstimate
 
 # The way in which messages name another workload.
-_ANOTHER = re.compile(r"a workload \(UID: ([^,)]+), JobUID: [^)]*\)")
+_ANOTHER = r"a workload \(UID: ([^,)]+), JobUID: [^)]*\)"
 
 State = Literal["done", "here", "later", "none"]
 
@@ -74,7 +74,7 @@ class JobReadings(Struct, frozen=True):
 
     def name_others(self, message: str) -> str:
         """Return the message with other workloads replaced by the names of their jobs, if those are known."""
-        return _ANOTHER.sub(lambda match: self.names.get(match[1], match[0]), message)
+        return re.sub(_ANOTHER, lambda match: self.names.get(match[1], match[0]), message)
 
 
 class JobLevel(Struct, frozen=True):

@@ -49,7 +49,6 @@ async def _tell_life(target: Target, name: str, output: str) -> None:
 
 
 async def _why(target: Target, name: str, output: str) -> None:
-    from muster.actions.choices import no_job
     from muster.actions.jobs.explaining import explain
     from muster.cli.terminal.output import dump, say
     from muster.insight.reader.engine import say_if_not_led
@@ -67,6 +66,8 @@ async def _why(target: Target, name: str, output: str) -> None:
                 click.echo(dump(groups, output) if output else render_details(groups))
                 return
             if not await _show_cron_job(session, name, now, output):
+                from muster.actions.choices import no_job
+
                 raise click.ClickException(await no_job(session.client, name, session.namespace))
             return
         readings, _ = answer

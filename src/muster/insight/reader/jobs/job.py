@@ -25,7 +25,6 @@ from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import find_job_state, find_workload_state
 from muster.insight.quota.state import find_owner_uid, find_quota_state, index_by_owner
 from muster.insight.reader.history.recorded import recall_job
-from muster.insight.reader.jobs.apart import read_jobs_apart
 from muster.insight.reader.jobs.pods import read_own_pods
 from muster.insight.reader.jobs.records import record_named
 from muster.insight.reader.jobs.rows import explain_missing_workloads, explain_refused_pods, plain_pods, pods_of
@@ -146,6 +145,8 @@ async def investigate(
     facts = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods, unseen=unseen)
     lists = Lists(client)
     if (kept_apart := next((pod for pod in pods if _is_kept_apart(pod)), None)) is not None:
+        from muster.insight.reader.jobs.apart import read_jobs_apart  # few pods have rules of affinity
+
         facts = replace(facts, apart=await read_jobs_apart(lists, kept_apart))
     if state.waits:
         from muster.insight.forecasts.never import judge_job  # it takes a while to load

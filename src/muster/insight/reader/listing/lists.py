@@ -1,7 +1,6 @@
 """Read the lists of a cluster for one question, each once, however many parts of the answer need it."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from muster.api.core.quota import LIMIT_RANGE
@@ -16,16 +15,16 @@ from muster.runtime.client import Client
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
 class Lists:
     """The lists of objects that one question needs. Each list is read once, when it is first needed.
 
     A list is None if the user may not read it or the cluster has no such kind.
     """
 
-    client: Client
-    _read: dict[tuple[str, Kind[Any]], list[Any] | None] = field(default_factory=dict)  # by path and kind
-    _refused: dict[str, ApiError] = field(default_factory=dict)
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self._read: dict[tuple[str, Kind[Any]], list[Any] | None] = {}  # by path and kind
+        self._refused: dict[str, ApiError] = {}
 
     async def of(self, kind: Kind[T], namespace: str = "") -> list[T] | None:
         """Return all objects of a kind, or None if the user may not list it or the cluster has no such kind.
