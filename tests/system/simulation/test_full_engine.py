@@ -121,6 +121,20 @@ def test_a_job_that_no_node_takes_is_named(tmp_path):
     assert "nodes" in waiting.why
 
 
+@pytest.mark.parametrize("engine", ["fast", "full"])
+def test_a_job_that_is_evicted_again_and_again_without_a_node_is_named(tmp_path, engine):
+    """Its time limits never end, so the simulation would not either."""
+    nodes = [{"name": "n", "count": 1, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
+    ready = {"timeout": "1m", "requeuingStrategy": {"backoffBaseSeconds": 1, "backoffMaxSeconds": 2}}
+    head = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", "metadata": {"name": "c"}}
+    settings = head | {"waitForPodsReady": ready}
+    report = play(
+        tmp_path, [work("a", [0], 60, queue="q", size=2)], [*queue("q", 2), settings], engine=engine, nodes=nodes
+    )
+    assert [(one.name, one.never) for one in report.waiting] == [("a-0", True)]
+    assert report.jobs[0].evictions > 5
+
+
 def test_the_time_of_a_scenario_ends(tmp_path):
     report = play(tmp_path, [work("a", [0, 30], 60, queue="q")], queue("q", 1), until=40)
     assert times(report) == [("a-0", 0, None), ("a-1", None, None)]

@@ -22,6 +22,7 @@ from muster.simulation.engine.refusals import find_elastic_work
 from muster.simulation.engine.site import Site
 from muster.simulation.engine.takeup import read_residents
 from muster.simulation.outcome.record import SimulationRecord, Waiting
+from muster.simulation.outcome.stillness import Stillness
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds
 from muster.simulation.scenario.reading import STATE_WORK, Reading
@@ -29,9 +30,6 @@ from muster.simulation.scenario.workers import WorkerReading
 
 # Called with the record so far after each moment.
 Progress = Callable[[SimulationRecord], None]
-
-# After so many moments for each job, in which nothing came or started, nothing ever will.
-_STILL_MOMENTS = 20
 
 
 class WorkerSite(Struct, frozen=True):
@@ -98,7 +96,7 @@ class World:
         self._expect_next()
         if self._changes is not None:
             self._changes.plan_next()
-        moves, still = 0, 0  # how many moments nothing came or started
+        stillness = Stillness(self.record)
         while self._agenda and (self._coming or self._engine.is_busy):
             now = self._agenda.next_at
             if now > self._until:
@@ -113,9 +111,8 @@ class World:
             self._engine.measure()
             if progress is not None:
                 progress(self.record)
-            still = still + 1 if self.record.moves == moves else 0
-            moves = self.record.moves
-            if still > _STILL_MOMENTS and self._is_stuck(still):
+            stillness.count_moment()
+            if stillness.is_long and self._is_stuck(stillness):
                 return
 
     @property
@@ -129,14 +126,10 @@ class World:
         manager = self._engine
         return (manager, *manager.workers) if isinstance(manager, ManagerEngine) else (manager,)
 
-    def _is_stuck(self, still: int) -> bool:
-        """Return whether nothing but time-outs can happen: jobs get quota, find no nodes, and back off, for ever.
-
-        still: the number of moments since a job last came or started. Each waiting job is allowed a few, so that it has
-        been tried again.
-        """
+    def _is_stuck(self, stillness: Stillness) -> bool:
+        """Return whether nothing but time-outs can happen."""
         expects = self._coming or (self._changes is not None and self._changes.has_more)
-        return not expects and not self.record.runs.is_any_open and still > _STILL_MOMENTS * self._engine.count_jobs()
+        return not expects and stillness.lasts(self._engine.count_jobs())
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""

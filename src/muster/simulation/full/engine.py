@@ -30,6 +30,7 @@ from muster.simulation.full.federation import run_federation
 from muster.simulation.full.manifests import Document, UnplayableError, make_manifest, require_playable
 from muster.simulation.full.observer import Observer
 from muster.simulation.outcome.record import SimulationRecord, Waiting
+from muster.simulation.outcome.stillness import Stillness
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds
 from muster.simulation.scenario.reading import Reading
@@ -81,6 +82,7 @@ class FullEngine:
         self._queues = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._works = [self._read_work(number) for number in range(len(spec.work))]
         self._waiting: list[Waiting] = []
+        self._is_stuck = False  # whether nothing but time-outs could happen
 
     def _read_work(self, number: int) -> _Work:
         work, path = self._reading.scenario.spec.work[number], f"spec.work[{number}].template"
@@ -121,7 +123,8 @@ class FullEngine:
                 finally:
                     rests = not observer.is_anything_running
                     for waiting, reason in observer.list_waiting():
-                        self._waiting.append(replace(waiting, never=reason in HOPELESS or (rests and not reason)))
+                        never = self._is_stuck or reason in HOPELESS or (rests and not reason)
+                        self._waiting.append(replace(waiting, never=never))
 
     async def _play(
         self, cluster: Cluster, observer: Observer, changes: ClusterChanges, progress: Progress | None
@@ -130,6 +133,7 @@ class FullEngine:
         submissions = list_submissions(self._reading)
         submission = next(submissions, None)
         ran_at = 0.0  # when a pod was last seen running
+        stillness, happened_at = Stillness(self.record), 0.0
         while submission is not None or observer.unfinished:
             due = inf if submission is None else submission.at
             await cluster.sleep_until(min(due, changes.next_at, cluster.tell_time() + _LOOK_SECONDS, self._until))
@@ -139,14 +143,19 @@ class FullEngine:
             if now >= self._until:
                 self.record.now = self._until
                 return
+            if self.record.now > happened_at:
+                happened_at = self.record.now
+                stillness.count_moment()
             if changes.next_at <= now + _ROUNDING:
                 await changes.happen(cluster, now, now + _ROUNDING)
             elif submission is not None and due <= now + _ROUNDING:
                 self.record.now = now
                 await self._submit(cluster, observer, submission)
                 submission = next(submissions, None)
-            elif submission is None and not changes.has_more and now - max(ran_at, self.record.now) >= _REST_SECONDS:
-                return
+            elif submission is None and not changes.has_more:
+                self._is_stuck = stillness.lasts(observer.unfinished)
+                if self._is_stuck or now - max(ran_at, self.record.now) >= _REST_SECONDS:
+                    return
             await cluster.delete_jobs(observer.take_ended(now - _KEEP_SECONDS))
             if progress is not None:
                 progress(self.record)
