@@ -75,10 +75,10 @@ def _describe_waiting(readings: JobReadings, quota_state: QuotaState, workload: 
         return JobLevel("quota", "here", f"it names no queue, and waits{since}", (advice,))
     place = f"{_describe_position(readings, quota_state)}{since}"
     if needs_replacements(workload):
-        details = (readings.state.reason, *_describe_eviction(readings))
-        return JobLevel("quota", "here", f"kept out of queue {place}: its pods have ended", details)
+        lines = (readings.state.reason, *_describe_eviction(readings))
+        return JobLevel("quota", "here", f"kept out of queue {place}: its pods have ended", lines)
     reasons = [quota_state.reason] if quota_state.reason else []
-    details = (
+    details: tuple[str | DetailTable, ...] = (
         *reasons,
         *_describe_stopped(readings),
         *_tabulate_needs(readings),
