@@ -227,7 +227,7 @@ async def why_placed(world, name):
     facts = await investigate(world.client, "default", name, world.clock.now())
     assert facts is not None
     [level] = [level for level in describe_levels(facts) if level.name == "placement"]
-    return " ".join((level.text, *level.details))
+    return " ".join((level.text, *level.lines))
 
 
 @virtual

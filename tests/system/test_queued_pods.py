@@ -861,4 +861,4 @@ async def shown(world: World, name: str) -> tuple[str, str, list[str]]:
     assert found is not None
     assert (found.state.word, found.state.reason) == (row["state"], row["reason"])
     level = next(level for level in describe_levels(found) if level.state == "here")
-    return row["state"], row["reason"], [f"{level.name}: {text}" for text in (level.text, *level.details)]
+    return row["state"], row["reason"], [f"{level.name}: {text}" for text in (level.text, *level.lines)]

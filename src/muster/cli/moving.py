@@ -49,7 +49,7 @@ async def carry_out(move: "Move", plan: "Callable[[MoveState], list[MoveStep]]",
 
     try:
         if dry_run:
-            steps = plan(await move.look())
+            steps = plan(await move.read_state())
             for number, step in enumerate(steps, 1):
                 click.echo(f"{number:3}. {step.text}")
             await move.rehearse(steps)

@@ -13,7 +13,6 @@ _MOST_DIGITS = 12
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # The spaces between two columns.
 GAP = 3
-COLUMN_GAP = " " * GAP
 
 # The maximum number of characters of an owner in a column.
 _MOST_OWNER = 20

@@ -104,7 +104,7 @@ class Worker(Struct, frozen=True):
         own = [(one.mirror.kind, job) for job in copies.own.values()] if one.mirror is not None else []
         return await remove(self.there.client, [*own, *copies.strays], self.there.workload(one.key))
 
-    async def look(self, one: Dispatched) -> Remote:
+    async def read_remote(self, one: Dispatched) -> Remote:
         """Return the workload's state in this cluster, read from the cluster's server instead of the cache."""
         return Remote(
             self.there.name, workload=await self._read_clone(one), job=one.summarize(await self._read_jobs(one))

@@ -317,7 +317,7 @@ class DispatchController(Reconciler):
     async def _leave_home(self, worker: Worker, one: Dispatched, *, home: str, records: tuple[Decision, ...]) -> Result:
         if (wait := self._steps.unsettled_seconds(one)) > 0:
             return wait
-        clear = is_clear(one.workload, await worker.look(one))
+        clear = is_clear(one.workload, await worker.read_remote(one))
         if not (clear and await worker.there.is_same_cluster()):  # otherwise another cluster may have answered
             return GOING_SECONDS
         await self._store_home(one, home)

@@ -94,6 +94,7 @@ async def test_what_is_missing_has_one_figure_also_after_others_have_started(wor
         assert told.endswith("1 more needed"), "the queue did not consider it again"
         text = await viewer.text("/jobs/default/large")
         assert "cpu muster-nodes 4 4 4 0 4" in text, "the columns of the table"
+        assert "<th>Resource</th><th>Flavor</th><th>Asked</th>" in await viewer.page("/jobs/default/large")
         before_life = text.partition("Life")[0]
         assert before_life.count("4 more needed") == 2, "in the head and on the level"
         assert "1 more needed" not in before_life

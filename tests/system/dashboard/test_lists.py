@@ -177,7 +177,7 @@ async def test_a_lost_right_ends_the_list_of_that_viewer_alone(world: World) -> 
         for copy in (ada, eve):
             await copy.check_rights()
         [followed] = team.lists._followed.values()
-        followed.hear(None)  # the watch that goes on for others begins anew
+        followed.report_watch(None)  # the watch that goes on for others begins anew
         assert await is_refused(eve)
         await world.settle(11)  # the list is asked for again
         assert await is_refused(eve)

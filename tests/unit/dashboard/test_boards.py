@@ -59,7 +59,7 @@ def test_a_page_that_is_opened_is_rendered_at_once_and_then_at_changes_alone():
         reader = asyncio.create_task(read(board.screen("/a", page.render).follow()))
         await clock.sleep(10)
         assert len(page.rendered) == 1
-        board.copy._tell()
+        board.copy._announce_change()
         await clock.sleep(1)
         assert len(page.rendered) == 2
         await cancel([reader])
@@ -73,11 +73,11 @@ def test_all_who_have_one_page_open_share_its_rendering():
         readers = [asyncio.create_task(read(board.screen("/a", page.render).follow())) for _ in range(50)]
         await clock.sleep(1)
         for _ in range(20):
-            board.copy._tell()
+            board.copy._announce_change()
         await clock.sleep(1)
         assert len(page.rendered) == 2
         await cancel(readers)
-        board.copy._tell()
+        board.copy._announce_change()
         await clock.sleep(20)
         assert len(page.rendered) == 2, "nobody looks any more"
 
@@ -94,7 +94,7 @@ def test_rounds_take_a_25th_of_the_time_at_most_however_many_pages_there_are():
         for _ in range(600):
             await clock.sleep(0.05)
             for name in ("v0", "v1"):
-                kept.find(viewer(name)).copy._tell()
+                kept.find(viewer(name)).copy._announce_change()
         expected = 30 / (0.02 * (1 + boards._PAUSE_FACTOR * 10) + boards._ROUND_SECONDS / 2)
         assert all(expected * 0.8 <= len(page.rendered) <= expected * 1.2 for page in pages)
         await cancel(readers)
@@ -124,7 +124,7 @@ def test_pages_that_share_what_they_read_are_due_together_and_read_it_once():
         readers = [asyncio.create_task(read(board.screen(f"/{number}", page(number)).follow())) for number in rendered]
         for _ in range(1_200):
             await clock.sleep(0.05)
-            board.copy._tell()
+            board.copy._announce_change()
         assert len(reads) <= max(rendered.values()) + 2, "nearly each time for all pages"
         assert min(rendered.values()) >= 0.5 * max(rendered.values()), "the page that comes first waits for no longer"
         await cancel(readers)
@@ -145,7 +145,7 @@ def test_a_first_rendering_that_takes_long_keeps_no_page_still():
         for _ in range(40):
             await clock.sleep(0.1)
             for board in boards:
-                board.copy._tell()
+                board.copy._announce_change()
         assert len(rendered) >= 50
         await cancel(readers)
 
@@ -158,7 +158,7 @@ async def change(clock: VirtualClock, kept: Boards, seconds: float, *, a_second:
     for _ in range(round(seconds * 20)):
         await clock.sleep(0.05)
         for _ in range(a_second // 20):
-            board.copy._tell()
+            board.copy._announce_change()
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_late_page_without_a_visible_change_is_late_no_more():
         await clock.sleep(1)
         screen.say_late(4.0)
         screen.say_late(5.0)
-        board.copy._tell()
+        board.copy._announce_change()
         await clock.sleep(1)
         assert events[-2:] == [b'event: late\ndata: {"seconds":4.0}\n\n', b'event: late\ndata: {"seconds":0.0}\n\n']
         await cancel([reader])
@@ -261,7 +261,7 @@ def test_a_page_that_is_alone_takes_a_tenth_of_the_time():
         reader = asyncio.create_task(read(board.screen("/a", page.render).follow()))
         for _ in range(600):
             await clock.sleep(0.05)
-            board.copy._tell()
+            board.copy._announce_change()
         assert 40 <= len(page.rendered) <= 50  # in 30 s
         await cancel([reader])
 
@@ -294,7 +294,7 @@ def test_a_page_that_waits_for_ever_says_so_and_keeps_no_other_page_still():
 
         readers = [asyncio.create_task(hear()), asyncio.create_task(read(quick.screen("/b", page.render).follow()))]
         for _ in range(60):
-            quick.copy._tell()
+            quick.copy._announce_change()
             await clock.sleep(1)
         assert any(b"has not answered within 10 s" in event for event in said)
         assert len(page.rendered) >= 3

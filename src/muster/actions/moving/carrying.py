@@ -60,7 +60,7 @@ class Move:
         self._said = said
         self._learned = RunFacts()
 
-    async def look(self) -> MoveState:
+    async def read_state(self) -> MoveState:
         """Return the current state of the cluster. Raises `ApiError`."""
         return await observe(self._client, self._options, self.documents, self._learned)
 
@@ -70,7 +70,7 @@ class Move:
         A run that ends early leaves the cluster in a state from which the next run continues.
         """
         times, since = Counter[str](), dict[str, float]()
-        while steps := plan(await self.look()):
+        while steps := plan(await self.read_state()):
             step = steps[0]
             if isinstance(step, Await) and step.event in (AwaitedEvent.KUEUE_STOPPED, AwaitedEvent.MUSTER_STOPPED):
                 if step.text not in since:
@@ -175,7 +175,7 @@ class Move:
                 self._learned = replace(self._learned, muster_leads=musters, kueue_leads=not musters)
                 return
             await clock.sleep(LOOK_SECONDS)
-        observed = await self.look()
+        observed = await self.read_state()
         engine = observed.muster if musters else next(iter(observed.kueue), None)
         raise RefusedError(_explain_no_leader(engine, namespace, name))
 

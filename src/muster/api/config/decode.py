@@ -53,11 +53,11 @@ class _Reader:
             inside = f"{path}.{make_printable(name)}" if path else make_printable(name)
             field = fields.get(name)
             if field is None:
-                self._note(inside, "unknown field")
+                self._add_problem(inside, "unknown field")
                 continue
             inner, extra = _strip_optional(field.type)
             if extra.get(ONLY_IN, self._version) != self._version:
-                self._note(inside, f"unknown field in {self._version} (it is one of {extra[ONLY_IN]})")
+                self._add_problem(inside, f"unknown field in {self._version} (it is one of {extra[ONLY_IN]})")
             elif member is not None:
                 try:
                     value = self._value(member, inner, extra, inside)
@@ -140,10 +140,10 @@ class _Reader:
         return value
 
     def _unusable(self, path: str, sentence: str) -> _Unusable:
-        self._note(path, sentence)
+        self._add_problem(path, sentence)
         return _Unusable()
 
-    def _note(self, path: str, sentence: str) -> None:
+    def _add_problem(self, path: str, sentence: str) -> None:
         self.problems.append(Problem(path, sentence))
 
 

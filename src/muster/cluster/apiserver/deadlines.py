@@ -27,18 +27,18 @@ class Deadlines:
         loop = asyncio.get_running_loop()
         end = self._ends[deadline] = loop.time() + seconds
         if self._timer is None or end < self._timer.when():
-            self._look_at(loop, end)
+            self._set_timer(loop, end)
 
     def remove(self, deadline: "_Deadline") -> None:
         """Stop watching a deadline. The timer keeps running for other requests, and does nothing if there are none."""
         self._ends.pop(deadline, None)
 
-    def _look_at(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_at(when, self._look)
+        self._timer = loop.call_at(when, self._expire_due)
 
-    def _look(self) -> None:
+    def _expire_due(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -46,7 +46,7 @@ class Deadlines:
             del self._ends[deadline]
             deadline.expire()
         if self._ends:
-            self._look_at(loop, min(self._ends.values()))
+            self._set_timer(loop, min(self._ends.values()))
 
 
 class _Deadline:

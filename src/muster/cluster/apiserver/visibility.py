@@ -52,7 +52,7 @@ def _read(call: Call, pending: PendingWorkloads | None) -> Response:
     offset = max(parse_integer(call.request.query, "offset") or 0, 0)
     limit = min(max(parse_integer(call.request.query, "limit") or DEFAULT_PENDING_LIMIT, 0), MAX_PENDING_LIMIT)
     if pending is None:
-        raise unavailable("no controllers run here that keep queues: nobody knows who waits")
+        raise unavailable("the queue controllers do not run here, so the server cannot list pending workloads")
     if call.resource.kind.namespaced:
         summary = pending.in_local_queue(call.namespace, call.name, offset, limit)
     else:

@@ -122,7 +122,7 @@ class CronJobController(Reconciler):
                 status = add_started(status, job, start.at) if job is not None else status
         await self._store(cron_job, status)
         for note in plan.notes:
-            self._writer.tell(cron_job, note)
+            self._writer.record_event(cron_job, note)
         if errors:
             raise errors[0]
 

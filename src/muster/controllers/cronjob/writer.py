@@ -22,7 +22,7 @@ class Writer:
         self._recorder = recorder
         self._metrics = metrics
 
-    def tell(self, cron_job: CronJob, note: Note) -> None:
+    def record_event(self, cron_job: CronJob, note: Note) -> None:
         """Record an event about the CronJob."""
         self._recorder.event(make_reference(CRON_JOB, cron_job), note.type, note.reason, note.message)
 
@@ -33,9 +33,9 @@ class Writer:
         except (ApiError, TransportError) as error:
             if is_refusal(error, "NotFound", "Conflict"):  # the Job is gone
                 return None
-            self.tell(cron_job, Note("Warning", "FailedDelete", f"Deleted job: {error}"))
+            self.record_event(cron_job, Note("Warning", "FailedDelete", f"Deleted job: {error}"))
             return error
-        self.tell(cron_job, Note("Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}"))
+        self.record_event(cron_job, Note("Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}"))
         return None
 
     async def create(self, cron_job: CronJob, start: Start) -> Job | None:
@@ -54,12 +54,12 @@ class Writer:
             if existing is not None and _is_own(cron_job, existing):
                 return existing
             if not (isinstance(error, ApiError) and error.namespace_goes):
-                self.tell(cron_job, Note("Warning", "FailedCreate", f"Error creating job: {error}"))
+                self.record_event(cron_job, Note("Warning", "FailedCreate", f"Error creating job: {error}"))
             if existing is not None:
                 return None
             raise
         self._metrics.job_created(job, start.at)
-        self.tell(cron_job, Note("Normal", "SuccessfulCreate", f"Created job {job.metadata.name}"))
+        self.record_event(cron_job, Note("Normal", "SuccessfulCreate", f"Created job {job.metadata.name}"))
         return job
 
     async def store(self, cron_job: CronJob, status: CronJobStatus) -> CronJob:

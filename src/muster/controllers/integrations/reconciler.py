@@ -171,7 +171,7 @@ class JobReconciler(Reconciler, Generic[T]):
         try:
             ancestor = self._owners.ancestor(meta)
         except NestingTooDeepError as error:
-            self._writer.tell(job, "Warning", "JobNestingTooDeep", str(error))
+            self._writer.record_event(job, "Warning", "JobNestingTooDeep", str(error))
             return None
         except UnseenOwnerError as unseen:  # once the owner is gone, the garbage collector deletes the job
             return UNSEEN_SECONDS if await self._owners.is_there(unseen) else None
@@ -198,7 +198,7 @@ class JobReconciler(Reconciler, Generic[T]):
             return
         if not self._owners.may_run(ancestor, meta_of(job).namespace):
             await self._steps(job, self._integration.stop(job))
-            self._writer.tell(job, "Normal", "Suspended", "Kueue managed child job suspended")
+            self._writer.record_event(job, "Normal", "Suspended", "Kueue managed child job suspended")
 
     async def _leave(self, job: T, mine: Sequence[Workload]) -> None:
         """Delete the Workloads of a job that does not queue any more, once it is suspended and has no pods."""
@@ -216,7 +216,7 @@ class JobReconciler(Reconciler, Generic[T]):
         try:
             facts = self._observer.facts(job)
         except UnreadableJobError as error:
-            self._writer.tell_of_refusal(job, error)
+            self._writer.record_refusal(job, error)
             if not mine:
                 return None
             # The job can still end or be evicted: its Workload has the podsets with which it was started.
@@ -234,7 +234,7 @@ class JobReconciler(Reconciler, Generic[T]):
                 plan = replace(plan, start=False)
             await self._carry_out(job, facts, plan, now)
         except (QuantityError, WorkloadRefusedError) as error:
-            self._writer.tell_of_refusal(job, error)
+            self._writer.record_refusal(job, error)
             return None
         return None if plan.wake_at is None else (plan.wake_at - now).total_seconds()
 
@@ -263,7 +263,7 @@ class JobReconciler(Reconciler, Generic[T]):
             return
         if plan.stop is not None:
             await self._steps(job, self._integration.stop(job, plan.stop))
-            self._writer.tell(job, "Normal", "Stopped", plan.stop)
+            self._writer.record_event(job, "Normal", "Stopped", plan.stop)
         if plan.restore is not None:
             await self._steps(job, self._integration.restore(job, plan.restore.spec.pod_sets))
         for slice_, status in plan.replaced:
@@ -271,7 +271,7 @@ class JobReconciler(Reconciler, Generic[T]):
         for unfit in plan.delete:
             await self._writer.delete(job, unfit)
         if plan.lacks_priority:
-            self._writer.tell_of_missing_class(job, facts)
+            self._writer.record_missing_class(job, facts)
         if plan.create:
             await self._writer.create(job, facts)
         if plan.workload is not None:
@@ -280,7 +280,7 @@ class JobReconciler(Reconciler, Generic[T]):
                 await self._start(job, facts, workload, now)
         if plan.end_job:
             await self._client.delete_object(self._kind, job)
-            self._writer.tell(job, "Normal", "Deleted", "Deleted job: deactivation retention period expired")
+            self._writer.record_event(job, "Normal", "Deleted", "Deleted job: deactivation retention period expired")
 
     async def _start(self, job: T, facts: ObservedJob, workload: Workload, now: datetime) -> None:
         admission = workload.status.admission
@@ -293,7 +293,7 @@ class JobReconciler(Reconciler, Generic[T]):
             await self._writer.fail_to_start(workload, error, now)
             return
         await self._steps(job, self._integration.start(job, podset_infos))
-        self._writer.tell(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
+        self._writer.record_event(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
     async def _is_current(self, job: T) -> bool:
         """Return whether the server has the job in the cached version. If not, the change causes another reconcile."""

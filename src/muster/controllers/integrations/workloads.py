@@ -70,15 +70,17 @@ class Workloads:
         if plan.update is not None or plan.annotations:
             old, workload = workload, await self._update(workload, plan.update, plan.annotations)
             if note := of_update(old, workload):
-                self.tell(job, "Normal", "UpdatedWorkload", note)
+                self.record_event(job, "Normal", "UpdatedWorkload", note)
         if plan.status is not None:
             workload = await self.set_status(workload, plan.status)
             if facts.end is not None:
-                self.tell(job, "Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
+                self.record_event(
+                    job, "Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished"
+                )
         if plan.remove_finalizer:
             await self.remove_finalizer(workload)
         if facts.suspended and plan == PairingPlan(plan.workload) and (note := of_checks(workload)):
-            self.tell(job, "Normal", "UpdatedAdmissionCheck", note)
+            self.record_event(job, "Normal", "UpdatedAdmissionCheck", note)
         return workload
 
     async def create(self, job: Any, facts: ObservedJob, group: str = "", members: Sequence[ObjectMeta] = ()) -> None:
@@ -116,9 +118,9 @@ class Workloads:
             with ignoring("AlreadyExists"), _refuse_invalid():
                 workload = await self._client.create(WORKLOAD, workload)
                 self._waits.observe_creation(meta, workload)
-                self.tell(job, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+                self.record_event(job, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
         except ApiError as error:
-            self.tell_of_refusal(job, error)
+            self.record_refusal(job, error)
             raise
 
     async def _update(
@@ -175,7 +177,7 @@ class Workloads:
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
                 await self._client.delete_object(WORKLOAD, workload)
-        self.tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
+        self.record_event(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
 
     async def retire(self, job: Any, workload: Workload) -> None:
         """Delete a Workload whose pods have not ended yet, and record an event.
@@ -185,7 +187,7 @@ class Workloads:
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
                 await self._client.delete_object(WORKLOAD, workload)
-            self.tell(job, "Normal", "DeletedWorkload", f"Deleted Workload: {key_of(workload)}")
+            self.record_event(job, "Normal", "DeletedWorkload", f"Deleted Workload: {key_of(workload)}")
 
     async def remove_finalizer(self, workload: Workload) -> None:
         """Remove the engine's finalizer, unless copies in other clusters must be removed first.
@@ -199,18 +201,18 @@ class Workloads:
         with ignoring("NotFound"):
             await self._client.patch_object(WORKLOAD, workload, {"metadata": {"finalizers": finalizers_left or None}})
 
-    def tell(self, job: Any, type: EventType, reason: str, message: str) -> None:
+    def record_event(self, job: Any, type: EventType, reason: str, message: str) -> None:
         """Record an event about the job."""
         self._recorder.event(make_reference(self._kind, job), type, reason, message)
 
-    def tell_of_refusal(self, job: Any, error: Exception) -> None:
+    def record_refusal(self, job: Any, error: Exception) -> None:
         """Record an event that the server refused the job's Workload, or a change of it."""
-        self.tell(job, "Warning", ERR_WORKLOAD_COMPOSE, str(error))
+        self.record_event(job, "Warning", ERR_WORKLOAD_COMPOSE, str(error))
 
-    def tell_of_missing_class(self, job: Any, facts: ObservedJob) -> None:
+    def record_missing_class(self, job: Any, facts: ObservedJob) -> None:
         """Record that the priority class that the job names does not exist."""
         if (named := facts.priority_class) is not None:
-            self.tell(job, "Warning", f"{named.kind}NotFound", f'{named.kind} "{named.name}" not found')
+            self.record_event(job, "Warning", f"{named.kind}NotFound", f'{named.kind} "{named.name}" not found')
 
     def _members(self, members: Sequence[ObjectMeta]) -> tuple[OwnerReference, ...]:
         kind = self._kind

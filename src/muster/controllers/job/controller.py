@@ -188,7 +188,7 @@ class JobController(Reconciler):
             await self._ask_for_pods(job, memory)
         pods = self._pods.by(claims.BY_CONTROLLER, own_key(job.metadata))
         memory.gather = _find_gathering_time(pods)
-        memory.expected.look(pods)
+        memory.expected.check_cache(pods)
         memory.waits = not memory.expected.are_met(job, self._pods.version)
         if memory.waits:
             self._metrics.put_off()
@@ -260,7 +260,7 @@ class JobController(Reconciler):
         self._metrics.count_policy_actions(plan.judged)
         memory.backoff = plan.backoff
         for note in plan.notes:
-            self._writer.note(job, note.type, note.reason, note.message)
+            self._writer.record_event(job, note.type, note.reason, note.message)
         errors += await self._writer.release(plan.release, memory.expected)
         errors += await self._writer.change(plan.track, {"finalizers": [TRACKING_FINALIZER]}, memory.expected)
         if errors:

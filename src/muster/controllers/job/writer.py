@@ -45,7 +45,7 @@ class Writer:
         self._recorder = recorder
         self._writes = Writes(AT_ONCE)
 
-    def note(self, job: Job, type: EventType, reason: str, message: str) -> None:
+    def record_event(self, job: Job, type: EventType, reason: str, message: str) -> None:
         """Record an event about the Job."""
         self._recorder.event(make_reference(JOB, job), type, reason, message)
 
@@ -73,7 +73,7 @@ class Writer:
         # A terminating namespace deletes all pods, so there is nothing to report, and a retry is useless.
         errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
         if errors:
-            self.note(job, "Warning", "FailedCreate", f"Error creating: {errors[0]}")
+            self.record_event(job, "Warning", "FailedCreate", f"Error creating: {errors[0]}")
         return WriteReport(Outcome(len(created)), errors)
 
     async def delete(self, job: Job, deletions: Sequence[Deletion], expected: Expectations) -> WriteReport:
@@ -102,7 +102,7 @@ class Writer:
         errors = [answer for answer in answers if not isinstance(answer, Pod)]
         self._record_pods(job, "SuccessfulDelete", "Deleted", [answer for answer in answers if isinstance(answer, Pod)])
         if failures := [error for error in errors if not is_refusal(error, "Conflict")]:
-            self.note(job, "Warning", "FailedDelete", f"Error deleting: {failures[0]}")
+            self.record_event(job, "Warning", "FailedDelete", f"Error deleting: {failures[0]}")
         return WriteReport(Outcome(0, frozenset(undeleted)), errors)
 
     async def store(self, job: Job, status: JobStatus, expected: Expectations) -> None:
@@ -149,9 +149,9 @@ class Writer:
 
     def _record_pods(self, job: Job, reason: str, verb: str, pods: Sequence[Pod]) -> None:
         for pod in pods[:_TOLD]:
-            self.note(job, "Normal", reason, f"{verb} pod: {pod.metadata.name}")
+            self.record_event(job, "Normal", reason, f"{verb} pod: {pod.metadata.name}")
         if len(pods) > _TOLD:
-            self.note(job, "Normal", reason, f"{verb} {len(pods) - _TOLD} more pods")
+            self.record_event(job, "Normal", reason, f"{verb} {len(pods) - _TOLD} more pods")
 
 
 def make_status_patch(old: JobStatus, new: JobStatus) -> dict[str, Any]:

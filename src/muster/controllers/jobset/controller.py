@@ -202,7 +202,7 @@ class JobSetController(Reconciler):
         memory.stood_back = False
         jobs = self._jobs.by(owned.BY_JOBSET, own_key(jobset.metadata))
         memory.jobs = len(jobs)
-        memory.expected.look(jobs)
+        memory.expected.check_cache(jobs)
         memory.waits = not memory.expected.are_met(jobset, self._jobs.version)
         if memory.waits:
             return STALE_SECONDS
@@ -246,7 +246,9 @@ class JobSetController(Reconciler):
     def _yield_to_upstream(self, jobset: JobSet, memory: _Memory, why: str, seconds: float) -> None:
         if not memory.stood_back:
             memory.stood_back = True
-            self._writer.tell(jobset, Note("Normal", "LeftToUpstream", f"JobSet's own controller runs it: {why}"))
+            self._writer.record_event(
+                jobset, Note("Normal", "LeftToUpstream", f"JobSet's own controller runs it: {why}")
+            )
         self._controller.queue.add_after(LEASE_NAME, seconds)
 
     async def _perform(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
@@ -264,7 +266,7 @@ class JobSetController(Reconciler):
             tasks = [
                 group.create_task(self._writer.delete(plan.delete, expected, refused)),
                 group.create_task(
-                    self._starting.perform(jobset, plan.start, partial(self._writer.tell, jobset), expected)
+                    self._starting.perform(jobset, plan.start, partial(self._writer.record_event, jobset), expected)
                 ),
                 group.create_task(self._create_surroundings(jobset, plan)),
                 changing,
@@ -305,7 +307,7 @@ class JobSetController(Reconciler):
             refused[job.metadata.name] += 1
             if other.metadata.deletion_timestamp is None:
                 text = f'job "{job.metadata.name}" creation failed: another Job, not of this JobSet, has the name'
-                self._writer.tell(jobset, Note("Warning", "JobCreationFailed", text))
+                self._writer.record_event(jobset, Note("Warning", "JobCreationFailed", text))
         return free
 
     async def _store(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
@@ -317,7 +319,7 @@ class JobSetController(Reconciler):
         if (restart := describe_restart(jobset, plan, self._clock.now())) is not None:
             self._decisions.add(restart)
         for note in plan.notes:
-            self._writer.tell(jobset, note)
+            self._writer.record_event(jobset, note)
 
     async def _expire_ended_elsewhere(self, jobset: JobSet) -> Result:
         """Delete a JobSet that ran in another cluster and has ended, if its TTL requests that.

@@ -85,7 +85,7 @@ class Starting:
         self._release.forget(uid)
 
     async def perform(
-        self, jobset: JobSet, plan: StartPlan | None, tell: Callable[[Note], None], expected: Expectations
+        self, jobset: JobSet, plan: StartPlan | None, record_event: Callable[[Note], None], expected: Expectations
     ) -> list[Refusal]:
         """Carry out the plan; return the server's refusals."""
         if plan is None:
@@ -100,7 +100,7 @@ class Starting:
             group.expected = plan.status.expected
         try:
             if plan.config_map is not None:
-                await self._keep(jobset, plan.config_map, tell)
+                await self._ensure_config_map(jobset, plan.config_map, record_event)
             if plan.failure is not None:
                 await self._fail(plan.failure, expected)
         except (ApiError, TransportError) as error:
@@ -118,21 +118,21 @@ class Starting:
         assert pod is not None
         key = f"{pod.metadata.namespace}/{pod.metadata.labels.get(names.JOBSET_NAME, '')}"
         if before is not None:
-            self._left(before)
+            self._remove_member(before)
             self._wake(key, PROGRESS_SECONDS)
         if after is not None:
-            group = self._came(after)
+            group = self._add_member(after)
             decisive = group.count == 1 or group.expected < 0 or group.count >= group.expected
             self._wake(key, 0.0 if decisive else PROGRESS_SECONDS)
 
-    def _came(self, member: Member) -> _Group:
+    def _add_member(self, member: Member) -> _Group:
         group = self._groups.setdefault(member.group, _Group())
         indexes = group.jobs.setdefault(member.job, {})
         indexes[member.index] = indexes.get(member.index, 0) + 1
         group.count += indexes[member.index] == 1
         return group
 
-    def _left(self, member: Member) -> None:
+    def _remove_member(self, member: Member) -> None:
         group = self._groups[member.group]
         indexes = group.jobs[member.job]
         indexes[member.index] -= 1
@@ -154,7 +154,7 @@ class Starting:
             jobset = config_map.metadata.name.removesuffix(names.GROUP_SCHEDULING_SUFFIX)
             self._wake(f"{config_map.metadata.namespace}/{jobset}", 0.0)
 
-    async def _keep(self, jobset: JobSet, wanted: ConfigMap, tell: Callable[[Note], None]) -> None:
+    async def _ensure_config_map(self, jobset: JobSet, wanted: ConfigMap, record_event: Callable[[Note], None]) -> None:
         """Create the ConfigMap, or correct its content. A ConfigMap of another owner stays, and blocks the group."""
         meta = jobset.metadata
         existing = self._config_maps.get(key_of(wanted))
@@ -166,7 +166,7 @@ class Starting:
             if meta.uid not in self._held_up:
                 text = f'ConfigMap "{wanted.metadata.name}" does not belong to this JobSet'
                 message = f"{text}: its main containers do not start"
-                tell(Note("Warning", "GroupSchedulingBlocked", message))
+                record_event(Note("Warning", "GroupSchedulingBlocked", message))
                 self._held_up[meta.uid] = self._clock.monotonic()
                 self._wake(key_of(jobset), 0.0)  # to report it in the status
             seconds = self._clock.monotonic() - self._held_up[meta.uid]

@@ -40,7 +40,7 @@ class Writer:
         self._recorder = recorder
         self._writes = Writes(AT_ONCE)
 
-    def tell(self, jobset: JobSet, note: Note) -> None:
+    def record_event(self, jobset: JobSet, note: Note) -> None:
         """Record an event about the JobSet."""
         self._recorder.event(make_reference(JOB_SET, jobset), note.type, note.reason, note.message)
 
@@ -112,7 +112,7 @@ class Writer:
             start, size = start + size, size * 2
         errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
         if failures := [error for error in errors if not is_refusal(error, "AlreadyExists")]:
-            self.tell(jobset, Note("Warning", "JobCreationFailed", str(failures[0])))
+            self.record_event(jobset, Note("Warning", "JobCreationFailed", str(failures[0])))
         return errors
 
     async def store(self, jobset: JobSet, status: JobSetStatus, expected: Expectations) -> None:
@@ -132,7 +132,7 @@ class Writer:
 
         errors = [answer for answer in await self._writes.each(create, things) if answer is not None]
         if errors:
-            self.tell(jobset, Note("Warning", reason, str(errors[0])))
+            self.record_event(jobset, Note("Warning", reason, str(errors[0])))
         return errors
 
     async def _create(self, job: Job) -> Job:

@@ -132,7 +132,7 @@ class Executor(Struct, frozen=True):
     async def _take_back(self, decision: TakeBack, carrier: Carrier | None) -> None:
         if decision.again:
             if carrier is not None:
-                self.teller.say("GangTakenBack", carrier, f"{decision.why}: starting over")
+                self.teller.record_event("GangTakenBack", carrier, f"{decision.why}: starting over")
         else:
             message = (
                 f"{decision.why}: they were deleted, as a gang is bound whole or not at all; no controller recreates"
@@ -140,7 +140,7 @@ class Executor(Struct, frozen=True):
             )
             if carrier is not None:
                 await self.binder.record_loss(carrier, message)
-                self.teller.say("GangTakenBack", carrier, message)
+                self.teller.record_event("GangTakenBack", carrier, message)
             for pod in decision.pods:
                 self.teller.warn("GangTakenBack", pod, None, message)
         await self.binder.take_back(decision.pods)
@@ -175,5 +175,5 @@ class Executor(Struct, frozen=True):
         if message:
             self.records.gives_back(ask, self.state.rules.recovery_timeout)
             if ask.carrier is not None:
-                self.teller.say("GangTakenBack", ask.carrier, f"{message}: starting over")
+                self.teller.record_event("GangTakenBack", ask.carrier, f"{message}: starting over")
         return sentence

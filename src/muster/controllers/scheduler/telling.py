@@ -42,7 +42,7 @@ class Teller:
 
         async def mark(pod: Pod, **time: datetime) -> None:
             async with limit:
-                await self._mark(pod, sentence, **time)
+                await self._mark_unschedulable(pod, sentence, **time)
 
         marks = [mark(pod, lastTransitionTime=now) for pod in pods if not is_marked(pod)]
         if is_marked(pods[0]):
@@ -61,17 +61,19 @@ class Teller:
             nodes = sorted({node for _, node in bindings})
             node_names = ", ".join(nodes[:_NAMED]) + (", ..." if len(nodes) > _NAMED else "")
             message = f"Bound {len(bindings)} pods together to {len(nodes)} nodes: {node_names}"
-            self.say("Scheduled", carrier, message, type="Normal")
+            self.record_event("Scheduled", carrier, message, type="Normal")
             return
         for pod, node in bindings:
             message = f"Successfully assigned {key_of(pod)} to {node}"
             self._recorder.event(make_reference(POD, pod), "Normal", "Scheduled", message)
 
-    def say(self, reason: str, carrier: Carrier, message: str, type: Literal["Normal", "Warning"] = "Warning") -> None:
+    def record_event(
+        self, reason: str, carrier: Carrier, message: str, type: Literal["Normal", "Warning"] = "Warning"
+    ) -> None:
         """Record an event on a gang's carrier."""
         self._recorder.event(carrier.reference, type, reason, message)
 
-    async def _mark(self, pod: Pod, sentence: str, **time: datetime) -> None:
+    async def _mark_unschedulable(self, pod: Pod, sentence: str, **time: datetime) -> None:
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": sentence} | time
         patch = {"status": {"conditions": [condition]}}
         with ignoring("NotFound", "Conflict"):

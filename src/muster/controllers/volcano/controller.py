@@ -100,7 +100,7 @@ class VolcanoJobController(Reconciler):
         now = self._clock.now().replace(microsecond=0)
         pods = self._pods.by(_BY_JOB, own_key(job.metadata))
         memory.pods = len(pods)
-        memory.expected.look(pods)
+        memory.expected.check_cache(pods)
         memory.waits = not memory.expected.are_met(job, self._pods.version)
         if memory.waits:
             return STALE_SECONDS

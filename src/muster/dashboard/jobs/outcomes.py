@@ -119,6 +119,6 @@ def _describe_given_back(readings: JobReadings) -> list[str]:
     """Return a sentence on the quota that the job gives back; none if it holds none."""
     quota = readings.quota_state
     level = describe_quota(readings)
-    if quota is None or quota.stopped or quota.finished or level.state != "done" or not level.details:
+    if quota is None or quota.stopped or quota.finished or level.state != "done" or not level.lines:
         return []
-    return [f"ClusterQueue {quota.cluster_queue} gets its quota back: {level.details[0]}."]
+    return [f"ClusterQueue {quota.cluster_queue} gets its quota back: {level.lines[0]}."]

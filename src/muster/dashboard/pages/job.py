@@ -6,7 +6,6 @@ that was deleted is shown as the history has it.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
 from typing import Any
 
 from msgspec.structs import replace
@@ -44,9 +43,9 @@ from muster.insight.reader.jobs.events import read_events
 from muster.insight.reader.jobs.podgroups import events_of, pod_groups
 from muster.insight.reader.listing.access import get_or_none, list_or_none
 from muster.insight.reader.listing.views import JOB_LINES, JOB_SET_LINES
-from muster.insight.text import COLUMN_GAP, format_duration, make_sentence
+from muster.insight.text import format_duration, make_sentence
 from muster.insight.usage import CurrentUsage, Name, format_gpus, knows_gpus, make_worker_rows, usage_by_pod
-from muster.insight.why import JobLevel, JobReadings
+from muster.insight.why import JobReadings
 from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions, describe_notices
 
 _COLOR_BY_PHASE = {
@@ -78,7 +77,7 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
         "state": readings.state,
         "color_of": color_of,
         "facts": _list_facts(readings, visit.now),
-        "levels": [(one, group_details(one)) for one in levels] if not readings.state.finished else (),
+        "levels": levels if not readings.state.finished else (),
         "sentences": _list_sentences(readings),
         "choices": choices,
         "refusals": refusals,
@@ -155,22 +154,6 @@ def _find_priority_class(readings: JobReadings) -> str:
 def _find_owner_kind(readings: JobReadings) -> str:
     owners = readings.workload.metadata.owner_references if readings.workload is not None else ()
     return owners[0].kind if len(owners) == 1 else "Workload"
-
-
-def group_details(level: JobLevel) -> list[str | list[list[str]]]:
-    """Return the details of a level: each sentence, and the cells of lines in columns, row by row."""
-    groups = groupby(level.details, lambda line: COLUMN_GAP in line)
-    return [part for in_columns, lines in groups for part in (_tabulate([*lines]) if in_columns else lines)]
-
-
-def _tabulate(lines: list[str]) -> Sequence[str | list[list[str]]]:
-    """Return lines in columns as one table; as they are if they are no table, such as a sentence with many spaces."""
-    rows = [*map(_split_columns, lines)]
-    return [rows] if len(rows) > 1 and len({len(row) for row in rows}) == 1 else lines
-
-
-def _split_columns(line: str) -> list[str]:
-    return [cell.strip() for cell in line.split(COLUMN_GAP) if cell.strip()]
 
 
 def _list_sentences(readings: JobReadings) -> list[tuple[str, str]]:

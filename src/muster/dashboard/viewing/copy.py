@@ -96,7 +96,7 @@ class Copy(Client):
         self._changed = changed
         self._is_shared = lists is not None
         self._lists = lists if lists is not None else Lists(client, clock, random)
-        self.answers = Answers(clock, self._tell)
+        self.answers = Answers(clock, self._announce_change)
 
     async def list(
         self,
@@ -195,7 +195,7 @@ class Copy(Client):
             error = TransportError(text)
         followed.is_denied = True
         self._drop_later(key, followed, error)
-        self._tell()
+        self._announce_change()
 
     def _drop_later(self, key: ListKey, followed: _Followed, error: ApiError | TransportError) -> None:
         """Make a list fail with an error from now on, and forget it after a while, so that it is asked for again."""
@@ -282,9 +282,9 @@ class Copy(Client):
             try:
                 await self._ask_right(key)
             except (ApiError, TransportError) as error:
-                self._hear(followed, key, error)
+                self._on_watch_change(followed, key, error)
                 return
-        reader = ListReader(partial(self._hear, followed, key), self._tell, key.namespace)
+        reader = ListReader(partial(self._on_watch_change, followed, key), self._announce_change, key.namespace)
         async with self._lists.follow(key, reader) as live:
             followed.live = live
             await live.informer.synced.wait()
@@ -294,10 +294,10 @@ class Copy(Client):
                 del self._followed[key]  # a wider list came first, and serves this one from now on
                 return
             self._end_served(key)
-            self._tell()
+            self._announce_change()
             await asyncio.shield(live.task)
 
-    def _hear(self, followed: _Followed, key: ListKey, error: ApiError | TransportError | None) -> None:
+    def _on_watch_change(self, followed: _Followed, key: ListKey, error: ApiError | TransportError | None) -> None:
         """Note that the watch of a list began (`error` is None) or ended.
 
         A list that is refused fails with the error, and is asked for again later.
@@ -309,7 +309,7 @@ class Copy(Client):
                 self._drop_later(key, followed, error)
         elif not followed.is_denied:
             followed.error = None
-        self._tell()
+        self._announce_change()
 
     def _forget(self, key: ListKey, followed: _Followed) -> None:
         if followed.error is not None and self._followed.get(key) is followed:
@@ -327,6 +327,6 @@ class Copy(Client):
             followed.give_up()
         await cancel([followed.task for followed in ended if followed.task is not None])
 
-    def _tell(self) -> None:
+    def _announce_change(self) -> None:
         self.revision += 1
         self._changed()

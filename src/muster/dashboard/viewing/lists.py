@@ -40,10 +40,11 @@ class ListKey(NamedTuple):
 class ListReader(NamedTuple):
     """The callbacks of a reader of a followed list.
 
-    hear: called when its watch begins (None) or ends. change: called with every change in a namespace; "" for all.
+    report_watch: called when its watch begins (None) or ends.
+    change: called with every change in a namespace; "" for all.
     """
 
-    hear: Callable[[ApiError | TransportError | None], None]
+    report_watch: Callable[[ApiError | TransportError | None], None]
     change: Callable[[], None]
     namespace: str = ""
 
@@ -67,11 +68,11 @@ class FollowedList:
             objects = [one for one in objects if matcher.matches(meta_of(one).labels)]
         return [one for one in objects if meta_of(one).namespace == of_namespace] if of_namespace else objects
 
-    def hear(self, error: ApiError | TransportError | None) -> None:
+    def report_watch(self, error: ApiError | TransportError | None) -> None:
         """Tell each reader that the watch of the list has begun (`error` is None), or why it ended."""
         self.error = error
         for reader in tuple(self.readers):
-            reader.hear(error)
+            reader.report_watch(error)
 
     def change(self, old: Any, new: Any) -> None:
         """Tell the readers of an object's namespace that it has changed.
@@ -117,7 +118,7 @@ class Lists:
         followed.readers.append(reader)
         try:
             if followed.error is not None:
-                reader.hear(followed.error)
+                reader.report_watch(followed.error)
             yield followed
         finally:
             followed.readers.remove(reader)
@@ -134,7 +135,7 @@ class Lists:
             self._random,
             namespace=key.namespace,
             labels=key.labels,
-            heard=followed.hear,
+            heard=followed.report_watch,
             outage=self._outage,
             rest=_REST_SECONDS,
         )

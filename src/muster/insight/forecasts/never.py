@@ -126,7 +126,7 @@ class VisibleCapacity:
         return Extent(self.nodes, self.queues, self._cohorts)
 
     @cached_property
-    def find_unwell_nodes(self) -> list[NodeFault]:
+    def node_faults(self) -> list[NodeFault]:
         """The faults of the nodes that are not ready, are cordoned or have unhealthy devices."""
         unwell = [node for node, best in zip(self.nodes, self._best_nodes, strict=True) if node is not best]
         return [lack for node in unwell if (lack := find_lack(node)) is not None]
@@ -245,13 +245,13 @@ def _find_awaited_nodes(ask: LeastDemand, room: VisibleCapacity, suffices: Calla
 
     suffices: whether the pods fit an extent.
     """
-    if not room.find_unwell_nodes or suffices(room.now):
+    if not room.node_faults or suffices(room.now):
         return ""
     shapes = {_shape_of(podset) for podset, count in ask.podsets if count}
     resources = {resource for shape in shapes for resource, _ in shape.requests}
     best = room.best.capacity
     fitting = [best.count_fitting(shape) for shape in shapes]
-    lacks = [lack for lack in room.find_unwell_nodes if any(fits[best.index_of(lack.node)] for fits in fitting)]
+    lacks = [lack for lack in room.node_faults if any(fits[best.index_of(lack.node)] for fits in fitting)]
     states = [lack.states for lack in lacks if lack.states]
     devices = [text for lack in lacks for resource, text in lack.devices.items() if resource in resources]
     if states and devices and suffices(room.recovered) != suffices(room.healed):  # one of both kinds suffices

@@ -175,19 +175,19 @@ class _Rehearsal:
             _, due = self._said.due(key, self.roster)
             if key in asked and not due.turns and self.roster.gangs[key].unbound:
                 plans[key] = self._lacking(key, due.lacking)
-            asks += [self._ask(key, turn) for turn in due.turns]
+            asks += [self._make_turn(key, turn) for turn in due.turns]
         for ask in sorted(asks, key=lambda ask: self._pending.rank(ask.key, ask.criteria)):
-            plan = self._look(ask, told=ask.key in asked)
+            plan = self._place_gang(ask, told=ask.key in asked)
             if plan is not None:
                 before = plans.get(ask.key)
                 plans[ask.key] = plan if before is None else merge_plans(before, plan)
         return plans
 
-    def _ask(self, key: str, turn: Turn) -> GangTurn:
+    def _make_turn(self, key: str, turn: Turn) -> GangTurn:
         gang, carrier = self.roster.gangs[key], self._carriers.get(key)
         return GangTurn.of(key, gang, turn, carrier, self.roster.capacity, frozenset(), _ask_no_devices)
 
-    def _look(self, ask: GangTurn, *, told: bool) -> GangPlan | None:
+    def _place_gang(self, ask: GangTurn, *, told: bool) -> GangPlan | None:
         """Place a gang, or let it wait, as the scheduler would; return its plan if `told`, else None.
 
         told: whether the caller requested the plan of this gang.

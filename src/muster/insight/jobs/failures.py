@@ -77,16 +77,16 @@ class Failure(Struct, frozen=True):
     code: int = 1
 
     def __str__(self) -> str:
-        return f"{self.who} {self._how}"
+        return f"{self.who} {self._predicate}"
 
     @property
     def alone(self) -> str:
         """The sentence about the failure without the pod's name, for a job with only one pod."""
-        how = self._how
+        how = self._predicate
         return f"its pod {how}" if how.startswith(_DELETED) else how.removeprefix("was ")
 
     @property
-    def _how(self) -> str:
+    def _predicate(self) -> str:
         return f"{self.what}: {self.line}" if self.line else self.what
 
 
@@ -283,9 +283,9 @@ def _describe_late_start(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> st
 
     "" if the job ended for another reason.
     """
-    if job.gathering is None or not (GAVE_UP in end.message or any(map(_gave_up_waiting, pods))):
+    if job.group_start is None or not (GAVE_UP in end.message or any(map(_gave_up_waiting, pods))):
         return ""
-    started, expected = job.gathering
+    started, expected = job.group_start.started, job.group_start.expected
     if started >= expected and GAVE_UP in end.message:
         return end.message  # something else delayed them
     return f"not all workers had started after {job.start_timeout} s: {started} of {expected} had"

@@ -31,13 +31,13 @@ def describe_replacements(workload: Workload, pods: Iterable[Pod]) -> str:
     ways = group_alike(
         (pod.metadata.name, describe_pod_end(pod)) for pod in sorted(ended, key=lambda pod: pod.metadata.name)
     )
-    which = "; ".join(_say(names, way) for names, way in ways) or "pods of the group have ended"
+    which = "; ".join(_make_clause(names, way) for names, way in ways) or "pods of the group have ended"
     number = count_of(len(ended), "pod") if ended else "pods"
     advice = f"create {number} with the same labels and annotations, or give the group up with: muster cancel"
     return f"{which}. No controller replaces them: {advice} {workload.metadata.name}"
 
 
-def _say(names: str, way: str) -> str:
+def _make_clause(names: str, way: str) -> str:
     return f"each of {names} {way}" if ", " in names else f"{names} {way}"
 
 

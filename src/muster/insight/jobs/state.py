@@ -260,7 +260,7 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
         return _state_between_pods(job, pods, done, wanted)
     if any(pod.status.phase == "Running" for pod in live):
         return JobState("Running", done, wanted, _describe_trouble(job, pods, quota_state))
-    return JobState("Starting", done, wanted, describe_failures_so_far(job, pods) or _describe_gathering(job, live))
+    return JobState("Starting", done, wanted, describe_failures_so_far(job, pods) or _describe_group_start(job, live))
 
 
 def explain_no_verdict(job: JobRecord | None) -> str:
@@ -335,23 +335,27 @@ def describe_evictions(quota_state: QuotaState | None, job: JobRecord | None) ->
     return f"lost its quota {count_times(quota_state.evictions)}, last: {quota_state.last_eviction}"
 
 
-def _describe_gathering(job: JobRecord, live: Sequence[Pod]) -> str:
+def _describe_group_start(job: JobRecord, live: Sequence[Pod]) -> str:
     """Return how many workers of the start group have started and which have not; "" if no group waits."""
-    if job.gathering is None:
+    if job.group_start is None:
         return ""
     missing = describe_absent(job, live)
-    sentence = f"{count_gathered(job, live)} of {job.gathering[1]} workers have started; they go on once all have"
+    sentence = (
+        f"{count_started(job, live)} of {job.group_start.expected} workers have started; they go on once all have"
+    )
     return f"{sentence}; not yet: {missing}" if missing else sentence
 
 
 def _describe_progress(job: JobRecord, live: Sequence[Pod]) -> str:
     """Return how many pods of the start group have started, as `2 of 4 pods started`; "" if no group waits."""
-    return f"{count_gathered(job, live)} of {job.gathering[1]} pods started" if job.gathering is not None else ""
+    return (
+        f"{count_started(job, live)} of {job.group_start.expected} pods started" if job.group_start is not None else ""
+    )
 
 
-def count_gathered(job: JobRecord, live: Iterable[Pod]) -> int:
+def count_started(job: JobRecord, live: Iterable[Pod]) -> int:
     """Return how many workers of the start group have started; pods show that before the JobSet's status does."""
-    recorded = job.gathering[0] if job.gathering is not None else 0
+    recorded = job.group_start.started if job.group_start is not None else 0
     return max(recorded, sum(map(has_joined, live)))
 
 
@@ -446,12 +450,12 @@ def find_ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
         return Ending(0)
     if job.is_cancelled:
         return Ending(1, "cancelled")
-    if job.end is not None and job.end.out_of_time and job.gathering is None:  # otherwise the start took too long
+    if job.end is not None and job.end.out_of_time and job.group_start is None:  # otherwise the start took too long
         return Ending(_OUT_OF_TIME, f"failed: {state.reason}")
     culprits = find_culprits(job, job.end, pods) if job.end is not None else []
     code = culprits[0].code if culprits else 1
     if job.past is not None and job.past.exit_code is not None:
         code = job.past.exit_code
-    if late and job.gathering is not None:
+    if late and job.group_start is not None:
         return Ending(code, f"failed: {state.reason}; not yet: {late}")
     return Ending(code, f"failed: {state.reason}" if state.reason else "failed")

@@ -10,7 +10,7 @@ from muster.api.jobset import JOB_SET, GroupSchedulingStatus, JobSet, names
 from muster.api.meta import Condition, controller_of
 from muster.api.pods import rank_of
 from muster.insight.record.pods import is_indexed
-from muster.insight.record.record import JobEnd, JobRecord, RemoteCounts
+from muster.insight.record.record import GroupStart, JobEnd, JobRecord, RemoteCounts
 from muster.jobs.job.conditions import CANCELLED
 from muster.jobs.jobset.ordering import may_start
 from muster.jobs.jobset.size import pods_of_role
@@ -74,15 +74,12 @@ class JobSetRecord(JobRecord, frozen=True):
         return self.source.status.group_scheduling
 
     @property
-    def gathering(self) -> tuple[int, int] | None:
-        """(workers that have started, workers expected) while the group waits to start together (jobset KEP-498).
-
-        None if no group waits.
-        """
+    def group_start(self) -> GroupStart | None:
+        """The progress of a group whose workers wait to start together (jobset KEP-498); None if no group waits."""
         group = self._group
         if group is None or not group.expected or group.released_epoch >= group.epoch:
             return None
-        return group.started, group.expected
+        return GroupStart(group.started, group.expected)
 
     @property
     def held_up(self) -> str:

@@ -41,6 +41,13 @@ if TYPE_CHECKING:
     from muster.runtime.containerlogs import KeptPod
 
 
+class GroupStart(Struct, frozen=True, gc=False):
+    """The progress of a group that starts together: how many workers have started, and how many are expected."""
+
+    started: int
+    expected: int
+
+
 class Role(Struct, frozen=True, gc=False):
     """The workers of one replicated job of a JobSet, or all workers of a Job.
 
@@ -174,11 +181,8 @@ class JobRecord(Struct, frozen=True, gc=False):
         return False
 
     @property
-    def gathering(self) -> tuple[int, int] | None:
-        """(workers that have started, workers expected) while the group waits to start together (jobset KEP-498).
-
-        None if no group waits.
-        """
+    def group_start(self) -> GroupStart | None:
+        """The progress of a group whose workers wait to start together (jobset KEP-498); None if no group waits."""
         return None
 
     @property

@@ -24,7 +24,7 @@ def render_lines(readings: JobReadings, levels: Sequence[JobLevel]) -> list[str]
     lines = [f"{readings.name}: {state.word.lower()}{count}{reason}{never}"] + ([] if state.finished else [""])
     for level in levels if not state.finished else ():
         lines.append(f"{_MARKS[level.state]:2} {level.name:<10} {level.text}".rstrip())
-        lines += [f"{'':13} {detail}" for detail in level.details]
+        lines += [f"{'':13} {detail}" for detail in level.lines]
     lines += [f"   interrupted {text}" for text in describe_interruptions(readings)]
     lines += _render_failures(describe_failures(readings), state)
     if readings.estimate is not None:
@@ -83,5 +83,5 @@ def make_document(readings: JobReadings, levels: Sequence[JobLevel]) -> dict[str
         "lastInterruption": readings.job.last_interruption if readings.job is not None else "",
         "notices": describe_notices(readings),
         "starts": starts,
-        "levels": [asdict(level) for level in levels],
+        "levels": [asdict(level) | {"details": level.lines} for level in levels],
     }

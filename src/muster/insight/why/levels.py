@@ -29,8 +29,8 @@ def describe_levels(readings: JobReadings) -> list[JobLevel]:
     for name, describe in _LEVELS.items():
         level = describe(readings)
         if held and name not in ("cluster", "size"):
-            gathers = name == "start" and readings.job is not None and readings.job.gathering is not None
-            level = JobLevel(name, "later", level.text if gathers else "")
+            is_group_start = name == "start" and readings.job is not None and readings.job.group_start is not None
+            level = JobLevel(name, "later", level.text if is_group_start else "")
         held = held or level.state == "here"
         levels.append(level)
     return levels

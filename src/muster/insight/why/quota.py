@@ -14,8 +14,8 @@ from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import describe_evictions
 from muster.insight.quota.queues import describe_resume
 from muster.insight.quota.state import UNTIL_RELEASED, QuotaState, display_name
-from muster.insight.text import format_age, format_owner, format_quantity, format_table, group_alike
-from muster.insight.why.readings import JobLevel, JobReadings, State
+from muster.insight.text import format_age, format_owner, format_quantity, group_alike
+from muster.insight.why.readings import DetailTable, JobLevel, JobReadings, State
 
 if TYPE_CHECKING:
     from muster.insight.forecasts.forecast import Holder
@@ -75,10 +75,10 @@ def _describe_waiting(readings: JobReadings, quota_state: QuotaState, workload: 
         return JobLevel("quota", "here", f"it names no queue, and waits{since}", (advice,))
     place = f"{_describe_position(readings, quota_state)}{since}"
     if needs_replacements(workload):
-        details = (readings.state.reason, *_describe_eviction(readings))
-        return JobLevel("quota", "here", f"kept out of queue {place}: its pods have ended", details)
+        lines = (readings.state.reason, *_describe_eviction(readings))
+        return JobLevel("quota", "here", f"kept out of queue {place}: its pods have ended", lines)
     reasons = [quota_state.reason] if quota_state.reason else []
-    details = (
+    details: tuple[str | DetailTable, ...] = (
         *reasons,
         *_describe_stopped(readings),
         *_tabulate_needs(readings),
@@ -130,22 +130,25 @@ def _describe_usage(flavors: Mapping[str, str], resource: str, total: Any) -> st
     )
 
 
-def _tabulate_needs(readings: JobReadings) -> list[str]:
-    """Return the lines of a table of the job's requests and the quota of its queue; none without requests.
+def _tabulate_needs(readings: JobReadings) -> list[str | DetailTable]:
+    """Return a table of the job's requests and the quota of its queue; nothing without requests.
 
-    Lines about requests that exceed all there is follow the table.
+    Sentences about requests that exceed all there is follow the table.
     """
     if not readings.needs:
         return []
-    header = ["RESOURCE", "FLAVOR", "ASKED", "QUOTA", "USED", "AVAILABLE", "MISSING"]
-    rows = [
-        [need.resource, need.flavor]
-        + [
-            format_quantity(need.resource, n)
-            for n in (need.asked, need.nominal, need.used, need.available, need.missing)
-        ]
+    header = ("RESOURCE", "FLAVOR", "ASKED", "QUOTA", "USED", "AVAILABLE", "MISSING")
+    rows = (
+        (
+            need.resource,
+            need.flavor,
+            *(
+                format_quantity(need.resource, n)
+                for n in (need.asked, need.nominal, need.used, need.available, need.missing)
+            ),
+        )
         for need in readings.needs
-    ]
+    )
     short = [
         f"more than there is: {need.resource} of flavor {need.flavor} is {format_quantity(need.resource, need.most)} "
         "in all"
@@ -154,7 +157,7 @@ def _tabulate_needs(readings: JobReadings) -> list[str]:
     ]
     podsets = readings.workload.spec.pod_sets if readings.workload is not None else ()
     fewer = [f"it starts with as few as {one.min_count} of {one.count}" for one in podsets if one.min_count]
-    return [*format_table(header, rows).splitlines(), *(fewer or short)]
+    return [DetailTable((header, *rows)), *(fewer or short)]
 
 
 def _describe_ahead(readings: JobReadings) -> list[str]:

@@ -15,6 +15,7 @@ from muster.insight.clusters import WorkerClusterState
 from muster.insight.jobs.state import OPEN, JobState, NeverVerdict
 from muster.insight.quota.state import QuotaState
 from muster.insight.record import JobRecord
+from muster.insight.text import format_table
 
 if TYPE_CHECKING:
     from muster.insight.forecasts.forecast import Holder, Need
@@ -77,6 +78,17 @@ class JobReadings(Struct, frozen=True):
         return re.sub(_ANOTHER, lambda match: self.names.get(match[1], match[0]), message)
 
 
+class DetailTable(Struct, frozen=True):
+    """A table among the details of a level. Its first row contains the titles of the columns."""
+
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """The rows as lines of text in columns."""
+        return format_table(self.rows[0], self.rows[1:]).splitlines()
+
+
 class JobLevel(Struct, frozen=True):
     """One of the six levels that a job passes.
 
@@ -87,4 +99,9 @@ class JobLevel(Struct, frozen=True):
     name: str
     state: State
     text: str
-    details: tuple[str, ...] = ()
+    details: tuple[str | DetailTable, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """The details as lines of text: each sentence, and each row of a table in columns."""
+        return [line for one in self.details for line in ([one] if isinstance(one, str) else one.lines)]

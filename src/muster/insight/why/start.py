@@ -7,7 +7,7 @@ from muster.api.core import Pod
 from muster.api.kueue.names import PODS_READY
 from muster.api.pods import find_condition, is_ready
 from muster.insight.jobs.failures import NAMED, describe_absent, explain_unheard, explain_waiting, is_unheard
-from muster.insight.jobs.state import count_gathered
+from muster.insight.jobs.state import count_started
 from muster.insight.record import JobRecord
 from muster.insight.text import format_age
 from muster.insight.why.readings import JobLevel, JobReadings
@@ -22,7 +22,7 @@ def describe_readiness(readings: JobReadings) -> JobLevel:
         return JobLevel("readiness", "done", "")
     if not readings.live:
         return JobLevel("readiness", "none", "")
-    if readings.job is not None and readings.job.gathering is not None:
+    if readings.job is not None and readings.job.group_start is not None:
         return JobLevel("readiness", "none", "once they have started")
     ready = [pod for pod in readings.live if is_ready(pod)]
     pods_ready = find(readings.workload.status.conditions, PODS_READY) if readings.workload is not None else None
@@ -58,19 +58,19 @@ def describe_start(readings: JobReadings) -> JobLevel:
     """
     if readings.state.finished or not readings.live:
         return JobLevel("start", "done" if readings.state.finished else "none", "")
-    if readings.job is not None and readings.job.gathering is not None:
-        return _describe_gathering(readings, readings.job)
+    if readings.job is not None and readings.job.group_start is not None:
+        return _describe_group_start(readings, readings.job)
     started = sum(pod.status.phase == "Running" for pod in readings.live)
     return JobLevel(
         "start", "done" if started == len(readings.live) else "here", f"{started} of {len(readings.live)} started"
     )
 
 
-def _describe_gathering(readings: JobReadings, job: JobRecord) -> JobLevel:
+def _describe_group_start(readings: JobReadings, job: JobRecord) -> JobLevel:
     """Return the level that says how many workers of the group have started and wait for the others."""
-    assert job.gathering is not None, "the group waits"
+    assert job.group_start is not None, "the group waits"
     until = f", or fail in {format_age(readings.now, job.start_by)}" if job.start_by is not None else ""
     missing = describe_absent(job, readings.live)
-    started = count_gathered(job, readings.live)
-    text = f"{started} of {job.gathering[1]} workers have started; they go on once all have{until}"
+    started = count_started(job, readings.live)
+    text = f"{started} of {job.group_start.expected} workers have started; they go on once all have{until}"
     return JobLevel("start", "here", text, (f"not yet: {missing}",) if missing else ())

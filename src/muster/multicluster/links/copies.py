@@ -234,7 +234,7 @@ class Copies:
     def answers(self) -> None:
         """Record that a watch has begun: the cluster's identity can be read, and the cache may be complete."""
         self._answers.set()
-        self.look()
+        self.update_served()
 
     async def _identify(self) -> NoReturn:
         """Read the cluster's identity each time it is uncertain.
@@ -253,7 +253,7 @@ class Copies:
                 raise self._swap_error(uid)
             self.uid = self.uid or uid
             self.is_certain = doubts == self._doubts
-            self.look()
+            self.update_served()
 
     async def is_same_cluster(self) -> bool:
         """Return whether the cluster that now answers is the one that the cache was read from.
@@ -274,7 +274,7 @@ class Copies:
     def _swap_error(self, uid: str) -> BrokenError:
         return BrokenError(f"another cluster answers: its {NAMED_BY} is {uid}", self._around.clock.now())
 
-    def look(self) -> None:
+    def update_served(self) -> None:
         """Update `served` and `refusals`, if the identity is known and each kind is watched or refused."""
         if self.uid is None or not all(copy.followed for copy in self._all):
             return

@@ -59,7 +59,7 @@ class Expectations(Struct):
             and not self.gone
         )
 
-    def look(self, dependents: Iterable[Any]) -> None:
+    def check_cache(self, dependents: Iterable[Any]) -> None:
         """Record with `saw` whether the cache still has the dependents that should be gone, as an event may be lost.
 
         dependents: all dependents in the cache.

@@ -46,7 +46,7 @@ class FreeRooms:
         """Return whether a sample is due."""
         return now >= self._next
 
-    def wait(self, now: float) -> None:
+    def schedule_next(self, now: float) -> None:
         """Set when the next sample is due.
 
         If there are too many samples, drop every other one and sample half as often.

@@ -1,5 +1,8 @@
 """What is suggested for a word that is not known."""
 
+import re
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -36,6 +39,13 @@ def test_what_other_systems_have_is_called_something_that_there_is_and_is_not_he
         first = found.partition(" ")[0].rstrip(",")
         assert first in COMMANDS or first in ("--version", "--help")
         assert f"did you mean: muster {found}\n" in CliRunner().invoke(cli, [word], prog_name="muster").stderr
+
+
+def test_each_command_of_slurm_that_its_page_names_has_a_counterpart() -> None:
+    page = Path(__file__).parents[4] / "docs" / "slurm.md"
+    words = re.findall(r"^(?:\| `|## .*?)(s(?!bcast|lurm|ystem)[a-z]+)\b", page.read_text(), re.MULTILINE)
+    assert {"sacctmgr", "squeue", "sstat"} <= set(words)
+    assert set(words) <= set(habits.COMMANDS)
 
 
 def test_options_of_other_systems_are_called_what_some_command_has() -> None:

@@ -21,7 +21,7 @@ from muster.insight.forecasts.forecast import Holder, Need
 from muster.insight.jobs.state import NeverVerdict, find_job_state
 from muster.insight.quota.state import find_quota_state
 from muster.insight.record import record_of
-from muster.insight.why import JobLevel, JobReadings, describe_levels, join_levels
+from muster.insight.why import DetailTable, JobLevel, JobReadings, describe_levels, join_levels
 from muster.insight.why.answer import make_document, render_lines
 from muster.insight.why.placement import NODES_NAMED
 from muster.insight.why.sentences import describe_estimate, describe_failures
@@ -115,7 +115,7 @@ def test_who_waits_for_quota_is_told_everything_about_it():
         )
     )
     assert found["quota"].text == "waiting in queue q (ClusterQueue c), position 8 of 9, for 5m"
-    assert found["quota"].details == (
+    assert found["quota"].lines == [
         NO_ROOM,
         "RESOURCE   FLAVOR   ASKED   QUOTA   USED   AVAILABLE   MISSING",
         "cpu        f        6       4       3      1           5",
@@ -124,7 +124,7 @@ def test_who_waits_for_quota_is_told_everything_about_it():
         "ahead of it: w0 (priority 0), w1 (priority 1), w2 (priority 2), w3 (priority 3), w4 (priority 4) and 2 more",
         "what is missing is used by: a (cpu 3, for 30s)",
         "it lost its quota (Preempted): for tune x",
-    )
+    ]
 
 
 def test_a_workload_without_a_queue_is_told_how_it_gets_one():
@@ -282,12 +282,25 @@ def test_others_are_named_with_their_owners():
     )
 
 
+def test_the_needs_of_a_job_are_a_table_and_lines_in_columns():
+    needs = [Need("f", "cpu", 6000, 4000, 3000, 1000, 5000), Need("gpu flavor", "nvidia.com/gpu", 1, 8, 0, 8, 0)]
+    level = look(facts(job(suspend=True), work=workload(pending(NO_ROOM)), needs=needs))["quota"]
+    [table] = [one for one in level.details if isinstance(one, DetailTable)]
+    assert table.rows == (
+        ("RESOURCE", "FLAVOR", "ASKED", "QUOTA", "USED", "AVAILABLE", "MISSING"),
+        ("cpu", "f", "6", "4", "3", "1", "5"),
+        ("nvidia.com/gpu", "gpu flavor", "1", "8", "0", "8", "0"),
+    )
+    at = level.lines.index("RESOURCE         FLAVOR       ASKED   QUOTA   USED   AVAILABLE   MISSING")
+    assert level.lines[at + 2] == "nvidia.com/gpu   gpu flavor   1       8       0      8           0"
+
+
 def test_what_may_start_with_fewer_is_told_so_and_not_that_it_is_more_than_there_is():
     work = workload(pending(NO_ROOM))
     podsets = (PodSet(name="main", count=8, min_count=1),)
     work = msgspec.structs.replace(work, spec=msgspec.structs.replace(work.spec, pod_sets=podsets))
     needs = [Need("f", "cpu", 6000, 4000, 3000, 1000, 4000)]
-    details = look(facts(job(suspend=True), work=work, needs=needs))["quota"].details
+    details = look(facts(job(suspend=True), work=work, needs=needs))["quota"].lines
     assert details[-1] == "it starts with as few as 1 of 8"
     assert not [line for line in details if "more than there is" in line]
 
@@ -298,7 +311,7 @@ def test_who_can_never_start_is_not_told_who_holds_what():
         "holders": [Holder("a", "c", NOW, {"cpu": 3000})],
         "verdict": NeverVerdict("no node is so large", certain=True),
     }
-    details = look(facts(job(suspend=True), work=workload(pending(NO_ROOM)), **about))["quota"].details
+    details = look(facts(job(suspend=True), work=workload(pending(NO_ROOM)), **about))["quota"].lines
     assert not [line for line in details if "used by" in line or "more than there is" in line]
 
 

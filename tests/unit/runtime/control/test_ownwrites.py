@@ -58,7 +58,7 @@ def test_a_look_at_the_cache_makes_up_for_missed_events() -> None:
     expected = Expectations()
     expected.going.update(("a", "b", "c"))
     expected.gone.add("d")
-    expected.look([pod("1", "a"), pod("2", "b", deleting=True)])
+    expected.check_cache([pod("1", "a"), pod("2", "b", deleting=True)])
     assert (expected.going, expected.gone) == ({"a"}, set())
 
 

@@ -38,7 +38,7 @@ class Cancelling:
         """Whether the user has interrupted the command."""
         return self.code > 0
 
-    def note(self, number: int) -> None:
+    def record_signal(self, number: int) -> None:
         """Record an interrupt at once: it sets the exit code. The event loop calls `interrupt` later.
 
         Do nothing after `leave_job`.
@@ -63,7 +63,7 @@ class Cancelling:
         """
         if self._left or (number == signal.SIGHUP and self._tries):
             return  # a closing terminal sends SIGHUP more than once
-        self.note(number)
+        self.record_signal(number)
         if self._tries and not self._failed:
             self._leave()
             return

@@ -45,7 +45,7 @@ async def _hand_back(target: Target, *, dry_run: bool) -> None:
         await require_no_embedded(session.client)
         options = await _make_options(session.client, target.namespace)
         move = Move(session.client, inputs, options, say)
-        seen = await move.look()
+        seen = await move.read_state()
         can_start = seen.kueue_state is not None and bool(await find_kueue(session.client))
         runs = seen.muster is not None and not seen.muster.deleting
         left = await find_dependents(session.client, inputs.clock, options, say) if runs else []

@@ -324,7 +324,7 @@ def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
     loop, signals = asyncio.get_running_loop(), list_heeded_signals()
     for number in signals:
         loop.add_signal_handler(number, cancelling.interrupt, number)
-        signal.signal(number, lambda number, _frame: cancelling.note(number))  # beside the loop's own handling
+        signal.signal(number, lambda number, _frame: cancelling.record_signal(number))  # beside the loop's own handling
     try:
         yield
     finally:

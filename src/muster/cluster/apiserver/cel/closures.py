@@ -331,7 +331,7 @@ class Loop(Struct, frozen=True):
             if self.second is None:
                 return list(items)
             return [(key, self.adapt(item) if self.adapt else item) for key, item in items.items()]
-        raise CelError(f"no such overload: a {type_name(items)} cannot be gone over")
+        raise CelError(f"no such overload: a {type_name(items)} cannot be the range of a comprehension")
 
     def enter(self, frame: Frame, turn: Any) -> None:
         """Begin an iteration: charge its cost to the frame and set the slots.

@@ -2,7 +2,7 @@
 
 The rules are those of server-side apply (kubernetes KEP-555). There are two entry points:
 
-- `note_update` takes the stored and the new object, and records the changed fields in `metadata.managedFields`.
+- `update_managers` takes the stored and the new object, and records the changed fields in `metadata.managedFields`.
 - `apply` takes the stored object and a manager's configuration, and gives the merged object. An apply that is not
   forced may not change a field that another manager sets to a different value. An apply removes the fields that the
   manager applied before and no longer lists.
@@ -19,7 +19,7 @@ from muster.cluster.apiserver.fields.apply import apply
 from muster.cluster.apiserver.fields.managers import Writer, default_manager, manager_errors
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import FieldSet
-from muster.cluster.apiserver.fields.update import note_update, same_but_times
+from muster.cluster.apiserver.fields.update import same_but_times, update_managers
 
 __all__ = [
     "FieldSchema",
@@ -28,6 +28,6 @@ __all__ = [
     "apply",
     "default_manager",
     "manager_errors",
-    "note_update",
     "same_but_times",
+    "update_managers",
 ]

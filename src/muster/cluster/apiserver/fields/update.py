@@ -1,6 +1,6 @@
 """The record of creates, updates and patches in `metadata.managedFields`.
 
-`note_update` compares the stored object with the new one, and makes the writer the manager of the changed fields.
+`update_managers` compares the stored object with the new one, and makes the writer the manager of the changed fields.
 Server-side apply is left to `apply`, which shares the helpers of this module.
 """
 
@@ -46,7 +46,7 @@ _SERVERS: FieldSet = {
 }
 
 
-def note_update(
+def update_managers(
     live: Document | None,
     new: Document,
     writer: Writer,

@@ -76,9 +76,9 @@ class Application:
                 if caller.is_gone:
                     return
                 raise
-            await respond(answer, scope, headers, body, caller, send, self._rest)
+            await respond(answer, scope, headers, body, caller, send, self._pause_watch)
 
-    async def _rest(self) -> None:
+    async def _pause_watch(self) -> None:
         """Pause a watch after a short piece, so that later events go out together."""
         if seconds := self._flow.rest_seconds:
             await self._server.clock.sleep(seconds)

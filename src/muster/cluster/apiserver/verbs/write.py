@@ -143,7 +143,7 @@ class Writer:
         merged = fields.apply(
             old or None,
             configuration_to_store(call, old, config),
-            self._who(call, options),
+            self._make_writer(call, options),
             metadata.format_timestamp(self._clock.now()),
             resource.field_schema,
             force=options.force,
@@ -157,12 +157,12 @@ class Writer:
             document["metadata"] = document["metadata"] | {"managedFields": managers}
         return document
 
-    def _who(self, call: Call, options: WriteOptions) -> fields.Writer:
+    def _make_writer(self, call: Call, options: WriteOptions) -> fields.Writer:
         """Return the field manager that makes a write."""
         manager = options.field_manager or fields.default_manager(call.request.user_agent)
         return fields.Writer(manager, call.resource.written_version, call.subresource)
 
-    def _note(
+    def _set_managed_fields(
         self,
         call: Call,
         old: Document | None,
@@ -181,8 +181,8 @@ class Writer:
             document["metadata"] |= {"managedFields": managers} if managers else {}
             return
         now = metadata.format_timestamp(self._clock.now())
-        writer, schema = self._who(call, options), call.resource.field_schema
-        fields.note_update(old, document, writer, now, schema, managers, unmanaged_fields(call))
+        writer, schema = self._make_writer(call, options), call.resource.field_schema
+        fields.update_managers(old, document, writer, now, schema, managers, unmanaged_fields(call))
 
     async def _create(self, call: Call, document: Document, options: WriteOptions, *, applied: bool = False) -> bytes:
         rules, namespace, store = call.resource.rules, call.namespace, self._documents.store
@@ -191,7 +191,7 @@ class Writer:
         name = name or self._generated_name(call, meta.get("generateName", ""))
         metadata.begin(document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation)
         rules.default(document)
-        self._note(call, None, document, options, managers, applied=applied)
+        self._set_managed_fields(call, None, document, options, managers, applied=applied)
         attempt = call.attempt("CREATE", document, None, options, name=name)
         begun = document["metadata"]
         if await self._admission.change(attempt, store, call.warnings):
@@ -277,7 +277,7 @@ class Writer:
         rules.default(document)
         if not call.subresource:
             rules.prepare_update(document, old)
-        self._note(call, old, document, options, managers, applied=applied)
+        self._set_managed_fields(call, old, document, options, managers, applied=applied)
         attempt = call.attempt("UPDATE", document, old, options)
         if await self._admission.change(attempt, store, call.warnings):
             complete_again(call, document, old, old["metadata"])

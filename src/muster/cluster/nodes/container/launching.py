@@ -109,7 +109,7 @@ class Kit(Struct, frozen=True):
     object_slots: PodSlots = field(default_factory=lambda: PodSlots(1))
     start_slots: PodSlots = field(default_factory=lambda: PodSlots(STARTS_AT_ONCE))
 
-    def told_address(self, pod: Pod) -> str:
+    def find_reported_address(self, pod: Pod) -> str:
         """Return the address that the pod's status reports.
 
         A guest reports the machine's address: no other machine reaches its pods' own addresses.
@@ -135,7 +135,7 @@ class Kit(Struct, frozen=True):
 
     def surroundings(self, pod: Pod) -> NodeFacts:
         """Return the node's own information about the pod."""
-        return NodeFacts(self.told_address(pod), self.host_address, self.node_name, self.allocatable)
+        return NodeFacts(self.find_reported_address(pod), self.host_address, self.node_name, self.allocatable)
 
 
 async def fetch(client: Client, namespace: str, names: Names) -> Objects:

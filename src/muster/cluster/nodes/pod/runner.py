@@ -367,7 +367,7 @@ class PodRunner:
             deadline=None if seconds is None else self._began_at + seconds,
             deleting_since=self._deleting_since,
             ending=self._ending,
-            address=self._kit.told_address(self.pod),
+            address=self._kit.find_reported_address(self.pod),
             host_address=self._kit.host_address,
             devices={c.name: self._kit.gpus.health(self.uid, c.name) for c in self.pod.spec.containers},
         )

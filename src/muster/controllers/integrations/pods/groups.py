@@ -111,7 +111,7 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
             PodGroup(name, members, members, podsets, now), released=tuple(filter(is_deleting, members))
         )
     elif workload is None or not (holds or over or _find_complaint(name, members)):
-        membership = _gather(name, members, workload, now)
+        membership = _make_membership(name, members, workload, now)
     else:
         membership = _by_role(name, members, workload, now)
     if workload is not None and workload.metadata.deletion_timestamp is not None:
@@ -136,7 +136,7 @@ def _find_complaint(name: str, members: Sequence[Pod]) -> str:
     return "" if size else f"failed to extract '{POD_GROUP_TOTAL_COUNT}' annotation"
 
 
-def _gather(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> GroupMembership:
+def _make_membership(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> GroupMembership:
     """Return the membership of a group without quota: the first pods have a place, up to the desired number."""
     complaint, able = _find_complaint(name, members), sorted(filter(_may_run, members), key=_rank_for_place)
     size = group_size(members[0].metadata) if not complaint else len(able)

@@ -130,7 +130,7 @@ class PodReconciler(Reconciler):
                 return None
             return await self._reconcile_with_workload(group, pods, own)
         except (QuantityError, WorkloadRefusedError) as error:
-            self._writer.tell_of_refusal(pods[0], error)
+            self._writer.record_refusal(pods[0], error)
             return None
 
     async def _leave_workload(self, pods: Sequence[Pod], workload: Workload) -> None:
@@ -142,7 +142,7 @@ class PodReconciler(Reconciler):
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"
         )
-        self._writer.tell(pods[0], "Warning", "WorkloadNameConflict", message)
+        self._writer.record_event(pods[0], "Warning", "WorkloadNameConflict", message)
         await self._pod_writer.remove_finalizers([pod for pod in pods if is_deleting(pod)])
 
     async def _reconcile_with_workload(self, name: str, pods: Sequence[Pod], workload: Workload | None) -> Result:
@@ -187,7 +187,7 @@ class PodReconciler(Reconciler):
         for unfit in plan.delete:
             await self._writer.delete(group.first, unfit)
         if plan.lacks_priority:
-            self._writer.tell_of_missing_class(group.first, facts)
+            self._writer.record_missing_class(group.first, facts)
         if plan.create:
             await self._create(membership, facts)
         if plan.workload is not None:
@@ -237,7 +237,7 @@ class PodReconciler(Reconciler):
         if not complaint and copied_labels(members, self._labels_to_copy) is None:
             complaint = "constructing workload: pods have different label values"
         if complaint:
-            self._writer.tell(group.first, "Warning", ERR_WORKLOAD_COMPOSE, complaint)
+            self._writer.record_event(group.first, "Warning", ERR_WORKLOAD_COMPOSE, complaint)
             return
         if not await self._is_there(group.first):
             return  # the cache is stale; the Workload of deleted pods would be garbage-collected, and created again

@@ -233,9 +233,9 @@ class GroupsReconciler(Reconciler):
         if job is None or job.metadata.deletion_timestamp is not None or not self._queues(job):
             return None
         try:
-            await self._keep(job)
+            await self._sync_workloads(job)
         except (UnreadableJobError, WorkloadRefusedError) as error:
-            self._writer.tell_of_refusal(job, error)
+            self._writer.record_refusal(job, error)
         return None
 
     def _queues(self, job: ExternalJob) -> bool:
@@ -250,7 +250,7 @@ class GroupsReconciler(Reconciler):
         managed = self._selects is None or self._selects.matches(labels)
         return named and managed and self._groups.serving.holds_pods(job)
 
-    async def _keep(self, job: ExternalJob) -> None:
+    async def _sync_workloads(self, job: ExternalJob) -> None:
         meta = job.metadata
         names = self._groups.names(job, partial(self._has, meta.namespace))
         mine = self._workloads.by(_BY_OWNER, own_key(meta))
@@ -263,7 +263,7 @@ class GroupsReconciler(Reconciler):
         for workload in plan.join:
             await self._writer.join(workload, [meta])
         if plan.create and facts.priority is None:
-            self._writer.tell_of_missing_class(job, facts)
+            self._writer.record_missing_class(job, facts)
             return
         for name in () if MULTI_KUEUE_ORIGIN_LABEL in meta.labels else plan.create:  # a manager creates its own
             await self._writer.create(job, facts, name, [meta])

@@ -108,7 +108,9 @@ def _join_stateful_set(document: Json, pod: Pod, namespace: str, find: Find, set
         POD_GROUP_SERVING: "true",
         POD_GROUP_POD_INDEX_LABEL_NAME: STATEFUL_INDEX,
     }
-    _say(document, stateful_set, group, _get_number(stateful_set, "spec", "replicas"), MAIN_POD_SET, annotations)
+    _add_group_metadata(
+        document, stateful_set, group, _get_number(stateful_set, "spec", "replicas"), MAIN_POD_SET, annotations
+    )
     if index := pod.metadata.labels.get(STATEFUL_INDEX):
         document["metadata"]["labels"][POD_GROUP_POD_INDEX_LABEL] = index
     _mark_prebuilt(document, group)
@@ -126,7 +128,7 @@ def _join_leader_worker_set(document: Json, pod: Pod, namespace: str, find: Find
     group = group_of_leader_worker_set(name, uid_of(leader_worker_set.metadata), index)
     has_leaders = bool(mapping_at(leader_worker_set.spec, "leaderWorkerTemplate", "leaderTemplate"))
     role = (LEADER if is_leader else WORKER) if has_leaders else MAIN_POD_SET
-    _say(
+    _add_group_metadata(
         document,
         leader_worker_set,
         group,
@@ -146,7 +148,9 @@ def _get_number(job: ExternalJob, *path: str) -> int:
     return number if isinstance(number, int) else 1
 
 
-def _say(document: Json, job: ExternalJob, group: str, size: int, role: str, more: dict[str, str]) -> None:
+def _add_group_metadata(
+    document: Json, job: ExternalJob, group: str, size: int, role: str, more: dict[str, str]
+) -> None:
     metadata = document["metadata"]
     labels = metadata["labels"] = {**(metadata.get("labels") or {}), MANAGED_LABEL: "true"}
     for label in (QUEUE_NAME_LABEL, PRIORITY_CLASS_LABEL):

@@ -15,7 +15,7 @@ from muster.runtime.client import Client
 _MOST_JOBS, _MOST = 10, 50
 
 
-class Told(Struct, frozen=True):
+class EventSummary(Struct, frozen=True):
     """The content of an Event.
 
     about: the kind and name of the object that the Event is about. count: how often it occurred.
@@ -29,14 +29,16 @@ class Told(Struct, frozen=True):
     count: int
 
 
-async def read_events(client: Client, namespace: str, job: JobRecord | None, workload: Workload | None) -> list[Told]:
+async def read_events(
+    client: Client, namespace: str, job: JobRecord | None, workload: Workload | None
+) -> list[EventSummary]:
     """Return the newest Events about a job, the newest first; none if the user may not see Events."""
     uids = [one.metadata.uid for one in (job, workload) if one is not None]
     uids += [one.metadata.uid for one in (job.jobs if job is not None else ())[:_MOST_JOBS]]
     return await read_events_about(client, namespace, uids)
 
 
-async def read_events_about(client: Client, namespace: str, uids: Iterable[str]) -> list[Told]:
+async def read_events_about(client: Client, namespace: str, uids: Iterable[str]) -> list[EventSummary]:
     """Return the newest Events about objects, by their UIDs, the newest first; none if the user may not see Events."""
     lists = [await _read(client, namespace, uid) for uid in dict.fromkeys(uids) if uid]
     return select_newest(event for events in lists for event in events)
@@ -46,16 +48,16 @@ async def _read(client: Client, namespace: str, uid: str) -> list[Event]:
     return await list_or_none(client, EVENT, namespace, fields=f"involvedObject.uid={uid}") or []
 
 
-def select_newest(events: Iterable[Event]) -> list[Told]:
+def select_newest(events: Iterable[Event]) -> list[EventSummary]:
     """Return the content of the newest of these Events, the newest first."""
-    told = [_tell(event) for event in events]
-    return sorted(told, key=lambda one: one.at.timestamp() if one.at is not None else 0.0, reverse=True)[:_MOST]
+    summaries = [_summarize_event(event) for event in events]
+    return sorted(summaries, key=lambda one: one.at.timestamp() if one.at is not None else 0.0, reverse=True)[:_MOST]
 
 
-def _tell(event: Event) -> Told:
+def _summarize_event(event: Event) -> EventSummary:
     about = event.involved_object
     last = event.series.last_observed_time if event.series is not None else None
-    return Told(
+    return EventSummary(
         last or event.last_timestamp or event.event_time or event.first_timestamp,
         event.reason,
         event.message,

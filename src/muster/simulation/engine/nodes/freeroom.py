@@ -33,7 +33,7 @@ def measure_rooms(rooms: FreeRooms, capacity: Capacity, shapes: Iterable[tuple[s
         row = rows.get(room.resource)
         unused = 0 if row is None else int(free[row][capacity.eligible(shape)].sum())
         room.add(now, unused, int(capacity.count_fitting(shape).sum()))
-    rooms.wait(now)
+    rooms.schedule_next(now)
 
 
 def find_scarcest(capacity: Capacity, shape: Shape) -> tuple[str, int]:

@@ -74,7 +74,7 @@ def test_a_job_is_left_only_without_an_interrupt_before_and_none_counts_after_it
     said: list[str] = []
     cancelling = Cancelling("j", partial(asyncio.sleep, 1), lambda: said.append("left"), said.append)
     assert cancelling.leave_job()
-    cancelling.note(signal.SIGTERM)
+    cancelling.record_signal(signal.SIGTERM)
     cancelling.interrupt(signal.SIGTERM)
     assert (cancelling.begun, said) == (False, [])
 
@@ -83,7 +83,7 @@ def test_a_job_is_not_left_after_an_interrupt_that_the_loop_has_not_come_to():
     async def main():
         said: list[str] = []
         cancelling = Cancelling("j", partial(asyncio.sleep, 1), lambda: None, said.append)
-        cancelling.note(signal.SIGTERM)
+        cancelling.record_signal(signal.SIGTERM)
         assert (cancelling.begun, cancelling.leave_job()) == (True, False)
         cancelling.interrupt(signal.SIGTERM)
         assert (cancelling.code, said) == (143, [WORD])

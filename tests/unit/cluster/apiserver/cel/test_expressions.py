@@ -129,7 +129,7 @@ def test_value(expression: str, expected: Any) -> None:
         ("self.s.x", "no such overload: select of x on string"),
         ("has(self.s.x)", "no such overload: has(x) on string"),
         ("self.a.all(x, self.s)", "no such overload: _&&_(string)"),
-        ("self.s.all(x, true)", "no such overload: a string cannot be gone over"),
+        ("self.s.all(x, true)", "no such overload: a string cannot be the range of a comprehension"),
         ("self.s.matches('(')", "error parsing regexp: pattern '(': missing ): ("),
         ("quantity('x')", "quantities must match the regular expression"),
         ("[].min()", "min called on empty list"),

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.fields import FieldSchema, Writer, apply, note_update
+from muster.cluster.apiserver.fields import FieldSchema, Writer, apply, update_managers
 from muster.cluster.apiserver.fields.managers import APPLY
 from muster.cluster.apiserver.fields.sets import list_paths
 
@@ -37,7 +37,7 @@ def taken(live: Any, step: dict[str, Any], now: str) -> Any:
     if "apply" in step:
         return apply(live, document(step["spec"]), writer, now, SCHEMA, force=step.get("force", False))
     new = document(step["spec"])
-    note_update(live, new, writer, now, SCHEMA, None)
+    update_managers(live, new, writer, now, SCHEMA, None)
     return new
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.cluster.apiserver.fields.test_cases import SCHEMA, VERSION, document
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.fields import FieldSchema, FieldSet, Writer, apply, note_update, same_but_times
+from muster.cluster.apiserver.fields import FieldSchema, FieldSet, Writer, apply, same_but_times, update_managers
 from muster.cluster.apiserver.fields.compare import compare, list_all_paths
 from muster.cluster.apiserver.fields.config import applied_fields
 from muster.cluster.apiserver.fields.sets import intersect_sets, list_paths, make_canonical, subtract_set, unite_sets
@@ -81,7 +81,7 @@ def written(live: Any, manager: str, spec: Any, force: bool, number: int) -> Any
     if manager in "AB":
         return tried(live, writer, spec, number, force=force) or live
     new = document(copy.deepcopy(spec))
-    note_update(live, new, writer, second(number), SCHEMA, None)
+    update_managers(live, new, writer, second(number), SCHEMA, None)
     return new
 
 
@@ -181,7 +181,7 @@ def test_nothing_is_changed_in_place(steps):
     sent = copy.deepcopy(config)
     obj = apply(live, config, Writer("A", VERSION), second(10), SCHEMA, force=True)
     obj["spec"]["named"][-1]["mine"] = True
-    note_update(live, document({}), Writer("U", VERSION), second(11), SCHEMA, None)
+    update_managers(live, document({}), Writer("U", VERSION), second(11), SCHEMA, None)
     assert config == sent
     assert {k: v for k, v in live.items() if k != "spec"} == {k: v for k, v in before.items() if k != "spec"}
 
@@ -189,8 +189,8 @@ def test_nothing_is_changed_in_place(steps):
 @given(SPECS, SPECS)
 def test_an_update_owns_just_what_it_changed(old, new):
     live, after = document(old), document(new)
-    note_update(None, live, Writer("U", VERSION), second(0), SCHEMA, None)
-    note_update(live, after, Writer("V", VERSION), second(1), SCHEMA, None)
+    update_managers(None, live, Writer("U", VERSION), second(0), SCHEMA, None)
+    update_managers(live, after, Writer("V", VERSION), second(1), SCHEMA, None)
     changes = compare(live, after, SCHEMA)
     mine = subtract_set(changes.gained, {"f:metadata": {}}) or {}
     assert owned_by(after, "V") == mine

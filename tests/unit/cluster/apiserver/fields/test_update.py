@@ -15,8 +15,8 @@ from muster.cluster.apiserver.fields import (
     apply,
     default_manager,
     manager_errors,
-    note_update,
     same_but_times,
+    update_managers,
 )
 from muster.cluster.apiserver.fields.blank import make_blank
 from muster.cluster.apiserver.fields.managers import cap_updaters, read_entries
@@ -50,7 +50,7 @@ def owned(*names: str) -> dict[str, Any]:
 
 
 def noted(live: Any, new: Any, given: Any = None, writer: Writer = UPDATER, now: str = "t9", **options: Any) -> Any:
-    note_update(live, new, writer, now, SCHEMA, given, **options)
+    update_managers(live, new, writer, now, SCHEMA, given, **options)
     return new["metadata"].get("managedFields", [])
 
 
@@ -251,7 +251,7 @@ def test_nobody_manages_what_every_object_has():
     assert make_blank(JOB)["spec"]["template"] == {"metadata": {}, "spec": {"containers": None}}
     assert make_blank(Kind("example.com", "v1", "Widget", "widgets", dict)) == {}
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]}}
-    note_update(None, pod, UPDATER, "t0", FieldSchema.of_kind(POD), None)
+    update_managers(None, pod, UPDATER, "t0", FieldSchema.of_kind(POD), None)
     assert pod["metadata"]["managedFields"][0]["fieldsV1"] == {  # type: ignore[index]
         "f:spec": {
             "f:containers": {
@@ -268,7 +268,7 @@ def test_nobody_manages_what_every_object_has():
 def test_a_reference_to_an_owner_is_owned_as_a_whole():
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"}
     pod: dict[str, Any] = {"metadata": {"name": "p", "ownerReferences": [owner]}, "spec": {"containers": []}}
-    note_update(None, pod, UPDATER, "t0", FieldSchema.of_kind(POD), None)
+    update_managers(None, pod, UPDATER, "t0", FieldSchema.of_kind(POD), None)
     assert pod["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"] == {
         "f:ownerReferences": {".": {}, 'k:{"uid":"1"}': {}}
     }

@@ -25,7 +25,7 @@ def test_work_that_never_began_leaves_nothing(tmp_path):
         host_address="10.0.0.2",
         client=None,
         gpus=Gpus(()),
-        told_address=network.address,
+        find_reported_address=network.address,
         accounts=None,
     )
 

@@ -232,7 +232,7 @@ class Exchange:
         self.has_ended = True
         self._pieces.clear()  # the application does not read the rest of the body
         self.unread = 0
-        self._tell()
+        self._wake_reader()
         self._carrier.finish()
 
     @property
@@ -270,20 +270,20 @@ class Exchange:
         """Store a part of the body until the application reads it."""
         self._pieces.append(data)
         self.unread += len(data)
-        self._tell()
+        self._wake_reader()
 
     def end_request(self) -> None:
         """Mark the request as complete."""
         self.is_read = True
-        self._tell()
+        self._wake_reader()
 
     def lose(self) -> None:
         """End the request, because the client has disconnected."""
         self._is_lost = True
-        self._tell()
+        self._wake_reader()
         if self.streaming is not None:
             self.streaming.cancel()
 
-    def _tell(self) -> None:
+    def _wake_reader(self) -> None:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)

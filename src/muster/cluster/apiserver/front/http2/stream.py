@@ -182,19 +182,19 @@ class Stream:
             self._carrier.session.count_read(self.number, len(data))
         elif data:
             self._received.append(data)
-        self._tell()
+        self._wake_reader()
 
     def set_unsent(self, unsent: int) -> None:
         """Set the unsent bytes of the answer, and let the application go on once few are left."""
         self._unsent = unsent
         if unsent <= HELD_BYTES:
-            self._tell()
+            self._wake_reader()
 
     def end_request(self) -> None:
         """End the request, because the client has reset the stream or disconnected."""
         self.is_gone = True
         self._drop_body()
-        self._tell()
+        self._wake_reader()
         if self.streaming is not None:
             self.streaming.cancel()
 
@@ -206,7 +206,7 @@ class Stream:
         self._carrier.session.count_read(self.number, sum(map(len, self._received)))
         self._received.clear()
 
-    def _tell(self) -> None:
+    def _wake_reader(self) -> None:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
