@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import os
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from muster.actions.server.home import Home
@@ -38,7 +39,7 @@ class Connections:
             # A restarted server needs a new session.
             key = target, os.environ.get("KUBECONFIG", ""), home.path, home.server_pid()
         if key not in self._opened:
-            self._open(key, own_cluster() if key == _OWN else connect(target, log.warning))
+            self._open(key, own_cluster() if key == _OWN else _connect(target))
         return await asyncio.shield(self._opened[key])  # a cancelled caller must not cancel the others
 
     def files(self, session: Session) -> tuple[Path, bool]:
@@ -84,3 +85,15 @@ class Connections:
                 raise
             del self._opened[key]  # the next caller tries again
             opened.set_exception(error)
+
+
+@asynccontextmanager
+async def _connect(target: Target) -> AsyncIterator[Session]:
+    """Open a session with the cluster that the target names, and log which one KUBECONFIG has chosen.
+
+    Raises what `connect` raises.
+    """
+    async with connect(target, log.warning) as session:
+        if session.where and os.environ.get("KUBECONFIG") and not target.kubeconfig:
+            log.warning("%s", session.describe_cluster())
+        yield session

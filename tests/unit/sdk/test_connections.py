@@ -1,6 +1,7 @@
 """Sessions are opened once, and for all who wait for them."""
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 
 import pytest
@@ -69,3 +70,32 @@ def test_what_could_not_be_opened_is_tried_again(opening, monkeypatch):
         await held.close()
 
     asyncio.run(go())
+
+
+KUBECONFIG = """
+clusters: [{name: site, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: ada, user: {}}]
+contexts: [{name: site, context: {cluster: site, user: ada}}]
+current-context: site
+"""
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["KUBECONFIG chose it", "the program named it"])
+def test_the_log_names_the_cluster_that_kubeconfig_has_chosen(tmp_path, monkeypatch, caplog, named):
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    monkeypatch.setenv("MUSTER_HOME", str(tmp_path / "home"))
+
+    async def go():
+        held = Connections()
+        for _ in range(2):
+            await held.session(Target(kubeconfig=str(path)) if named else Target())
+        await held.close()
+
+    with caplog.at_level(logging.WARNING, "muster"):
+        asyncio.run(go())
+    chosen = f"http://127.0.0.1:1 (context site of {path}), because KUBECONFIG takes precedence over MUSTER_HOME"
+    assert [one.getMessage() for one in caplog.records] == (
+        [] if named else [f"cluster: {chosen}; for the cluster of {tmp_path / 'home'}, unset KUBECONFIG"]
+    )

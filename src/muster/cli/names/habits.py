@@ -89,6 +89,7 @@ COMMANDS = {
     "help": "--help",
 }
 
+# Options of other systems, or of other commands, and the options that do the same. An option may bring its argument.
 OPTIONS = {
     "-N": "--workers",
     "-c": "--cpus",
@@ -136,6 +137,9 @@ OPTIONS = {
     "--watch": "--follow",
     "--lines": "--tail",
     "--context": "--kubeconfig",
+    "--cpus": "--nodes process,cpu=N",
+    "--memory": "--nodes process,memory=N",
+    "--gpus": "--nodes process,nvidia.com/gpu=N",
     "--data-dir": "--data",
     "--home": "--data",
 }

@@ -58,6 +58,6 @@ def make_suggestion(wrong: click.NoSuchOption) -> str:
     """Return the error that an option does not exist; it names the most similar option, if there is one."""
     assert wrong.ctx is not None, "it is an option of a command"
     known = [name for one in wrong.ctx.command.get_params(wrong.ctx) for name in one.opts if name.startswith("--")]
-    elsewhere = {word: name for word, name in OPTIONS.items() if name in known}
+    elsewhere = {word: name for word, name in OPTIONS.items() if name.partition(" ")[0] in known}
     nearest = find_nearest(wrong.option_name, known, elsewhere)
     return f"no such option: {wrong.option_name}" + (f"; did you mean {nearest}?" if nearest else "")

@@ -54,8 +54,10 @@ class Screen:
     def draw(self) -> None:
         """Draw the current text again, as after a change of the terminal's size."""
         size = shutil.get_terminal_size()
-        lines = (_make_plain(line, size.columns) for line in fit_lines(*self._shown, size.lines))
-        sys.stdout.write(_HOME + f"{_END_LINE}\n".join(lines) + _END_LINE + _END_SCREEN)
+        lines = [_make_plain(line, size.columns) for line in fit_lines(*self._shown, size.lines)]
+        # Erasing after a line that fills the width would erase its last character.
+        below = f"\n{_END_SCREEN}" if len(lines) < size.lines else ""
+        sys.stdout.write(_HOME + "\n".join(_END_LINE + line for line in lines) + below)
         sys.stdout.flush()
 
     def __enter__(self) -> Self:

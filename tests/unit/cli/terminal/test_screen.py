@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cli.terminal.screen import _make_plain, fit_lines
+from muster.cli.terminal.screen import Screen, _make_plain, fit_lines
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,21 @@ def test_what_a_job_says_moves_no_cursor() -> None:
 def test_a_line_ends_at_the_edge() -> None:
     assert [_make_plain("NAME  STATE", width) for width in (0, 6, 80)] == ["", "NAME  ", "NAME  STATE"]
     assert _make_plain("x" * 1_000_000, 40) == "x" * 40
+
+
+@pytest.mark.parametrize(
+    ("height", "drawn"),
+    [
+        ("3", "\x1b[H\x1b[Kps\n\x1b[K" + "x" * 20 + "\n\x1b[J"),
+        ("2", "\x1b[H\x1b[Kps\n\x1b[K" + "x" * 20),
+    ],
+    ids=["room below", "a full screen"],
+)
+def test_a_line_that_fills_the_width_keeps_its_last_character(
+    height: str, drawn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # After the last column a terminal stays on that character, which an erasing sequence takes with it.
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("LINES", height)
+    Screen().show("ps", "x" * 21)
+    assert capsys.readouterr().out.endswith(drawn)

@@ -1,6 +1,6 @@
 """`muster ps`: list the jobs and their states."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -215,7 +215,7 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
     async def picture(session: Session, tell: Callable[[str], None]) -> str:
         now = RealClock().now()
         shown_rows = sort_unfinished_first(arrange(await rows(session, tell), find_earliest_end(only, "", now)))
-        return _render_table(shown_rows, everywhere=everywhere, wide=wide) if shown_rows else "no jobs"
+        return _render_table(shown_rows, everywhere=everywhere, wide=wide, on_screen=True) if shown_rows else "no jobs"
 
     if can_show():
         await show(target, "muster ps", kinds, picture, everywhere=everywhere)
@@ -333,8 +333,12 @@ _WIDE = {
 
 _GPUS = {"GPU USED": "gpusUsed", "GPU MEMORY": "gpuMemoryUsed"}
 
+# The columns that a narrow screen omits, in this order, and the smallest width of a name there.
+_SPARE, _LEAST_NAME = ("POS", "QUEUE", "PODS", "AGE"), 20
 
-def _render_table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> str:
+
+def _render_table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool, on_screen: bool = False) -> str:
+    """Return the table of jobs. on_screen: a full screen shows it, which cuts lines instead of wrapping them."""
     from muster.cli.terminal.output import terminal_width
     from muster.insight.text import format_owner, format_table
 
@@ -346,8 +350,31 @@ def _render_table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -
     cells = [row | {"pods": f"{row['ready']}/{row['wanted']}", "nodes": ",".join(row["nodes"])} for row in rows]
     if not wide:
         cells = [row | {"owner": format_owner(row["owner"])} for row in cells]
-    lines = [[_format_cell(row[field], field) for field in columns.values()] for row in cells]
-    return format_table(list(columns), lines, width=terminal_width())
+    table = {name: [_format_cell(row[field], field) for row in cells] for name, field in columns.items()}
+    width = terminal_width()
+    if on_screen and not wide:
+        table = fit_columns(table, width)
+    return format_table(list(table), list(zip(*table.values(), strict=True)), width=width)
+
+
+def fit_columns(table: Mapping[str, Sequence[str]], width: int) -> dict[str, Sequence[str]]:
+    """Return the columns that fit beside each other, one space apart; the last column has lines of its own.
+
+    table: the cells below each heading. The columns of `_SPARE` are omitted first; then long names are cut.
+    """
+    from muster.insight.text import shorten
+
+    names = table["NAME"]
+    widths = {name: max(map(len, (name, *cells))) + 1 for name, cells in [*table.items()][:-1] if name != "NAME"}
+    least = min(max(map(len, names)), _LEAST_NAME)
+    omitted = set()
+    for name in _SPARE:
+        if sum(widths.values()) + least > width:
+            del widths[name]
+            omitted.add(name)
+    most = max(width - sum(widths.values()), _LEAST_NAME)
+    fitted = {**table, "NAME": [shorten(name, most) for name in names]}
+    return {name: cells for name, cells in fitted.items() if name not in omitted}
 
 
 def _format_cell(value: Any, field: str) -> str:

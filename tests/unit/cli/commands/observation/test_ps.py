@@ -10,6 +10,7 @@ from muster.cli.commands.observation.ps import (
     arrange,
     find_changed,
     find_earliest_end,
+    fit_columns,
     select_rows,
     sort_unfinished_first,
 )
@@ -93,3 +94,30 @@ def test_what_changed_is_what_is_not_only_older() -> None:
         named("a", "Deleted", "2s"),
     ]
     assert find_changed([named("b", "Running", "4s")], known) == []
+
+
+TABLE = {
+    "NAME": ["train", "digits-of-the-whole-archive-seed-12"],
+    "STATE": ["Running", "Queued"],
+    "PODS": ["4/4", "0/64"],
+    "QUEUE": ["default", "vision"],
+    "POS": ["-", "1"],
+    "AGE": ["3h20m", "42s"],
+    "REASON": ["", "insufficient unused quota"],
+}
+
+
+@pytest.mark.parametrize(
+    ("width", "headings", "name"),
+    [
+        (70, [*TABLE], "digits-of-the-whole-archive-seed-12"),
+        (60, [*TABLE], "digits-of-the-whole-archive-…"),
+        (50, ["NAME", "STATE", "PODS", "QUEUE", "AGE", "REASON"], "digits-of-the-whole-ar…"),
+        (40, ["NAME", "STATE", "PODS", "AGE", "REASON"], "digits-of-the-whole-…"),
+        (20, ["NAME", "STATE", "REASON"], "digits-of-the-whole…"),
+    ],
+)
+def test_a_narrow_screen_keeps_the_state_beside_a_long_name(width: int, headings: list[str], name: str) -> None:
+    fitted = fit_columns(TABLE, width)
+    assert [*fitted] == headings
+    assert fitted["NAME"] == ["train", name]
