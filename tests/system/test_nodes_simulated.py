@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import Request
 
 NAMES = [f"sim-{number}" for number in range(5)]
-PODS: Any = replace(cast("Any", POD), type=dict)
+PODS: Any = POD.seen_as(dict)
 
 
 class World:

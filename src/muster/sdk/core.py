@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import structs
@@ -183,7 +183,7 @@ async def any_trial(reference: JobReference, ranks: Collection[int]) -> None:
     Raises `ApiError`, `TransportError`, `UserError`.
     """
     changed = asyncio.Event()
-    follower = replace(_make_follower(reference), report=lambda _: changed.set())
+    follower = structs.replace(_make_follower(reference), report=lambda _: changed.set())
     following = asyncio.create_task(follower.run(await record(reference)), name=f"trials-{reference.name}")
     following.add_done_callback(lambda _: changed.set())
     try:
@@ -226,7 +226,7 @@ async def watch(reference: JobReference, tell: Callable[[JobState], None]) -> En
 
     Raises `ApiError`, `TransportError`, `UserError`.
     """
-    return await replace(_make_follower(reference), report=tell).run(await record(reference))
+    return await structs.replace(_make_follower(reference), report=tell).run(await record(reference))
 
 
 async def read_state(reference: JobReference) -> str:
@@ -273,7 +273,7 @@ async def follow(reference: JobReference, rank: int | None, tell: Callable[[Sequ
     """
     job = await record(reference)
     splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1)
-    follower = replace(_make_follower(reference), show=splitter.show, excerpt=_select_rank(job, rank))
+    follower = structs.replace(_make_follower(reference), show=splitter.show, excerpt=_select_rank(job, rank))
     ending = await follower.run(job)
     await splitter.finish()
     return ending
