@@ -20,6 +20,8 @@ SLOW = (
     "numpy",
     "random",
     "dataclasses",
+    "subprocess",
+    "muster.api.podgroups",
     "muster.api.validation.kueue",
 )
 
