@@ -21,6 +21,7 @@ SLOW = (
     "random",
     "dataclasses",
     "subprocess",
+    "re2",
     "muster.api.podgroups",
     "muster.api.validation.kueue",
 )
