@@ -20,6 +20,9 @@ SLOW = (
     "numpy",
     "random",
     "dataclasses",
+    "subprocess",
+    "re2",
+    "muster.api.podgroups",
     "muster.api.validation.kueue",
 )
 

@@ -270,3 +270,22 @@ def test_gpus_that_the_machine_does_not_have_are_said_at_the_start_and_in_the_st
     [line] = [line for line in muster("status").stdout.splitlines() if line.startswith("mend")]
     assert said in line
     muster("down")
+
+
+def test_a_detached_server_leaves_the_session_the_directory_and_the_files_of_its_caller(muster: Muster) -> None:
+    """A caller that waits for the end of a pipe, as a CI job does, would otherwise wait for the server."""
+    reading, writing = os.pipe()
+    command = [muster.command, "up", "--detach", "--port", "0"]
+    done = subprocess.run(
+        command, env=muster.env(), pass_fds=[writing], capture_output=True, text=True, timeout=60, check=True
+    )
+    os.close(writing)
+    os.set_blocking(reading, False)
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+    [pid] = [int(word) for word in re.findall(r"process (\d+)", done.stdout)]
+    assert os.getsid(pid) == pid
+    place = Path(f"/proc/{pid}")
+    standard = [(place / "fd" / number).readlink() for number in "012"]
+    assert standard == [Path("/dev/null"), muster.home / "server.log", muster.home / "server.log"]
+    assert (place / "cwd").readlink() == Path("/")

@@ -9,8 +9,8 @@ import pytest
 from tests.system.plane import World, under, virtual
 from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, workload
 
-from muster.actions.choices import no_job
 from muster.actions.jobs.cancelling import cancel
+from muster.actions.jobs.lookup import no_job
 from muster.actions.jobs.podgroups import find_pods, follow_pods
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT, POD, Pod

@@ -6,101 +6,29 @@ The error for an unknown name suggests the most similar known names.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
 from muster.actions.errors import UserError
 from muster.actions.submission.caller import find_account_name
-from muster.api.batch import JOB
 from muster.api.core import NODE, SECRET, Node
 from muster.api.groups.scheduling import PRIORITY_CLASS
-from muster.api.jobset import JOB_SET
-from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
-from muster.api.kueue.names import DEFAULT_QUEUE, MANAGED_LABEL
-from muster.api.managed.podgroup import group_name
+from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.api.managed.teams import refuse_foreigner
-from muster.api.meta import Object, ObjectMeta
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
 from muster.api.ours.teams import read_users
 from muster.api.ours.users import short_user
-from muster.api.pods import is_finished
 from muster.api.server.authentication import SELF_SUBJECT_REVIEW, SelfSubjectReview, UserInfo
-from muster.api.status import ANOTHER_OBJECT, ApiError, conflict
+from muster.api.status import ApiError
 from muster.api.values.quantity import parse_amount, parse_thousandths
 from muster.insight.nearest import find_nearest
-from muster.insight.reader.jobs.records import record_named
-from muster.insight.reader.listing.access import get_or_none, list_all, list_or_none
-from muster.insight.reader.listing.views import POD_LINES
-from muster.insight.record import JobRecord
+from muster.insight.reader.listing.access import get_or_none, list_or_none
 from muster.runtime.client import Client
 
 if TYPE_CHECKING:
     from muster.actions.submission.gang import SecretVariables
 
-_MOST_NAMES = 500  # The maximum number of existing names that an unknown name is compared with.
 _MOST_NODES = 500  # The maximum number of nodes whose capacity is read.
 _ADMINISTRATORS = "system:masters"
-
-
-async def get_job(client: Client, name: str, namespace: str, uid: str = "") -> JobRecord:
-    """Return the job with this name.
-
-    uid: of the job that the caller means; "" for any job of this name.
-    Raises `ApiError`: 404 if there is no such job, with the name of the most similar one; 409 if it has another UID.
-    """
-    try:
-        job = await record_named(client, name, namespace)
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        raise ApiError(structs.replace(error.status, message=await no_job(client, name, namespace))) from None
-    require_uid(job.kind, job.metadata, uid)
-    return job
-
-
-def require_uid(kind: Kind[Any], meta: ObjectMeta, uid: str) -> None:
-    """Raise `ApiError` (409) unless an object has this UID. uid: "" for any."""
-    if uid not in ("", meta.uid):
-        raise conflict(kind.resource, meta.name, ANOTHER_OBJECT)
-
-
-async def no_job(client: Client, name: str, namespace: str) -> str:
-    """Return a sentence that there is no job with this name, with the most similar name that the user may see.
-
-    If pods of a group with this name do not queue yet, the sentence says why instead. namespace: "" means all
-    namespaces. Errors of the server only shorten the sentence.
-    """
-    names: list[str] = []
-    kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))
-    for kind, labels in kinds:
-        try:
-            page = await client.page(kind.seen_as(Object), namespace, labels=labels, limit=_MOST_NAMES)
-        except ApiError:
-            continue
-        names += [one.metadata.name for one in page.items]
-    similar = find_nearest(name, names)
-    where = f" in namespace {namespace}" if namespace else ""
-    sentence = f"there is no job {name}{where}"
-    if group := await _describe_unqueued_group(client, name, namespace):
-        return f"{sentence}: {group}"
-    return sentence + (f"; did you mean {similar}?" if similar else "")
-
-
-async def _describe_unqueued_group(client: Client, name: str, namespace: str) -> str:
-    """Return why the pods of a group with this name do not queue; "" if the user sees no such pods."""
-    try:
-        # The name of the group may be an annotation, which no server selects by.
-        pods = await list_all(client, POD_LINES, namespace, labels=MANAGED_LABEL)
-    except ApiError:
-        return ""
-    living = [pod for pod in pods if group_name(pod.metadata) == name and not is_finished(pod)]
-    if not living:
-        return ""
-    from muster.insight.jobs.unqueued import UnqueuedGroup, explain_unqueued  # importing it takes long
-
-    group = UnqueuedGroup(living[0].metadata.namespace, name, tuple(living))
-    return f"{explain_unqueued(group)} (to remove it: kubectl delete pods {group.selector})"
 
 
 async def check_secrets(client: Client, namespace: str, asked: "Iterable[SecretVariables]") -> None:

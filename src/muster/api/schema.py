@@ -15,7 +15,7 @@ kinds, in the API server's words. The structural schema checks the kinds that ar
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeAlias, Union, get_args, get_origin
@@ -277,21 +277,20 @@ def _make_reference(type_: type) -> Schema:
     return {"$ref": f"#/components/schemas/{component_name(type_)}"}
 
 
-def _make_object_schema(type_: type, other: Callable[[type], Schema], *, documented: bool) -> Schema:
-    fields = _list_fields(type_)
+def _make_object_schema(type_: type[Struct], other: Callable[[type], Schema], *, documented: bool) -> Schema:
     hints = _get_hints(type_)
     summary, docs = read_documentation(type_)
     properties = {}
     required = []
-    for field in fields:
-        schema, markers = _make_field_schema(hints[field.name], other)
+    for name, wire_name, default in _list_fields(type_):
+        schema, markers = _make_field_schema(hints[name], other)
         if documented:
-            _describe(schema, docs.get(field.name, ""), markers)
+            _describe(schema, docs.get(name, ""), markers)
             if any(isinstance(marker, DefaultedField) for marker in markers):
-                schema["default"] = msgspec.to_builtins(field.default)
-        if any(isinstance(marker, RequiredField) for marker in markers) or field.required:
-            required.append(field.encode_name)
-        properties[field.encode_name] = schema
+                schema["default"] = msgspec.to_builtins(default)
+        if any(isinstance(marker, RequiredField) for marker in markers) or default is msgspec.NODEFAULT:
+            required.append(wire_name)
+        properties[wire_name] = schema
     result: Schema = {"type": "object", "properties": properties}
     if documented:
         result["description"] = summary
@@ -375,9 +374,11 @@ def _strip_hint(hint: Any) -> tuple[Any, tuple[Any, ...]]:
         return hint, markers
 
 
-@cache
-def _list_fields(type_: type) -> Sequence[msgspec.structs.FieldInfo]:
-    return msgspec.structs.fields(type_)
+def _list_fields(type_: type[Struct]) -> Iterator[tuple[str, str, Any]]:
+    """Yield each field's Python name, its JSON name, and its default, or NODEFAULT, without evaluating its type."""
+    names, defaults = type_.__struct_fields__, type_.__struct_defaults__
+    without = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
+    yield from zip(names, type_.__struct_encode_fields__, without + defaults, strict=True)
 
 
 @cache

@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec import structs
 
-from muster.actions.choices import get_job
 from muster.actions.errors import UserError
 from muster.actions.following.elsewhere import make_reach
 from muster.actions.following.excerpt import Excerpt
@@ -20,6 +19,7 @@ from muster.actions.following.follow import Follower
 from muster.actions.following.printout import Printout
 from muster.actions.jobs.cancelling import cancel as cancel_job
 from muster.actions.jobs.explaining import explain
+from muster.actions.jobs.lookup import get_job
 from muster.actions.jobs.scaling import scale as scale_job
 from muster.actions.server.session import OWN_NAMESPACE, Session, Target
 from muster.api.core import NODE

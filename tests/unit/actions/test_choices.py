@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.unit.runtime.conftest import ScriptedTransport
 
-from muster.actions.choices import no_job, queue_to_name
+from muster.actions.choices import queue_to_name
 from muster.actions.errors import UserError
 from muster.actions.submission.caller import find_account_name
 from muster.api.ours.teams import QUEUE_USERS
@@ -60,43 +60,3 @@ def test_the_queue_of_another_team_is_refused_with_whom_to_ask(local):
 def test_an_administrator_submits_as_the_account_of_the_machine():
     with pytest.raises(UserError, match=f"and not for {find_account_name()};"):
         named("vision", THERE, TEAM, who("ada", "system:masters"))
-
-
-def member(name, phase="Running", size="2"):
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": "ns",
-            "labels": {"kueue.x-k8s.io/pod-group-name": "train"},
-            "annotations": {"kueue.x-k8s.io/pod-group-total-count": size},
-        },
-        "status": {"phase": phase},
-    }
-
-
-SELECTED = "-n ns -l kueue.x-k8s.io/pod-group-name=train"
-REMOVE = f"(to remove it: kubectl delete pods {SELECTED})"
-
-
-@pytest.mark.parametrize(
-    ("pods", "sentence"),
-    [
-        ([member("p", "Pending")], f": its pod group queues once it has 2 pods, and it has 1 {REMOVE}"),
-        (
-            [member("p", "Pending"), member("q", "Pending")],
-            f": its pod group does not queue, and an event says why: kubectl describe pods {SELECTED} {REMOVE}",
-        ),
-        ([member("p", "Failed")], "; did you mean trains?"),
-        ([], "; did you mean trains?"),
-    ],
-)
-def test_of_a_group_that_does_not_queue_yet_it_is_told_why(pods, sentence):
-    jobs = Response(200, msgspec.json.encode({"items": [{"metadata": {"name": "trains"}}]}))
-    transport = ScriptedTransport(NONE, jobs, Response(200, msgspec.json.encode({"items": pods})))
-    said = asyncio.run(no_job(Client(transport), "train", "ns"))
-    assert said == f"there is no job train in namespace ns{sentence}"
-
-
-def test_of_a_name_that_no_pod_group_can_have_nothing_is_told():
-    transport = ScriptedTransport(NONE, NONE, Response(400, b"no"))
-    assert asyncio.run(no_job(Client(transport), "a b", "")) == "there is no job a b"

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
-from muster.actions.choices import get_job
 from muster.actions.following.containerlog import ContainerLog, has_log
 from muster.actions.following.elsewhere import OutOfReachError, Reach, cluster_of, copy_of
 from muster.actions.following.excerpt import WHOLE, Excerpt
 from muster.actions.following.printout import Printout, ShowOutput
 from muster.actions.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads
 from muster.actions.following.silence import Silence, explain_giving_up
+from muster.actions.jobs.lookup import get_job
 from muster.api.batch import JOB, Job
 from muster.api.core import POD, Pod
 from muster.api.jobset import JOB_SET, JobSet

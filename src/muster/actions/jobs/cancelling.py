@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from muster.actions.choices import get_job
 from muster.actions.errors import UserError
 from muster.actions.jobs.conflicts import rewrite_object
+from muster.actions.jobs.lookup import get_job
 from muster.actions.jobs.podgroups import HAS_ENDED, Cancellation, cancel_pods, find_pods
 from muster.actions.rights import Right, has_right
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from muster.actions.choices import get_job
+from muster.actions.jobs.lookup import get_job
 from muster.api.status import ApiError
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client

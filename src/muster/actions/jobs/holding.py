@@ -2,8 +2,9 @@
 
 from msgspec import Struct
 
-from muster.actions.choices import check_queue, no_job
+from muster.actions.choices import check_queue
 from muster.actions.errors import UserError
+from muster.actions.jobs.lookup import no_job
 from muster.actions.server.session import Session
 from muster.api.batch import CRON_JOB, JOB, CronJob
 from muster.api.conditions import is_true

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.actions.choices import get_job
 from muster.actions.errors import UserError
+from muster.actions.jobs.lookup import get_job
 from muster.actions.submission.gang import name_for_retry
 from muster.actions.submission.submitting import sign_manifest
 from muster.actions.submission.sweep import make_retry

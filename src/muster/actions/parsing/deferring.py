@@ -3,8 +3,8 @@
 import re
 from datetime import datetime, time, timedelta
 
-from muster.actions.choices import get_job
 from muster.actions.errors import UserError
+from muster.actions.jobs.lookup import get_job
 from muster.actions.parsing.limits import time_limit
 from muster.api.batch import CRON_JOB
 from muster.api.ours.deferral import Deferral, Dependency, Outcome

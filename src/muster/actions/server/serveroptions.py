@@ -38,11 +38,6 @@ def merge_options(remembered: ServerOptions, given: Mapping[str, Any]) -> Server
     return msgspec.structs.replace(remembered, **given)
 
 
-def list_arguments(options: ServerOptions) -> list[str]:
-    """Return the options as words of a command line. An option without a value has no word."""
-    return [word for field in ServerOptions.__struct_fields__ for word in _list_words(options, field)]
-
-
 def describe_options(options: ServerOptions, fields: Sequence[str] = ServerOptions.__struct_fields__) -> str:
     """Return the fields that differ from the defaults, as the user types them; "" if none does."""
     unusual = [field for field in fields if getattr(options, field) != getattr(ServerOptions(), field)]

@@ -6,8 +6,6 @@ If systemd refuses, nothing has changed. Only `start_unit` and `cancel_starts` s
 import os
 import pwd
 import shlex
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +30,11 @@ def require_systemd() -> None:
 
 
 def _has_systemd() -> bool:
-    return BOOTED.is_dir() and shutil.which("systemctl") is not None
+    if not BOOTED.is_dir():
+        return False
+    import shutil  # muster status seldom needs it, and importing it takes long
+
+    return shutil.which("systemctl") is not None
 
 
 def find_version() -> int:
@@ -229,9 +231,12 @@ def _write(unit: Unit, text: str) -> None:
 
 def _verify(unit: Unit, text: str) -> None:
     """Raise `UserError` if systemd cannot parse a unit; do nothing if systemd-analyze is not installed."""
+    import shutil  # muster status needs none of them, and importing them takes long
+    import subprocess
+    import tempfile
+
     if shutil.which("systemd-analyze") is None:
         return
-    import tempfile  # muster status needs none of it, and importing it takes long
 
     with tempfile.TemporaryDirectory(prefix="muster-unit-") as directory:
         file = Path(directory) / unit.name
@@ -267,6 +272,8 @@ def _name_manager(unit: Unit) -> list[str]:
 
 def _run(command: list[str]) -> str:
     """Run a command and return its output. Raises `UserError` if it fails or takes too long."""
+    import subprocess  # muster status does not need it, and importing it takes long
+
     try:
         result = subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False, timeout=_PATIENCE_SECONDS

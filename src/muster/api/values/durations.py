@@ -1,7 +1,6 @@
 """Go's durations (`1h30m`, `300ms`), which are integers of nanoseconds in Muster."""
 
 import re
-from fractions import Fraction
 
 NANOSECOND = 1
 MICROSECOND = 1000 * NANOSECOND
@@ -52,8 +51,8 @@ def parse(text: str) -> int:
         if part["unit"] not in _UNITS:
             raise DurationError(f"time: unknown unit {_quote(part['unit'])} in duration {_quote(text)}")
         fraction = part["fraction"] or ""
-        number = Fraction(int(part["whole"] + fraction or "0"), 10 ** len(fraction))
-        total += int(number * _UNITS[part["unit"]])
+        digits = int(part["whole"] + fraction or "0")
+        total += digits * _UNITS[part["unit"]] // 10 ** len(fraction)
         rest = rest[part.end() :]
     if total > _MAX + negative:
         raise DurationError(f"time: invalid duration {_quote(text)}")

@@ -6,11 +6,13 @@ decimal (n to E) or an exponent (e3). Fractions of a billionth are rounded up, a
 """
 
 import re
-from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from muster.api.markers import Format
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Quantity = Annotated[str | int | float, Format("quantity")]
 ResourceList = dict[str, Quantity]
@@ -44,7 +46,7 @@ _WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([
 _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 
-def parse(quantity: Quantity) -> Fraction:
+def parse(quantity: Quantity) -> "Fraction":
     """Parse the exact amount (to a billionth).
 
     Raises:
@@ -153,7 +155,9 @@ def _parse(text: str) -> tuple[int, str]:
 
 
 @lru_cache(maxsize=4096)
-def _parse_fraction(text: str) -> Fraction:
+def _parse_fraction(text: str) -> "Fraction":
+    from fractions import Fraction  # few commands need exact amounts
+
     return Fraction(_parse(text)[0], _NANO)
 
 

@@ -1,7 +1,7 @@
 """Starts a server as a process of its own, and says where the running server is."""
 
 import os
-import subprocess
+import signal
 import sys
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import click
 
 from muster.actions.errors import FAILED
 from muster.actions.server.home import Home
-from muster.actions.server.serveroptions import ServerOptions, list_arguments, read_options
+from muster.actions.server.serveroptions import ServerOptions, read_options
 from muster.cli.serveroptions import require_same_options
 
 
@@ -39,8 +39,12 @@ def make_export(home: Home) -> str:
     return f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}"
 
 
-def start_detached(home: Home, options: ServerOptions) -> None:
-    """Start the server as a process of its own; return when it serves requests.
+def start_detached(home: Home, options: ServerOptions) -> int | None:
+    """Make a copy of this process that is to serve, and wait until it does.
+
+    Return the descriptor to which the copy writes a line once it serves, or `FAILED` and the reason: in the copy, at
+    once. Return None in this process, once the copy serves. The copy keeps what the command has imported, which takes
+    a new interpreter a tenth of a second. It runs no thread and has no open file of the command's.
 
     Raises `click.ClickException` if the start fails, and `UserError` if another server with other options was started
     first.
@@ -51,34 +55,42 @@ def start_detached(home: Home, options: ServerOptions) -> None:
         raise click.ClickException(f"cannot use {home.path}: {error.strerror}") from error
     began = os.fstat(log).st_size
     reading, writing = os.pipe()
-    words = ["up", "--data", str(home.path), "--forget", *list_arguments(options), "--ready-fd", str(writing)]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "muster.cli", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        pass_fds=[writing],
-        start_new_session=True,
-        cwd="/",
-    )
+    sys.stdout.flush()  # else the copy would write it, too
+    child = os.fork()
+    if not child:
+        _leave_command(log, writing)
+        return writing
     os.close(writing)
     os.close(log)
     try:
         with open(reading) as pipe:
             message = pipe.read()
     except KeyboardInterrupt:
-        child.terminate()
+        os.kill(child, signal.SIGTERM)
         raise
     if message.startswith(FAILED):
-        child.wait()
+        os.waitpid(child, 0)
         if find_running(home, options):  # another server was started at the same moment
-            return
+            return None
         raise click.ClickException(message.removeprefix(FAILED).rstrip())
     if message:
         click.echo(message, nl=False)
-        return
-    child.wait()
-    _raise_reason(home.log, began)
+        return None
+    os.waitpid(child, 0)
+    raise _read_reason(home.log, began)
+
+
+def _leave_command(log: int, kept: int) -> None:
+    """Leave the session, the directory and the files of the command that this process is a copy of.
+
+    log: the descriptor that takes the output from now on. kept: the only other descriptor that stays open.
+    """
+    os.setsid()
+    os.chdir("/")
+    for descriptor, standard in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
+        os.dup2(descriptor, standard)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _read_url(home: Home) -> str:
@@ -92,8 +104,8 @@ def _read_url(home: Home) -> str:
         return ""
 
 
-def _raise_reason(log: Path, began: int) -> None:
-    """Raise `click.ClickException` with the reason that the server wrote to its log when it could not start.
+def _read_reason(log: Path, began: int) -> click.ClickException:
+    """Return an error with the reason that the server wrote to its log when it could not start.
 
     began: the length of the log before the start.
     """
@@ -101,4 +113,4 @@ def _raise_reason(log: Path, began: int) -> None:
         file.seek(began)
         lines = [line.strip() for line in file if line.strip()]
     errors = [line.removeprefix(FAILED) for line in lines if line.startswith(FAILED)]
-    raise click.ClickException((errors or lines or ["it ended without a word"])[-1])
+    return click.ClickException((errors or lines or ["it ended without a word"])[-1])

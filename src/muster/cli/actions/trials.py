@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from muster.actions.choices import get_job
+from muster.actions.jobs.lookup import get_job
 from muster.actions.server.session import Target
 from muster.cli.session import connect
 from muster.cli.terminal.output import dump, terminal_width

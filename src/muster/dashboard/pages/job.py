@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from muster.actions.choices import no_job
 from muster.actions.jobs.explaining import explain
+from muster.actions.jobs.lookup import no_job
 from muster.api.core import POD, Pod
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from muster.api.status import ApiError

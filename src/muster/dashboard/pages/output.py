@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from muster.actions.choices import get_job
 from muster.actions.following.excerpt import Excerpt
+from muster.actions.jobs.lookup import get_job
 from muster.api.status import ApiError
 from muster.api.values.patterns import PatternError, line_pattern
 from muster.cluster.apiserver.answers import Stream

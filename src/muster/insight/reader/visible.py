@@ -5,7 +5,7 @@ Each function reads the whole cluster, or else the user's own namespace, and say
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -13,13 +13,14 @@ from muster.api.kinds import Kind
 from muster.api.kueue import Workload
 from muster.api.status import ApiError
 from muster.insight.history.runs import Run, RunQuery
-from muster.insight.jobs.podgroups import PodGroupView
 from muster.insight.reader.history.recorded import read_history
-from muster.insight.reader.jobs.podgroups import pod_groups
 from muster.insight.reader.jobs.rows import job_rows, job_rows_of
 from muster.insight.reader.listing.access import list_all
 from muster.insight.reader.listing.memo import Memo
 from muster.runtime.client import Client
+
+if TYPE_CHECKING:
+    from muster.insight.jobs.podgroups import PodGroupView
 
 T = TypeVar("T")
 
@@ -102,7 +103,7 @@ async def visible_job_rows_of(
     return []
 
 
-async def visible_pod_groups(client: Client, own: str, say: Callable[[str], None]) -> tuple[list[PodGroupView], str]:
+async def visible_pod_groups(client: Client, own: str, say: Callable[[str], None]) -> "tuple[list[PodGroupView], str]":
     """Return the groups of all namespaces and "", or the groups of the user's own namespace and its name.
 
     own: the user's namespace. say: receives a sentence about what the user may not see.
@@ -110,6 +111,8 @@ async def visible_pod_groups(client: Client, own: str, say: Callable[[str], None
     Raises:
         ApiError: the user may not list the pods of their own namespace either.
     """
+    from muster.insight.reader.jobs.podgroups import pod_groups  # few questions are about the dialects of groups
+
     return await _read_visible(lambda namespace: pod_groups(client, namespace, say), own, say, "groups")
 
 

@@ -101,7 +101,7 @@ class _Structure:
             return self.of(value, f"{path}[]")
         if word == "additionalProperties":
             return self.of(value, f"{path}{{}}")
-        return copy.deepcopy(value)
+        return value if isinstance(value, str) else copy.deepcopy(value)
 
 
 def _within_template(path: str) -> Schema:

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from tests.unit.runtime.conftest import MemoryServer, busy, down
 
-from muster.actions.choices import get_job
 from muster.actions.following.follow import Follower
 from muster.actions.following.printout import Printout
 from muster.actions.following.queuewatch import POSITION_SECONDS
 from muster.actions.following.silence import GONE_SECONDS, SILENT_SECONDS
+from muster.actions.jobs.lookup import get_job
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.core import EVENT, POD
 from muster.api.kueue import WORKLOAD

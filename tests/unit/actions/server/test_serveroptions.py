@@ -12,7 +12,6 @@ from muster.actions.server.serveroptions import (
     ServerOptions,
     describe_differences,
     describe_options,
-    list_arguments,
     merge_options,
     read_options,
     write_options,
@@ -95,7 +94,6 @@ def test_given_options_replace_remembered_ones() -> None:
 
 
 def test_options_as_words() -> None:
-    assert list_arguments(ServerOptions()) == ["--port", "6443", "--nodes", "process", "--log-format", "text"]
     assert describe_options(ServerOptions()) == ""
     assert describe_options(FULL, ["port", "nodes", "config"]) == (
         "--port 0 --nodes simulated:3,cpu=8 --nodes process --config '/a b/c.yaml'"

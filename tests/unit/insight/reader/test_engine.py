@@ -7,7 +7,7 @@ import pytest
 from tests.unit.runtime.conftest import ScriptedTransport
 
 from muster.api.groups.coordination import LEASE, Lease, LeaseSpec
-from muster.insight.reader.engine import NOT_LED, is_led, say_if_not_led
+from muster.insight.reader.engine import NOT_LED, is_embedded, is_led, say_if_not_led
 from muster.runtime.client import Client
 from muster.runtime.transport import Response
 
@@ -55,3 +55,14 @@ def test_that_no_engine_leads_is_said_to_those_who_wait(states, code, said):
     script = ScriptedTransport(Response(code, b"{}"), Response(404, b"no"))
     asyncio.run(say_if_not_led(Client(script), states, NOW, heard.append))
     assert heard == said
+
+
+def test_a_client_asks_its_server_once_whether_it_is_embedded():
+    async def ask(transport: ScriptedTransport) -> list[bool]:
+        client = Client(transport)
+        return [await is_embedded(client), await is_embedded(client)]
+
+    for version, expected in (("v1.34.0+muster", True), ("v1.34.0", False)):
+        transport = ScriptedTransport(Response(200, b'{"gitVersion": "%s"}' % version.encode()))
+        assert asyncio.run(ask(transport)) == [expected, expected]
+        assert [request.path for request in transport.requests] == ["/version"]

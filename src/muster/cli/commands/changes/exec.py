@@ -36,8 +36,8 @@ def command(job: str, command: tuple[str, ...], rank: str, container: str, **opt
 
 
 async def _exec(target: Target, name: str, rank: str, container: str, command: tuple[str, ...]) -> int:
-    from muster.actions.choices import get_job
     from muster.actions.following.elsewhere import OutOfReachError, cluster_of, copy_of, open_tunnel
+    from muster.actions.jobs.lookup import get_job
     from muster.api.status import ApiError
     from muster.runtime.client import Client
     from muster.runtime.refusals import is_refusal

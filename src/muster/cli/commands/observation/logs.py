@@ -12,6 +12,8 @@ from muster.cli.names.types import parse_job_name
 from muster.cli.session import ask, connect, run, target_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from muster.actions.following.excerpt import Excerpt
     from muster.actions.following.printout import Printout
     from muster.insight.jobs.state import Ending
@@ -55,9 +57,9 @@ def command(job: str, follow: bool, attempt: int | None, previous: bool, **optio
 async def _logs(
     target: Target, name: str, wanted: dict[str, Any], attempt: int | None, *, follow: bool, previous: bool
 ) -> int:
-    from muster.actions.choices import get_job
     from muster.actions.following.elsewhere import make_reach
     from muster.actions.following.printout import Printout
+    from muster.actions.jobs.lookup import get_job
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.printing import Printer
     from muster.runtime.realclock import RealClock
@@ -110,7 +112,6 @@ async def _follow(printout: "Printout") -> "Ending":
 def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
     """Return the selection of workers and lines that the options make. Raises `click.BadParameter`."""
     from muster.actions.following.excerpt import Excerpt
-    from muster.api.values.patterns import PatternError, line_pattern
     from muster.cli.names.moments import parse_moment
     from muster.insight.jobs.state import parse_ranks
     from muster.insight.jobs.trials import rank_of_trial
@@ -122,9 +123,16 @@ def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
         ranks = frozenset({rank_of_trial(job, index)}) if index else ranks
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--index" if index else "--rank") from None
-    try:
-        matches = line_pattern(wanted["grep"]) if wanted["grep"] else None
-    except PatternError as error:
-        raise click.BadParameter(str(error), param_hint="--grep") from None
+    matches = _compile_pattern(wanted["grep"]) if wanted["grep"] else None
     since = parse_moment(wanted["since"], RealClock().now().astimezone()) if wanted["since"] else None
     return Excerpt(ranks, wanted["tail"], since, matches, wanted["timestamps"])
+
+
+def _compile_pattern(text: str) -> "Callable[[bytes], bool]":
+    """Return a function that tells whether the pattern occurs in a line. Raises `click.BadParameter`."""
+    from muster.api.values.patterns import PatternError, line_pattern  # it takes a while to load
+
+    try:
+        return line_pattern(text)
+    except PatternError as error:
+        raise click.BadParameter(str(error), param_hint="--grep") from None

@@ -110,7 +110,7 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
             listed_rows = await _add_past(session, listed_rows, where, now)
         missing = [one for one in dict.fromkeys(only["jobs"]) if one not in {row["name"] for row in listed_rows}]
         if missing:
-            from muster.actions.choices import no_job  # importing it takes long
+            from muster.actions.jobs.lookup import no_job  # importing it takes long
 
             for one in missing:
                 say(f"Error: {await no_job(session.client, one, where)}")

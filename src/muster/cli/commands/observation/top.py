@@ -60,7 +60,7 @@ async def _watch(target: Target, make_picture: Picture) -> None:
 
 
 async def _make_workers_picture(session: Session, say: Callable[[str], None], *, job: str) -> str:
-    from muster.actions.choices import no_job
+    from muster.actions.jobs.lookup import no_job
     from muster.api.pods import is_finished, job_of
     from muster.insight.reader.listing.access import list_all
     from muster.insight.reader.listing.views import POD_DEMANDS

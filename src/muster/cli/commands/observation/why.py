@@ -34,7 +34,7 @@ def command(job: str, output: str | None, *, history: bool, **options: Any) -> N
 
 
 async def _tell_life(target: Target, name: str, output: str) -> None:
-    from muster.actions.choices import no_job
+    from muster.actions.jobs.lookup import no_job
     from muster.cli.terminal.output import dump, say
     from muster.insight.history.life import make_life_document, render_life
     from muster.insight.reader.history.decisions import NO_DECISIONS, read_life
@@ -66,7 +66,7 @@ async def _why(target: Target, name: str, output: str) -> None:
                 click.echo(dump(groups, output) if output else render_details(groups))
                 return
             if not await _show_cron_job(session, name, now, output):
-                from muster.actions.choices import no_job
+                from muster.actions.jobs.lookup import no_job
 
                 raise click.ClickException(await no_job(session.client, name, session.namespace))
             return

@@ -13,8 +13,9 @@ from muster.actions.server.service import find_running_unit
 from muster.actions.server.systemserver import has_server
 from muster.cli.actions.detaching import start_detached
 from muster.cli.commands.server.down import NOTHING, describe_end, require_agreement, stop
+from muster.cli.commands.server.up import serve
 from muster.cli.names.examples import format_examples
-from muster.cli.serveroptions import RequestedOptions, resolve_options, server_options
+from muster.cli.serveroptions import RequestedOptions, ResolvedOptions, resolve_options, server_options
 from muster.cli.session import data_option
 
 
@@ -53,7 +54,7 @@ def command(data: str, yes: bool, **options: Any) -> None:
         click.echo(f"replacing process {pid}; {ending or 'what it runs goes on'}", err=True)
         stop(home, pid, signal.SIGKILL)
     if unit is None:
-        _start(home, resolved.options, former=pid)
+        _start(home, resolved, former=pid)
     else:
         from muster.cli.actions.serving import await_service
 
@@ -91,16 +92,18 @@ def _read_running_options(home: Home) -> ServerOptions:
     return running
 
 
-def _start(home: Home, options: ServerOptions, former: int | None) -> None:
+def _start(home: Home, resolved: ResolvedOptions, former: int | None) -> None:
     """Start the new server as a detached process. Raises `click.ClickException` if that fails.
 
     The error says how the user gets the former server back. former: its process; None if none ran.
     """
     try:
-        start_detached(home, options)
+        ready_fd = start_detached(home, resolved.options)
     except click.ClickException as error:
         if former is None:
             raise
         raise click.ClickException(
             f"{error.message}. What process {former} ran goes on; `muster up --detach` starts a server as that one was"
         ) from error
+    if ready_fd is not None:
+        serve(home, resolved, ready_fd)

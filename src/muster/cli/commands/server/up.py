@@ -46,8 +46,7 @@ _BESIDE = (
 )
 @click.option("--salvage", is_flag=True, help="If the store is damaged, start with its undamaged part.")
 @click.option("--detach", is_flag=True, help="Return once the server serves, and leave it running.")
-@click.option("--ready-fd", type=int, hidden=True, help="Where to say that it serves.")
-def command(data: str, system: bool, salvage: bool, detach: bool, ready_fd: int | None, **options: Any) -> None:
+def command(data: str, system: bool, salvage: bool, detach: bool, **options: Any) -> None:
     """Start an API server, a store, controllers and nodes on this machine, and keep them running.
 
     An option that is not given keeps its value from the last start.
@@ -56,20 +55,19 @@ def command(data: str, system: bool, salvage: bool, detach: bool, ready_fd: int 
         options["socket"] = options["socket"] or SYSTEM_SOCKET
     home = Home.find(os.environ, data)
     resolved = resolve_options(home, RequestedOptions.of(options))
-    if ready_fd is None and find_running(home, resolved.options):
+    if find_running(home, resolved.options):
         return
     if resolved.remembered:
         click.echo(f"as at the last start: {resolved.remembered}", err=True)
-    if ready_fd is None and not resolved.options.socket and has_server(os.environ):
+    if not resolved.options.socket and has_server(os.environ):
         click.echo(_BESIDE, err=True)
     check_packages()
     home.make()
     if salvage:
         _salvage(home)
-    if detach:
-        start_detached(home, resolved.options)
-    else:
-        _serve(home, resolved, ready_fd)
+    ready_fd = start_detached(home, resolved.options) if detach else None
+    if ready_fd is not None or not detach:
+        serve(home, resolved, ready_fd)
 
 
 def _make_warning(outside: str) -> str:
@@ -110,7 +108,7 @@ def _salvage(home: Home) -> None:
         click.echo(line, err=True)
 
 
-def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
+def serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
     """Serve until a signal asks to stop.
 
     ready_fd: a descriptor to write a line to once the server serves; None to print the line. Raises
@@ -120,9 +118,9 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
 
     from muster.api.config import EMBEDDED
     from muster.api.status import ApiError
+    from muster.cluster import serving
     from muster.cluster.apiserver.identity.certificates import CredentialError
     from muster.cluster.nodes.machine.isolation import IsolationError
-    from muster.cluster.serving import Options, serve
     from muster.cluster.store import DataDirectoryError
     from muster.dashboard.embedding import make_pages
     from muster.install.crds import served_definitions
@@ -131,7 +129,7 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
     from muster.runtime.process.servicemanager import report_readiness
 
     logs.configure(resolved.options.log_format, level="WARNING", file=home.log if ready_fd is not None else None)
-    options = Options(
+    options = serving.Options(
         home.path,
         resolved.options.port,
         resolved.nodes,
@@ -161,7 +159,7 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
         report_readiness()
 
     try:
-        uvloop.run(serve(options, ready))
+        uvloop.run(serving.serve(options, ready))
     except (DataDirectoryError, CredentialError, NotOursError, ApiError, OSError, IsolationError) as error:
         problem = _describe_failure(error, home)
         if ready_fd is not None and not is_ready:  # the disk of the log may be full
