@@ -49,7 +49,8 @@ _KINDS = ("kueue", "jobset", "podgroups")
 @click.option(
     "--without-webhooks",
     is_flag=True,
-    help="Let the API server store what it is given, unasked. Objects that it has stored as v1beta1 lose fields.",
+    help="Install no webhooks: the API server stores objects without Muster's defaults and checks. Objects that it has "
+    "stored as v1beta1 lose fields.",
 )
 @click.option("--cert-manager", is_flag=True, help="Let cert-manager make the certificates.")
 @click.option(
@@ -93,7 +94,7 @@ def command(
         dashboard=dashboard,
     )
     for framework, why in frameworks_without_effect(options.settings).items():
-        say(f"warning: integrations.frameworks names {framework}: {why}, what is of this kind runs without quota")
+        say(f"warning: integrations.frameworks names {framework}: {why}, objects of this kind run without quota")
     if not uninstall and (rights := describe_rights(options)):
         say(f"note: {rights}")
     try:

@@ -43,7 +43,7 @@ _MOST_LEASE_SECONDS = 3600
     metavar="DURATION",
     default="40s",
     show_default=True,
-    help="Of the process node: after how long without a word of it the server may give it up.",
+    help="How long the Lease of the process node lasts. The server may give the node up once the Lease has expired.",
 )
 @data_option
 def command(
