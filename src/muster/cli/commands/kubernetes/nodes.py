@@ -30,7 +30,7 @@ _MOST_LEASE_SECONDS = 3600
     required=True,
     help="simulated, or process: this machine, once; repeatable.",
 )
-@click.option("--name", metavar="NAME", help="Of the process node (default: this machine's host name).")
+@click.option("--name", metavar="NAME", help="The name of the process node (default: this machine's host name).")
 @click.option(
     "--client-ca",
     metavar="FILE",
