@@ -40,13 +40,13 @@ def test_groups_are_listed_and_described(up, tmp_path):
         time.sleep(0.1)
     found = rows(up)
     assert (found["pair"]["state"], found["pair"]["reason"]) == ("Ready", "")
-    assert (found["trio"]["state"], found["trio"]["reason"]) == ("Waiting", "2 of 3 pods are there")
+    assert (found["trio"]["state"], found["trio"]["reason"]) == ("Waiting", "2 of 3 pods exist")
     assert up("podgroups", "list", "-o", "name").stdout == "pair\ntrio\n"
     header, *lines = up("podgroups", "list").stdout.splitlines()
     assert header.split() == ["NAME", "STATE", "MIN", "PODS", "BOUND", "RUNNING", "AGE", "REASON"]
     assert [line.split()[:3] for line in lines] == [["pair", "Ready", "2"], ["trio", "Waiting", "3"]]
     described = up("podgroups", "describe", "trio").stdout
-    assert "state:           Waiting: 2 of 3 pods are there" in described
+    assert "state:           Waiting: 2 of 3 pods exist" in described
     assert "trio-a   Pending   -" in described
     why = up("why", "trio").stdout  # an event may have come meanwhile
     assert why.partition("SEEN")[0].rstrip() == described.partition("SEEN")[0].rstrip()

@@ -685,7 +685,7 @@ def test_none_begins_before_all_have_started_and_each_group_starts_or_fails_in_t
 
 
 def has_started_or_failed(jobset: JobSet, cluster: GroupCluster) -> bool:
-    """Released and begun as far as pods are there, ended, or in an epoch that none of its pods has seen in time."""
+    """Released and begun as far as pods exist, ended, or in an epoch that none of its pods has seen in time."""
     group = jobset.status.group_scheduling
     assert group is not None
     if finish(jobset) is not None or group.released_epoch == group.epoch:

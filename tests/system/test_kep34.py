@@ -598,7 +598,7 @@ async def test_8_one_name_in_many_namespaces_is_many_groups(world: World) -> Non
     assert await bound(world) == "", "one pod here and one there are no two"
     for namespace in ("default", "kube-public"):
         group = await world.client.get(kep.POD_GROUP, "g", namespace)
-        assert [condition.message for condition in group.status.conditions] == ["1 of 2 pods are there"]
+        assert [condition.message for condition in group.status.conditions] == ["1 of 2 pods exist"]
 
 
 @virtual

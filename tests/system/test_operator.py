@@ -333,7 +333,7 @@ def test_which_kinds_of_jobs_do_not_queue_is_said_at_the_start(caplog: pytest.Lo
 
     with caplog.at_level("INFO", logger="muster.operator.replica"):
         story()
-    assert "does not name jobset.x-k8s.io/jobset, pod: what is of these kinds does not queue" in caplog.text
+    assert "does not name jobset.x-k8s.io/jobset, pod: objects of these kinds do not queue" in caplog.text
 
 
 @site

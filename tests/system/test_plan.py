@@ -457,7 +457,7 @@ async def test_what_claims_devices_is_planned_without_them_and_that_is_said(worl
     document["spec"]["template"]["spec"]["resourceClaims"] = [claim]
     found = (await planned(world, (kind, document)))["j"]
     assert (found.verdict, found.gang.nodes) == ("starts", {"a": 2})
-    assert found.caveat == "Its pods claim devices: their quota, and which nodes have them, was not looked at."
+    assert found.caveat == "Its pods claim devices: the plan ignores the quota of devices, and which nodes have them."
     assert (await planned(world, job("k", 1)))["k"].caveat == ""
 
 

@@ -529,7 +529,7 @@ def test_the_secret_that_kueues_manager_would_hang_on_is_emptied(key: bytes, emp
         said = list[str]()
         await hand_back_alone(s.client, s.world.plane.inputs, DEFAULT, "muster_adopt_1", said.append)
         assert bool((await s.client.get(SECRET, name, KUEUE)).data) != emptied
-        told = f"Secret {KUEUE}/{name} is emptied: Kueue's manager cannot read what it held and makes it anew"
+        told = f"Secret {KUEUE}/{name} is emptied: Kueue's manager cannot read what it held, and fills it again"
         assert (told in said) == emptied
 
     story()

@@ -230,8 +230,8 @@ def salvage_home(home: Path, now: datetime) -> Salvaged | None:
         if findings.is_unchecked:
             raise DataDirectoryError(
                 f"the store in {home} is damaged ({problem}), and of an older release, whose objects have no "
-                f"checksums: what is whole cannot be told. Nothing was changed; go back to a backup: "
-                f"muster restore --force FILE"
+                f"checksums: the server cannot tell which objects are undamaged. Nothing was changed; go back to a "
+                f"backup: muster restore --force FILE"
             )
         aside = home / f"damaged-{now:{_STAMP}}"
         records = [record._replace(previous=None) for record in findings.living]

@@ -38,10 +38,9 @@ from muster.gang.order.ends import EXPECTED_DURATION_ANNOTATION
 API_VERSION = "muster.dev/v1alpha1"
 KIND = "Snapshot"
 
-# The kinds that scheduling reads; kinds that others refer to come first.
-KINDS: tuple[Kind[Any], ...] = (
+# The settings of administrators. The whole spec of these kinds is kept, because nothing in it is from a user's program.
+_SETTINGS: tuple[Kind[Any], ...] = (
     NAMESPACE,
-    NODE,
     PRIORITY_CLASS,
     RUNTIME_CLASS,
     LIMIT_RANGE,
@@ -52,11 +51,10 @@ KINDS: tuple[Kind[Any], ...] = (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
     WORKLOAD_PRIORITY_CLASS,
-    WORKLOAD,
-    JOB_SET,
-    JOB,
-    POD,
 )
+
+# The kinds that scheduling reads; kinds that others refer to come first.
+KINDS: tuple[Kind[Any], ...] = (*_SETTINGS, NODE, WORKLOAD, JOB_SET, JOB, POD)
 
 Document = Mapping[str, Any]
 
@@ -103,23 +101,7 @@ _NODE_STATUS = ("allocatable", "capacity")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _POD_STATUS = ("phase", "startTime")
 _WORKLOAD_STATUS = ("admission", "requeueState", "reclaimablePods", "accumulatedPastExecutionTimeSeconds")
-# The kinds whose whole spec is kept, because nothing in it is from a user's program.
-_WHOLE = frozenset(
-    one.kind
-    for one in (
-        NAMESPACE,
-        PRIORITY_CLASS,
-        RUNTIME_CLASS,
-        LIMIT_RANGE,
-        TOPOLOGY,
-        RESOURCE_FLAVOR,
-        ADMISSION_CHECK,
-        COHORT,
-        CLUSTER_QUEUE,
-        LOCAL_QUEUE,
-        WORKLOAD_PRIORITY_CLASS,
-    )
-)
+_WHOLE = frozenset(kind.kind for kind in _SETTINGS)
 _FINISHED_PHASES = ("Succeeded", "Failed")
 
 

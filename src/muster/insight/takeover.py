@@ -187,13 +187,13 @@ def _list_findings(
     )
     for why in sorted(set(seen.idle.values())):
         names = tuple(sorted(name for name in seen.idle if seen.idle[name] == why))
-        text = "what is of these kinds runs without quota: take them out of the settings, or end them first"
+        text = "objects of these kinds run without quota: take them out of the settings, or end them first"
         yield Finding(f"frameworks that the settings name and Muster does not act on ({why})", text, names)
     live = [one for one in _owned_by_jobs(seen) if state_of(one) != "finished"]
     yield from _of_kinds(live, handled, known, named)
     yield from _list_some(
         "Jobs that run without the label that admission gives to their pods",
-        "they would be stopped and started anew, where they have quota: let them end first",
+        "they would be stopped and started again, where they have quota: let them end first",
         _list_restarting_jobs(seen),
     )
     yield from _of_features(live, fixed=set(handled) - _RESIZED, variants=seen.variants)
@@ -230,7 +230,7 @@ def _of_features(live: Sequence[Workload], fixed: Collection[GroupKind], *, vari
     acted_on = {CONCURRENT_ADMISSION_GATE} if variants else set[str]()
     yield from _list_some(
         "slices that wait to replace another workload, of a kind that keeps its size here",
-        "the job would be stopped, and queue anew in its new size: scale it back, or wait until Kueue admits the slice",
+        "the job would stop, and queue again in its new size: scale it back, or wait until Kueue admits the slice",
         [one for one in live if waits_to_replace(one) and kind_of(one) in fixed],
     )
     yield from _list_some(

@@ -57,7 +57,7 @@ async def hand_back_alone(
         count = await hand_back(client)
         if await empty_unreadable_certificates(client, settings):
             report(
-                f"Secret {secret_of(settings)} is emptied: Kueue's manager cannot read what it held and makes it anew"
+                f"Secret {secret_of(settings)} is emptied: Kueue's manager cannot read what it held, and fills it again"
             )
 
     async def another() -> str:

@@ -147,8 +147,8 @@ async def claim(client: Client, name: str, identity: str) -> None:
         raise NameTakenError(f"{name} is a node of the server itself: join by another name, such as --name {name}-b")
     if there.metadata.annotations.get(NODE_IDENTITY) != identity:
         raise NameTakenError(
-            f"node {name} is there already, and another machine's, or of another --data: join by another --name, or, "
-            f"if that one is gone for good, kubectl delete node {name}"
+            f"node {name} exists already, and belongs to another machine or another --data: join by another --name, "
+            f"or, if that one is gone for good, kubectl delete node {name}"
         )
 
 

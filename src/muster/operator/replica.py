@@ -167,7 +167,7 @@ class Replica:
         manager.add(events)
         off = [name for name in BUILT_IN if name not in self._configuration.integrations.frameworks]
         if off and Part.QUEUEING in self._parts:
-            log.info("integrations.frameworks does not name %s: what is of these kinds does not queue", ", ".join(off))
+            log.info("integrations.frameworks does not name %s: objects of these kinds do not queue", ", ".join(off))
         reach = fence_reach(self._reach_fenced, fence)
         engine = assemble(manager, events, self._configuration, self._parts, reach=reach, matches=device_matches)
         self.visibility = engine.visibility

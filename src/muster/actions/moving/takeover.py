@@ -140,7 +140,7 @@ def _refuse_to_disturb(options: Options, restarting: Sequence[str]) -> None:
         more = len(restarting) - _NAMED
         raise RefusedError(
             f"{len(restarting)} Jobs that run have no label kueue.x-k8s.io/podset on their pods, and would be stopped"
-            f" and started anew: {', '.join(restarting[:_NAMED])}{f' and {more} more' if more > 0 else ''};"
+            f" and started again: {', '.join(restarting[:_NAMED])}{f' and {more} more' if more > 0 else ''};"
             " let them end first"
         )
 

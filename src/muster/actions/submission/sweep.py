@@ -193,7 +193,7 @@ def _adapt_template(template: dict[str, Any], array: Array, name: str) -> dict[s
     changed = dict(container)
     if _ARRAY in variables or not array.is_plain:
         if not container.get("command"):
-            raise ValueError("its container names no command, so it cannot be told which trials are meant")
+            raise ValueError("its container names no command, so the index of a trial cannot be passed on")
         if _ARRAY not in variables:
             changed["command"] = _wrap_with_index(container["command"])
         variables.pop(_INDEX, None)

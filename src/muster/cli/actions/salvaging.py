@@ -15,7 +15,7 @@ def describe_damage(salvaged: "Salvaged") -> list[str]:
     if findings.is_complete:
         lines.append("nothing is lost")
     elif findings.missing is None:
-        lines.append("how many are lost cannot be told; any may be older than it was")
+        lines.append("the number of lost objects is unknown; any object may be older than it was")
     else:
         lines.append(f"{_count_objects(findings.missing)} lost; what was changed last may be older than it was")
     if findings.doubtful:

@@ -33,7 +33,7 @@ def make_reconcilers(
     Log a warning about each framework that has no effect.
     """
     for name, why in frameworks_without_effect(configuration).items():
-        log.warning("integrations.frameworks names %s: %s, what is of this kind runs without quota", name, why)
+        log.warning("integrations.frameworks names %s: %s, objects of this kind run without quota", name, why)
     ours = list_enabled(integrations, configuration)
     kinds = [one.kind for one in ours]
     owners = Owners(manager, ours, without_queue=configuration.manage_jobs_without_queue_name)

@@ -11,6 +11,7 @@ from muster.api.managed.pods import waits_for_place
 from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.pods import is_finished
 from muster.controllers.customlabels import labels_of_queues
+from muster.controllers.gangs import by_age
 from muster.controllers.integrations.topologyplacement import selectors_of
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
@@ -54,7 +55,7 @@ class TopologyUngater(Reconciler):
         pods = [self._latest.get(key_of(pod)) or pod for pod in self._pods.by(PODS_BY_WORKLOAD, key)]
         if workload is None or not any(map(waits, pods)) or not _is_running(workload):
             return None
-        live_pods = [pod for pod in sorted(pods, key=_age_key) if not is_finished(pod)]
+        live_pods = [pod for pod in by_age(pods) if not is_finished(pod)]
         lost_hosts = {node.name for node in workload.status.unhealthy_nodes}
         selectors = {
             uid: selector
@@ -89,10 +90,6 @@ def waits(pod: Pod) -> bool:
 
 def _podset_of(pod: Pod) -> str:
     return pod.metadata.labels.get(POD_SET_LABEL, "")
-
-
-def _age_key(pod: Pod) -> tuple[object, ...]:
-    return pod.metadata.creation_timestamp, pod.metadata.name
 
 
 def _is_running(workload: Workload) -> bool:

@@ -33,7 +33,7 @@ def _describe_change(job: JobRecord) -> str:
     if job.suspended:
         return "It starts with the new number of workers."
     if labels.get(QUEUE_NAME_LABEL) and not is_elastic(annotations):
-        return "Its queue counts it anew: all its workers end, and it starts again once there is quota for all."
+        return "Its queue counts it again: all its workers end, and it starts again once there is quota for all."
     return "More workers start once there are quota and nodes for them; with fewer, those of the highest ranks end."
 
 

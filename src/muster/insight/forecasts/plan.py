@@ -24,7 +24,7 @@ from muster.runtime.objects import key_of
 # The gates that admission takes from pods.
 _OPENED_BY_ADMISSION = (ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE)
 
-DEVICES: Final = "Its pods claim devices: their quota, and which nodes have them, was not looked at."
+DEVICES: Final = "Its pods claim devices: the plan ignores the quota of devices, and which nodes have them."
 
 
 @dataclass(frozen=True, slots=True)

@@ -381,7 +381,7 @@ def explain_unheard(job: JobRecord, live: Sequence[Pod]) -> str:
         who = f"all {len(lost)} pods are"
     else:
         who = f"{len(lost)} of {len(live)} pods are"
-    return f"{who} on {', '.join(nodes[:NAMED])}{more}, of which nothing is heard"
+    return f"{who} on {', '.join(nodes[:NAMED])}{more}, which does not report"
 
 
 def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str]:
@@ -391,7 +391,7 @@ def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str
     Kubernetes.
     """
     if is_unheard(pod):
-        return [f"{job.name_of_pod(pod)} is on {pod.spec.node_name}, of which nothing is heard"]
+        return [f"{job.name_of_pod(pod)} is on {pod.spec.node_name}, which does not report"]
     usual = ("", "ContainerCreating", "PodInitializing")
     reasons = []
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):

@@ -39,7 +39,7 @@ def _describe_home(readings: JobReadings, name: str) -> JobLevel:
     if home is None or home.word != "Lost":
         return JobLevel("cluster", "done", f"it runs in {name}")
     text = f"it runs in {name}, which has been out of reach for {format_age(home.since, readings.now)}"
-    return JobLevel("cluster", "here", text, (home.reason, "if that lasts, it starts anew in another cluster"))
+    return JobLevel("cluster", "here", text, (home.reason, "if that lasts, the job starts again in another cluster"))
 
 
 def _describe_unreachable(readings: JobReadings, names: Sequence[str]) -> list[str]:

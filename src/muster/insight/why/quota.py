@@ -189,4 +189,4 @@ def _describe_holders(readings: JobReadings) -> list[str]:
         return []
     names = [_describe_holder(one, readings.now) for one in readings.holders[:NAMED]]
     more = len(readings.holders) - NAMED
-    return [f"what is missing is used by: {', '.join(names)}" + (f" and {more} more" if more > 0 else "")]
+    return [f"the missing quota is used by: {', '.join(names)}" + (f" and {more} more" if more > 0 else "")]

@@ -55,5 +55,5 @@ def find_state(group: PodGroup, census: Census) -> GroupState:
         return GroupState(Stage.READY, census)
     if census.members < least:
         lost = f"; {group.taken_back}" if group.taken_back else ""
-        return GroupState(Stage.WAITING, census, NOT_ENOUGH_TASKS, f"{census.members} of {least} pods are there{lost}")
+        return GroupState(Stage.WAITING, census, NOT_ENOUGH_TASKS, f"{census.members} of {least} pods exist{lost}")
     return GroupState(Stage.WAITING, census, NOT_ENOUGH_RESOURCES if census.told else "", census.told)

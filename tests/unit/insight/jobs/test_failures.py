@@ -312,17 +312,17 @@ def test_a_group_says_what_it_waited_for(started: int, told: str) -> None:
 def test_a_pod_on_a_lost_node_waits_for_nothing_of_its_own() -> None:
     lost = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
     found = pod(2, {"state": {"running": {}}}, phase="Running", conditions=[lost])
-    assert explain_waiting(job(), found) == ["rank 2 is on n, of which nothing is heard"]
+    assert explain_waiting(job(), found) == ["rank 2 is on n, which does not report"]
 
 
 @pytest.mark.parametrize(
     ("lost", "heard", "said"),
     [
         ([], [0], ""),
-        ([2], [0, 1], "rank 2 is on n, of which nothing is heard"),
-        ([0], [], "rank 0 is on n, of which nothing is heard"),
-        ([1, 2], [0], "2 of 3 pods are on n, of which nothing is heard"),
-        ([0, 1, 2], [], "all 3 pods are on n, of which nothing is heard"),
+        ([2], [0, 1], "rank 2 is on n, which does not report"),
+        ([0], [], "rank 0 is on n, which does not report"),
+        ([1, 2], [0], "2 of 3 pods are on n, which does not report"),
+        ([0, 1, 2], [], "all 3 pods are on n, which does not report"),
     ],
 )
 def test_what_is_on_lost_nodes_is_said_of_all_pods_at_once(lost: list[int], heard: list[int], said: str) -> None:

@@ -47,7 +47,7 @@ RUNNING = [pod("a", "Running", node="n"), pod("b", "Running", node="n"), pod("c"
     [
         ([], [], []),
         ([group(minMembers=2)], [], [("g", "Empty", 2, 0, 0, "")]),
-        ([group(minMembers=2)], [pod("a")], [("g", "Waiting", 2, 1, 0, "1 of 2 pods are there")]),
+        ([group(minMembers=2)], [pod("a")], [("g", "Waiting", 2, 1, 0, "1 of 2 pods exist")]),
         ([group(minMembers=1)], [pod("a", told="no room")], [("g", "Waiting", 1, 1, 0, "no room")]),
         ([group(minMembers=2)], RUNNING, [("g", "Ready", 2, 2, 2, "")]),
         (

@@ -123,13 +123,13 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
         pytest.param(
             job(),
             [pod("Running", conditions=[UNHEARD]), pod("Running", conditions=[UNHEARD])],
-            JobState("Running", 0, 2, "all 2 pods are on n, of which nothing is heard", blocked=True),
+            JobState("Running", 0, 2, "all 2 pods are on n, which does not report", blocked=True),
             id="it had run, and its node is lost",
         ),
         pytest.param(
             job(),
             [pod("Pending", conditions=[UNHEARD], name="p-0"), pod("Running", conditions=[READY])],
-            JobState("Starting", 1, 2, "pod p-0 is on n, of which nothing is heard", blocked=True),
+            JobState("Starting", 1, 2, "pod p-0 is on n, which does not report", blocked=True),
             id="it had not all started when a node was lost",
         ),
         pytest.param(job(), [pod("Succeeded")] * 2, JobState("Finishing", 0, 2), id="all ended, not yet counted"),
@@ -222,7 +222,7 @@ def cancelled_set(*ends):
         pytest.param(
             cancelled("Failed"),
             [pod("Running", conditions=[UNHEARD], grace=30)],
-            JobState("Cancelling", 0, 2, "pod p is on n, of which nothing is heard"),
+            JobState("Cancelling", 0, 2, "pod p is on n, which does not report"),
             id="its node is lost",
         ),
         pytest.param(cancelled("FailureTarget"), [], JobState("Cancelling", 0, 2), id="its controller comes to it"),

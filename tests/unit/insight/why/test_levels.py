@@ -122,7 +122,7 @@ def test_who_waits_for_quota_is_told_everything_about_it():
         "memory     f        2Gi     8Gi     0      8Gi         0",
         "more than there is: cpu of flavor f is 4 in all",
         "ahead of it: w0 (priority 0), w1 (priority 1), w2 (priority 2), w3 (priority 3), w4 (priority 4) and 2 more",
-        "what is missing is used by: a (cpu 3, for 30s)",
+        "the missing quota is used by: a (cpu 3, for 30s)",
         "it lost its quota (Preempted): for tune x",
     ]
 
@@ -248,9 +248,7 @@ def test_what_placement_and_readiness_wait_for():
 def test_readiness_says_of_all_pods_at_once_that_nothing_is_heard_of_them():
     unready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
     lost = [pod(rank, ready=False, conditions=[unready]) for rank in (0, 1)]
-    assert look(facts(pods=lost, work=ADMITTED))["readiness"].details == (
-        "all 2 pods are on n, of which nothing is heard",
-    )
+    assert look(facts(pods=lost, work=ADMITTED))["readiness"].details == ("all 2 pods are on n, which does not report",)
 
 
 def test_many_nodes_are_counted():
@@ -278,7 +276,7 @@ def test_others_are_named_with_their_owners():
     found = look(facts(job(suspend=True), work=work, ahead=ahead, owners=owners, holders=holders))["quota"]
     assert found.details[1:] == (
         "ahead of it: w of grace (priority 7)",
-        "what is missing is used by: a of ada (cpu 3, for 0s)",
+        "the missing quota is used by: a of ada (cpu 3, for 0s)",
     )
 
 
@@ -442,7 +440,7 @@ WEST = WorkerClusterState("west", "Lost", "ClientConnectionFailed: refused", NOW
             msgspec.structs.replace(ADMITTED, status=msgspec.structs.replace(ADMITTED.status, cluster_name="west")),
             ("done", "here", "later"),
             "it runs in west, which has been out of reach for 3m",
-            ("ClientConnectionFailed: refused", "if that lasts, it starts anew in another cluster"),
+            ("ClientConnectionFailed: refused", "if that lasts, the job starts again in another cluster"),
             id="lost",
         ),
     ],

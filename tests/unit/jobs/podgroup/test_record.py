@@ -50,7 +50,7 @@ def test_what_was_lost_is_said_until_it_has_started_again(kind: Kind[Any]) -> No
     group = read(kind.typed({"metadata": {"name": "g", "annotations": {TAKEN_BACK_ANNOTATION: "2 went"}}, "spec": {}}))
     group = replace(group, min_members=3)
     said = [find_state(group, census).message for census in (Census(pending=1), Census(pending=3), Census(admitted=3))]
-    assert said == ["1 of 3 pods are there; 2 went", "", ""]
+    assert said == ["1 of 3 pods exist; 2 went", "", ""]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.group)

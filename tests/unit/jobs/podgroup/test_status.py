@@ -20,7 +20,7 @@ TOO_FEW, BROKEN = Census(pending=2), Census(admitted=2, running=2, failed=1)
 NO_ROOM, PLACED = Census(pending=3, told="no room"), Census(admitted=3)
 RUNNING, DONE = Census(admitted=3, running=3), Census(succeeded=3)
 
-FEW, LOST = "2 of 3 pods are there", "2 running, 0 pending and 0 succeeded pods are fewer than the 3 that must run"
+FEW, LOST = "2 of 3 pods exist", "2 running, 0 pending and 0 succeeded pods are fewer than the 3 that must run"
 
 
 def group(kind: Kind[Any], status: Any = None) -> Any:

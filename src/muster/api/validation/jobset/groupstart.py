@@ -9,7 +9,7 @@ from muster.api.validation.jobset.claims import list_mounted_volumes
 
 # A limit, because the controller counts and checks each pod individually.
 MOST_PODS = MAX_PARALLELISM
-_RESERVED = "the name is reserved for the volume that the start of the group is told by"
+_RESERVED = "the name is reserved for the volume that announces the start of the group"
 
 
 def group_start(path: str, spec: JobSetSpec) -> Errors:

@@ -41,7 +41,7 @@ from muster.runtime.transport import TransportError
 # comes for two minutes, the client is gone. A terminal read waits for at most 25.5 seconds, so it is repeated.
 _BEGIN = (
     f"stty -echo -icanon min 0 time 240 2>/dev/null; {' || '.join(['read -r _'] * 5)} || "
-    "{ echo nobody came to this terminal; exit 1; }; "
+    "{ echo no client connected to this terminal; exit 1; }; "
     'stty echo icanon min 1 time 0 2>/dev/null; exec "$@"'
 )
 _FIRST_LINE = b"\n"

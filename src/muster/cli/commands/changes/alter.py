@@ -40,7 +40,7 @@ from muster.cli.session import ask, connect, target_options
     default="",
     help="The WorkloadPriorityClass; while the job runs, only if it was submitted with one.",
 )
-@click.option("--force", is_flag=True, help="Also a time limit that the job has passed already, which ends it.")
+@click.option("--force", is_flag=True, help="Allow a time limit that the job has passed already, which ends it.")
 @click.option("--name", "new_name", metavar="N", default="", hidden=True)
 @target_options
 def command(job: str, limit: int | None, queue: str, priority: str, force: bool, new_name: str, **options: Any) -> None:

@@ -31,7 +31,7 @@ class _ScaleCommand(click.Command):
 @click.option(
     "--force",
     is_flag=True,
-    help="Also a job that is not elastic, an elastic job below MIN or above MAX, and to 0, which completes it.",
+    help="Allow a job that is not elastic, a size below MIN or above MAX, and 0, which completes the job.",
 )
 @target_options
 def command(job: str, workers: int, role: str, force: bool, **options: Any) -> None:

@@ -48,7 +48,7 @@ _DECISIONS = 100_000
     help="Write a page with charts, summary, jobs and timeline there.",
 )
 @click.option("--assert", "assertions", metavar="TEXT", multiple=True, help="Fail unless this holds of the outcome.")
-@click.option("--seed", type=int, help="The source of everything that is drawn, instead of the scenario's.")
+@click.option("--seed", type=int, help="The seed of all random numbers, instead of the scenario's.")
 @click.option(
     "--decisions",
     metavar="N",
@@ -65,7 +65,7 @@ _DECISIONS = 100_000
     "--engine",
     type=click.Choice(["fast", "full"]),
     default="fast",
-    help="Decide by the decisions alone, or play a whole cluster, which is slow.",
+    help="fast calls the decision functions alone; full plays a whole cluster, which is slow.",
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="The form of the summary.")
 def command(

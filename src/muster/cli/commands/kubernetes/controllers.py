@@ -28,8 +28,8 @@ from muster.cli.names.examples import format_examples
     help="Settings: a Configuration of config.kueue.x-k8s.io.",
     shell_complete=names.complete_files,
 )
-@click.option("--parts", metavar="PART[,PART]...", help="What of the engine runs; all but `jobs`, if not given.")
-@click.option("--plain-metrics", is_flag=True, help="Metrics over HTTP, and for all who ask.")
+@click.option("--parts", metavar="PART[,PART]...", help="The parts of the engine to run (default: all but `jobs`).")
+@click.option("--plain-metrics", is_flag=True, help="Serve metrics over HTTP, without authentication.")
 @click.option("--without-webhooks", is_flag=True, help="Serve no admission webhooks.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", help="The format of lines on stderr."

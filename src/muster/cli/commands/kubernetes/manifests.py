@@ -32,7 +32,9 @@ _KINDS = ("kueue", "jobset", "podgroups")
     type=parse_name,
     help="Where the engine is (default: as the Configuration says).",
 )
-@click.option("--image", metavar="IMAGE", default="muster:latest", help="With the engine: see Containerfile.")
+@click.option(
+    "--image", metavar="IMAGE", default="muster:latest", help="The image of the engine, built from Containerfile."
+)
 @click.option("--replicas", type=click.IntRange(min=1), help="One leads, the others stand by (default: 2).")
 @click.option(
     "--config",
@@ -44,19 +46,21 @@ _KINDS = ("kueue", "jobset", "podgroups")
     "--kinds",
     type=click.Choice(_KINDS),
     multiple=True,
-    help="Whose definitions come with it (default: all), or go with it besides Kueue's, with all their objects.",
+    help="Definitions to print (default: all). With --uninstall: definitions to remove besides Kueue's, with all their "
+    "objects.",
 )
 @click.option(
     "--without-webhooks",
     is_flag=True,
-    help="Let the API server store what it is given, unasked. Objects that it has stored as v1beta1 lose fields.",
+    help="Install no webhooks: the API server stores objects without Muster's defaults and checks. Objects that it has "
+    "stored as v1beta1 lose fields.",
 )
 @click.option("--cert-manager", is_flag=True, help="Let cert-manager make the certificates.")
 @click.option(
     "--monitoring", is_flag=True, help="Add what the Prometheus operator and Grafana need: rights, alerts, charts."
 )
-@click.option("--dashboard", is_flag=True, help="Add the pages for people; each viewer signs in.")
-@click.option("--uninstall", is_flag=True, help="Print how it is removed instead, as a script.")
+@click.option("--dashboard", is_flag=True, help="Add the dashboard, in which each viewer signs in.")
+@click.option("--uninstall", is_flag=True, help="Print a script that removes the engine instead.")
 def command(
     namespace: str | None,
     image: str,
@@ -93,7 +97,7 @@ def command(
         dashboard=dashboard,
     )
     for framework, why in frameworks_without_effect(options.settings).items():
-        say(f"warning: integrations.frameworks names {framework}: {why}, what is of this kind runs without quota")
+        say(f"warning: integrations.frameworks names {framework}: {why}, objects of this kind run without quota")
     if not uninstall and (rights := describe_rights(options)):
         say(f"note: {rights}")
     try:

@@ -30,7 +30,7 @@ _MOST_LEASE_SECONDS = 3600
     required=True,
     help="simulated, or process: this machine, once; repeatable.",
 )
-@click.option("--name", metavar="NAME", help="Of the process node (default: this machine's host name).")
+@click.option("--name", metavar="NAME", help="The name of the process node (default: this machine's host name).")
 @click.option(
     "--client-ca",
     metavar="FILE",
@@ -43,7 +43,7 @@ _MOST_LEASE_SECONDS = 3600
     metavar="DURATION",
     default="40s",
     show_default=True,
-    help="Of the process node: after how long without a word of it the server may give it up.",
+    help="How long the Lease of the process node lasts. The server may give the node up once the Lease has expired.",
 )
 @data_option
 def command(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.option("--dry-run", is_flag=True, help="List the steps that are left; nothing is written.")
-@click.option("--image", metavar="IMAGE", help="With the engine: see Containerfile.")
+@click.option("--image", metavar="IMAGE", help="The image of the engine, built from Containerfile.")
 @click.option("--replicas", type=click.IntRange(min=1), help="One leads, the others stand by (default: 2).")
 @click.option(
     "--config",
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--kinds",
     type=click.Choice(("jobset", "podgroups")),
     multiple=True,
-    help="Whose definitions come besides Kueue's, where no other program has brought them.",
+    help="Definitions to install besides Kueue's, if the cluster lacks them.",
 )
 @click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.complete_files)
 def command(

@@ -48,8 +48,15 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 )
 @click.option("--read-only", is_flag=True, help="For another cluster: nothing can be changed from a page.")
 @click.option("--sign-in", is_flag=True, help="For another cluster: each viewer signs in with a token of it.")
-@click.option("--listen", metavar="ADDRESS:PORT", default="", help="With --sign-in: where, instead of on loopback.")
-@click.option("--token-header", metavar="NAME", default="", help="With --sign-in: where a proxy in front puts tokens.")
+@click.option(
+    "--listen", metavar="ADDRESS:PORT", default="", help="With --sign-in: the address to serve at, instead of loopback."
+)
+@click.option(
+    "--token-header",
+    metavar="NAME",
+    default="",
+    help="With --sign-in: the header in which a proxy in front sends the viewer's token.",
+)
 @click.option(
     "--config",
     metavar="FILE",

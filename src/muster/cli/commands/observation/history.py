@@ -29,8 +29,8 @@ _LIMIT = 100
 )
 @click.argument("patterns", nargs=-1, type=parse_job_name, metavar="[NAME]...", shell_complete=names.complete_jobs)
 @click.option("-A", "--all-namespaces", is_flag=True, help="Runs of all namespaces.")
-@click.option("--since", metavar="WHEN", help="Only runs that had not ended before: 2h, 3d, today, 2026-01-31T14:00.")
-@click.option("--until", metavar="WHEN", help="Only runs that were submitted before.")
+@click.option("--since", metavar="WHEN", help="Only runs that ended since then, as 2h, 3d, today or 2026-01-31T14:00.")
+@click.option("--until", metavar="WHEN", help="Only runs that were submitted before then.")
 @add_selection_options("Only runs", STATES, by_state=f"Only runs with this end ({', '.join(STATES)}); may be repeated.")
 @click.option(
     "--limit",

@@ -17,7 +17,7 @@ from muster.cli.session import data_option
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path), shell_complete=names.complete_files)
-@click.option("--force", is_flag=True, help="Also if there is a cluster already: its files are kept aside.")
+@click.option("--force", is_flag=True, help="Restore over an existing cluster; its files are kept aside.")
 @data_option
 def command(file: Path, force: bool, data: str) -> None:
     """Let the next `muster up` start with the objects and the keys in FILE, which `muster backup` has written."""

@@ -44,7 +44,7 @@ def _unit_options(command: Command) -> Command:
         "account",
         metavar="USER",
         default="",
-        help="With --system: whose home it is, and as whom all jobs run; without, as who submits.",
+        help="With --system: run the server and all jobs as this user (default: each job as its submitter).",
     )
     system = click.option("--system", "scope", flag_value="system", help="A unit of the machine; needs root.")
     user = click.option("--user", "scope", flag_value="user", default=True, help="A unit of this user (the default).")

@@ -207,7 +207,7 @@ async def _find_nodes_flavor(session: Session) -> str:
 @click.option(
     "--without-team/--no-without-team",
     default=None,
-    help="Of the queue that teams have parts of: whether work of no team may run. [default: while there is no team]",
+    help="Whether users without a team may use the queue that teams have parts of. [default: while there is no team]",
 )
 @click.option("--dry-run", is_flag=True, help="Let the server check the change, print the result, and store nothing.")
 @target_options

@@ -5,7 +5,6 @@ writers (gates, DisruptionTarget) are not included: the status is written as a s
 """
 
 from collections.abc import Iterator
-from datetime import datetime
 
 import msgspec
 
@@ -24,6 +23,7 @@ from muster.api.core import (
 )
 from muster.api.ours.embedded import CLUSTER_STOPPED
 from muster.api.pods import FINISHED_PHASES, SHUTDOWN_MESSAGE, find_condition, is_sidecar
+from muster.cluster.nodes.pod.conditions import make_condition, whole_seconds
 from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts, Trouble
 from muster.cluster.nodes.pod.rules import (
     FENCED_MESSAGE,
@@ -67,7 +67,7 @@ def status_of(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, over: 
         host_ips=(HostIP(ip=facts.host_address),) if facts.host_address else (),
         pod_ip=facts.address if facts.prepared or over else "",
         pod_ips=(PodIP(ip=facts.address),) if facts.address and (facts.prepared or over) else (),
-        start_time=_whole_seconds(facts.start_time),
+        start_time=whole_seconds(facts.start_time),
         init_container_statuses=inits,
         container_statuses=containers,
         qos_class=pod.status.qos_class,
@@ -120,7 +120,7 @@ def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now:
         status, restart_count=attempt.number, container_id=attempt.container_id, last_state=previous
     )
     if attempt.exit is None:
-        running = ContainerState(running=ContainerStateRunning(started_at=_whole_seconds(attempt.started_at)))
+        running = ContainerState(running=ContainerStateRunning(started_at=whole_seconds(attempt.started_at)))
         ready = attempt.started and attempt.ready
         return msgspec.structs.replace(status, state=running, started=attempt.started, ready=ready)
     ended = ContainerState(terminated=_make_terminated(attempt.exit, share))
@@ -173,8 +173,8 @@ def _make_terminated(exit: Exit, message_bytes: int) -> ContainerStateTerminated
         exit_code=exit.code,
         reason=exit.reason,
         message=exit.message.encode()[:message_bytes].decode(errors="ignore"),
-        started_at=_whole_seconds(exit.started_at),
-        finished_at=_whole_seconds(exit.finished_at),
+        started_at=whole_seconds(exit.started_at),
+        finished_at=whole_seconds(exit.finished_at),
         container_id=exit.container_id,
     )
 
@@ -182,33 +182,33 @@ def _make_terminated(exit: Exit, message_bytes: int) -> ContainerStateTerminated
 def _make_conditions(
     pod: Pod, facts: PodFacts, phase: str, statuses: tuple[ContainerStatus, ...], now: Now
 ) -> Iterator[PodCondition]:
-    yield _make_condition(pod, now, "PodReadyToStartContainers", facts.prepared and phase not in FINISHED_PHASES)
+    yield make_condition(pod, now.wall, "PodReadyToStartContainers", facts.prepared and phase not in FINISHED_PHASES)
     yield _make_initialized(pod, facts, phase, now)
     if phase in FINISHED_PHASES:
         reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
-        yield _make_condition(pod, now, "Ready", False, reason)
-        yield _make_condition(pod, now, "ContainersReady", False, reason)
+        yield make_condition(pod, now.wall, "Ready", False, reason)
+        yield make_condition(pod, now.wall, "ContainersReady", False, reason)
     else:
         unready = [status.name for status in _statuses_for_readiness(pod, statuses) if not status.ready]
         reason = "ContainersNotReady" if unready else ""
         message = f"containers with unready status: [{' '.join(unready)}]" if unready else ""
         gates = "" if unready else _describe_closed_gates(pod)
-        yield _make_condition(
+        yield make_condition(
             pod,
-            now,
+            now.wall,
             "Ready",
             not unready and not gates,
             "ReadinessGatesNotReady" if gates else reason,
             gates or message,
         )
-        yield _make_condition(pod, now, "ContainersReady", not unready, reason, message)
-    yield _make_condition(pod, now, "PodScheduled", True)
+        yield make_condition(pod, now.wall, "ContainersReady", not unready, reason, message)
+    yield make_condition(pod, now.wall, "PodScheduled", True)
     if facts.ending is not None and facts.ending.why in ("shutdown", "left", "interrupted"):
-        yield _make_condition(pod, now, "DisruptionTarget", True, "TerminationByKubelet", facts.ending.message)
+        yield make_condition(pod, now.wall, "DisruptionTarget", True, "TerminationByKubelet", facts.ending.message)
     if facts.ending is not None and facts.ending.why == "shutdown":
-        yield _make_condition(pod, now, CLUSTER_STOPPED, True, "TerminationByKubelet", SHUTDOWN_MESSAGE)
+        yield make_condition(pod, now.wall, CLUSTER_STOPPED, True, "TerminationByKubelet", SHUTDOWN_MESSAGE)
     elif is_fenced(facts):
-        yield _make_condition(pod, now, "DisruptionTarget", True, "TerminationByKubelet", FENCED_MESSAGE)
+        yield make_condition(pod, now.wall, "DisruptionTarget", True, "TerminationByKubelet", FENCED_MESSAGE)
 
 
 def _statuses_for_readiness(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> Iterator[ContainerStatus]:
@@ -219,12 +219,12 @@ def _statuses_for_readiness(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> 
 
 def _make_initialized(pod: Pod, facts: PodFacts, phase: str, now: Now) -> PodCondition:
     if phase == "Succeeded":
-        return _make_condition(pod, now, "Initialized", True, "PodCompleted")
+        return make_condition(pod, now.wall, "Initialized", True, "PodCompleted")
     if is_initialized(pod, facts):
-        return _make_condition(pod, now, "Initialized", True)
+        return make_condition(pod, now.wall, "Initialized", True)
     missing = [c.name for c in pod.spec.init_containers if not lets_next_start(c, facts.of(c.name))]
     message = f"containers with incomplete status: [{' '.join(missing)}]"
-    return _make_condition(pod, now, "Initialized", False, "ContainersNotInitialized", message)
+    return make_condition(pod, now.wall, "Initialized", False, "ContainersNotInitialized", message)
 
 
 def _describe_closed_gates(pod: Pod) -> str:
@@ -238,25 +238,6 @@ def _describe_closed_gates(pod: Pod) -> str:
             what = "is not True" if condition.status == "False" else "is unknown"
             problems.append(f'the status of pod readiness gate "{gate.condition_type}" {what}')
     return ", ".join(problems)
-
-
-def _make_condition(pod: Pod, now: Now, type: str, holds: bool, reason: str = "", message: str = "") -> PodCondition:
-    status = "True" if holds else "False"
-    before = find_condition(pod, type)
-    since = before.last_transition_time if before and before.status == status else None
-    return PodCondition(
-        type=type,
-        status=status,
-        reason=reason,
-        message=message,
-        last_transition_time=since or _whole_seconds(now.wall),
-        observed_generation=pod.metadata.generation,
-    )
-
-
-def _whole_seconds(time: datetime | None) -> datetime | None:
-    """Return a time in whole seconds, as the API has it."""
-    return time.replace(microsecond=0) if time else None
 
 
 def _format_duration(seconds: float) -> str:

@@ -31,9 +31,9 @@ from muster.api.core import (
     PodStatus,
 )
 from muster.api.ours.simulated import EXIT_CODE, RUN_TIME, START_TIME, STOP_TIME
-from muster.api.pods import find_condition
 from muster.api.values import durations
 from muster.api.values.durations import DurationError
+from muster.cluster.nodes.pod.conditions import make_condition
 from muster.cluster.nodes.pod.rules import BACKOFF_FIRST_SECONDS, BACKOFF_LIMIT_SECONDS, BACKOFF_RESET_SECONDS
 
 # The exit code of a program that SIGTERM ends.
@@ -238,20 +238,7 @@ def _make_conditions(pod: Pod, now: datetime, *, ready: bool, reason: str = "") 
     )
     own = {type for type, _, _ in wanted}
     others = tuple(condition for condition in pod.status.conditions if condition.type not in own)
-    return (*others, *(_make_condition(pod, now, type, holds=holds, reason=why) for type, holds, why in wanted))
-
-
-def _make_condition(pod: Pod, now: datetime, type: str, *, holds: bool, reason: str) -> PodCondition:
-    status = "True" if holds else "False"
-    before = find_condition(pod, type)
-    since = before.last_transition_time if before and before.status == status else None
-    return PodCondition(
-        type=type,
-        status=status,
-        reason=reason,
-        observed_generation=pod.metadata.generation,
-        last_transition_time=since or now,
-    )
+    return (*others, *(make_condition(pod, now, type, holds, why) for type, holds, why in wanted))
 
 
 def _make_status(container: Container, state: ContainerState, *, ready: bool, started: bool = False) -> ContainerStatus:

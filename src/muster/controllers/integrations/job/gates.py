@@ -12,31 +12,25 @@ from muster.api.kueue.names import POD_SET_LABEL
 from muster.api.meta import controller_of
 from muster.api.ours.elastic import is_elastic
 from muster.api.pods import job_reference
-from muster.controllers.customlabels import labels_of_queues
+from muster.controllers.gangs import by_age
 from muster.controllers.integrations.owners import Owners
+from muster.controllers.integrations.quotagates import QuotaGateReconciler
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
-from muster.controllers.waits import GateWaits
-from muster.jobs.job.quota import GATE, is_gated, may_go
+from muster.jobs.job.quota import is_gated, may_go
 from muster.jobs.job.terms import JobTerms
 from muster.queueing.elastic.growth import count_granted_pods
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
-from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import own_key, owner_key
-from muster.runtime.refusals import ignoring
-
-WORKERS = 4
 
 
-class QuotaGates(Reconciler):
+class QuotaGates(QuotaGateReconciler):
     """The reconciler that removes the scheduling gates of Jobs' pods once they have quota."""
 
     name = "quota-gates"
 
     def __init__(self, manager: Manager, owners: Owners, configuration: Configuration) -> None:
-        super().__init__(manager, workers=WORKERS)
-        self._owners = owners
-        self._gates = GateWaits(manager, labels_of_queues(manager, configuration))
+        super().__init__(manager, owners, configuration)
         self._jobs = manager.informer(JOB)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._controller.watch(self._pods, _job_of_pod)
@@ -60,21 +54,11 @@ class QuotaGates(Reconciler):
         mine = [one for one in workloads if (owner := controller_of(one.metadata)) and owner.uid == meta.uid]
         admitted = [(one, sum(have.values())) for one in mine if (have := count_granted_pods(one))]
         pods = sum(count for _, count in admitted)
-        waiting = sorted(self._pods.by(BY_CONTROLLER, own_key(meta)), key=_make_age_key)
+        waiting = by_age(self._pods.by(BY_CONTROLLER, own_key(meta)))
         for pod in may_go(waiting, JobTerms.of(job), pods):
             if POD_SET_LABEL in pod.metadata.labels:
-                await self._open(pod, admitted[-1][0])
+                await self._open_gate(pod, admitted[-1][0])
         return None
-
-    async def _open(self, pod: Pod, workload: Workload) -> None:
-        gates = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
-        with ignoring("NotFound"):
-            await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": gates or None}})
-            self._gates.observe_removal(GATE, pod, workload)
-
-
-def _make_age_key(pod: Pod) -> tuple[object, ...]:
-    return pod.metadata.creation_timestamp, pod.metadata.name
 
 
 def _job_of_pod(pod: Pod) -> list[str]:

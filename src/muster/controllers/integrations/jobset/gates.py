@@ -7,35 +7,28 @@ from muster.api.core import POD, Pod
 from muster.api.jobset import JOB_SET, names
 from muster.api.kueue import Workload
 from muster.api.meta import controller_of
-from muster.controllers.customlabels import labels_of_queues
 from muster.controllers.gangs import by_age
 from muster.controllers.integrations.owners import Owners
-from muster.controllers.waits import GateWaits
-from muster.jobs.job.quota import GATE, is_gated
+from muster.controllers.integrations.quotagates import QuotaGateReconciler
+from muster.jobs.job.quota import is_gated
 from muster.jobs.jobset.quota import by_role, may_go
 from muster.queueing.elastic.growth import count_granted_pods
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
-from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import own_key, owner_key
-from muster.runtime.refusals import ignoring
-
-WORKERS = 4
 
 # Indexes of pods, and of gated pods, by the UID of their JobSet.
 _BY_JOBSET = "jobset"
 _WAITING = "jobset-waiting"
 
 
-class JobSetGates(Reconciler):
+class JobSetGates(QuotaGateReconciler):
     """The reconciler that removes the scheduling gates of JobSets' pods once they have quota."""
 
     name = "jobset-quota-gates"
 
     def __init__(self, manager: Manager, owners: Owners, configuration: Configuration) -> None:
-        super().__init__(manager, workers=WORKERS)
-        self._owners = owners
-        self._gates = GateWaits(manager, labels_of_queues(manager, configuration))
+        super().__init__(manager, owners, configuration)
         self._jobsets = manager.informer(JOB_SET)
         self._pods = manager.informer(POD, indexes={_BY_JOBSET: _jobset_key, _WAITING: _waiting_of})
         self._controller.watch(self._pods, self._jobset_of, when=_matters)
@@ -71,14 +64,8 @@ class JobSetGates(Reconciler):
         for role, count in by_role(jobset, mine, count_granted_pods(mine)).items():
             members = (pod for pod in pods if pod.metadata.labels.get(names.REPLICATED_JOB_NAME) == role)
             for pod in may_go(members, count):
-                await self._open(pod, mine)
+                await self._open_gate(pod, mine)
         return None
-
-    async def _open(self, pod: Pod, workload: Workload) -> None:
-        gates = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
-        with ignoring("NotFound"):
-            await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": gates or None}})
-            self._gates.observe_removal(GATE, pod, workload)
 
 
 def _jobset_key(pod: Pod) -> Iterable[str]:

@@ -45,7 +45,7 @@ def test_it_begins_with_a_line_that_comes_and_not_without() -> None:
     joined = subprocess.run(gang.command, input=b"\nhello\n", capture_output=True, check=False)
     assert (joined.returncode, joined.stdout) == (0, b"got hello\n")
     alone = subprocess.run(gang.command, input=b"", capture_output=True, check=False)
-    assert (alone.returncode, alone.stdout) == (1, b"nobody came to this terminal\n")
+    assert (alone.returncode, alone.stdout) == (1, b"no client connected to this terminal\n")
 
 
 def test_what_cannot_be_is_said() -> None:
