@@ -1,6 +1,8 @@
 """CronJobs in virtual time, with all controllers of an embedded cluster; pods are driven by hand."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from tests.system.dashboard.test_rights import EVE, allow, grant
 from tests.system.plane import World, alone, looks, virtual
 
-from muster.actions.jobs.cancelling import cancel
+from muster.actions.jobs.cancelling import cancel, cancel_cron_job
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.core import EVENT, NAMESPACE, NODE, Namespace
 from muster.api.kueue import WORKLOAD
@@ -18,7 +20,9 @@ from muster.api.status import ApiError
 from muster.cluster.defaultqueue import create_default_queue
 from muster.controllers.cronjob import CronJobController
 from muster.jobs.job.conditions import find_announced_end, finish
+from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.transport import Request, Response, Transport
 
 HOUR = 3600.0
 
@@ -310,6 +314,45 @@ async def test_a_cancel_ends_every_job_of_the_cron_job(world: World) -> None:
         job.metadata.name for job in await jobs(world) if finish(job) is None and find_announced_end(job) is None
     ]
     assert going_on == ["other"]
+
+
+class StartingLate:
+    """A transport that lets an hour pass before the first write, and notes the lists of Jobs."""
+
+    def __init__(self, transport: Transport, world: World) -> None:
+        self._transport = transport
+        self._world = world
+        self._has_written = False
+        self.lists = 0
+
+    async def request(self, request: Request) -> Response:
+        """Return what the server answers."""
+        self.lists += request.method == "GET" and request.path.endswith("/jobs")
+        if request.method == "PATCH" and not self._has_written:
+            self._has_written = True
+            await self._world.elapse(HOUR)
+        return await self._transport.request(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a stream of the server."""
+        return self._transport.stream(request)
+
+    async def close(self) -> None:
+        """Do nothing: the server goes on."""
+
+
+@virtual
+async def test_a_cancel_ends_a_job_that_starts_meanwhile_with_one_list(world: World) -> None:
+    await world.node("n")
+    await create(world, concurrencyPolicy="Allow")
+    await world.elapse(HOUR + 1)
+    assert len(await jobs(world)) == 1
+    transport = StartingLate(world.client.transport, world)
+    await cancel_cron_job(Client(transport, field_manager="test"), await get(world))
+    made = await jobs(world)
+    assert len(made) == 2
+    assert all(find_announced_end(job) is not None or finish(job) is not None for job in made)
+    assert transport.lists == 1
 
 
 @virtual

@@ -87,6 +87,17 @@ def test_output_is_followed_searched_and_downloaded(cluster: Muster, visit: Visi
     assert visitor.complaints == []
 
 
+def test_output_is_gone_once_its_viewer_has_signed_out_elsewhere(cluster: Muster, visit: Visit) -> None:
+    visitor = visit(cluster)
+    output = visitor.context.new_page()
+    output.goto(f"{visitor.url}/ui/jobs/default/talk/output")
+    output.get_by_text("step 200").first.wait_for()
+    visitor.page.get_by_role("button", name="Sign out").click()
+    visitor.page.get_by_role("heading", name="Sign in").wait_for()
+    output.get_by_text("You are signed out.").wait_for()
+    assert output.locator("main").inner_text() == "", "what the viewer might see is gone"
+
+
 def test_the_output_of_a_deleted_job_leads_to_the_job_that_gets_its_name(cluster: Muster, visit: Visit) -> None:
     visitor = visit(cluster)
     visitor.complaints.clear()

@@ -244,6 +244,17 @@ async def test_forecasts_of_a_huge_cluster_are_a_minute_old_at_most(world: World
 
 
 @virtual
+async def test_a_page_of_output_says_with_how_many_lines_it_begins(world: World) -> None:
+    await begin(world, gang("one"), gang("two", 2))
+    async with viewing(world) as viewer:
+        text = await viewer.text("/jobs/default/one/output")
+        assert "The page begins with the last 1,000 lines; the download has all." in text
+        text = await viewer.text("/jobs/default/two/output")
+        assert "The page begins with the last 500 lines of each worker; the download has all." in text
+        assert "The page begins with" not in await viewer.text("/jobs/default/two/output?search=step"), "it shows all"
+
+
+@virtual
 async def test_a_page_changes_with_the_job(world: World) -> None:
     await begin(world, gang("train", 2))
     async with viewing(world) as viewer:

@@ -1,8 +1,9 @@
 """The lists beside that of jobs: CronJobs, and groups of pods that queue as no job."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,13 +11,15 @@ from tests.system.dashboard.test_job import begin, gang
 from tests.system.dashboard.test_rights import EVE, HERE, allow, grant
 from tests.system.dashboard.viewing import Viewing, viewing
 from tests.system.plane import World, virtual
+from tests.system.queueing_world import flavor, queue
 
 from muster.actions.submission.gang import Gang
 from muster.actions.submission.submitting import submit
 from muster.actions.submission.sweep import Sweep
 from muster.api.batch import CRON_JOB, JOB
-from muster.api.core import POD
-from muster.api.kueue import WORKLOAD
+from muster.api.core import NODE, POD, Node
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from muster.api.meta import ObjectMeta
 from muster.api.ours.trials import Array
 from muster.api.podgroups.coscheduling import POD_GROUP
 from muster.api.status import ApiError
@@ -367,6 +370,65 @@ async def check_replaced_objects(world: World, transport: Callable[[Transport], 
         job = await world.client.get(JOB, "train", "default")
         assert (finish(job), job.spec.suspend, job.spec.parallelism) == (None, False, 4), path
         assert not (await world.client.get(CRON_JOB, "nightly", "default")).spec.suspend, path
+
+
+async def make_queues_and_node(world: World) -> None:
+    """Make a node, a ClusterQueue and its LocalQueue in place of those of the same names, if there are any."""
+    for kind, name, namespace in ((NODE, "n9", ""), (LOCAL_QUEUE, "team", "default"), (CLUSTER_QUEUE, "team", "")):
+        if (present := await world.client.find(kind, name, namespace)) is not None:
+            await world.client.delete_object(kind, present)
+    await world.settle(5)
+    await world.client.create(NODE, Node(metadata=ObjectMeta(name="n9")))
+    await queue(world, "team", 4)
+    await world.settle(1)
+
+
+QUEUE_AND_NODE_DEEDS: Mapping[str, Mapping[str, str]] = {
+    "/queues/cluster/team/stop": {},
+    "/queues/default/team/stop": {},
+    "/queues/cluster/team/quota": {"default|cpu": "9"},
+    "/nodes/n9/cordon": {},
+}
+
+
+async def check_unchanged(world: World, path: str) -> None:
+    """Check that no deed has changed the queues and the node."""
+    cluster_queue = await world.client.get(CLUSTER_QUEUE, "team")
+    local_queue = await world.client.get(LOCAL_QUEUE, "team", "default")
+    assert (cluster_queue.spec.stop_policy, local_queue.spec.stop_policy) == ("None", "None"), path
+    assert cluster_queue.spec.resource_groups[0].flavors[0].resources[0].nominal_quota == 4, path
+    assert not (await world.client.get(NODE, "n9")).spec.unschedulable, path
+
+
+@virtual
+async def test_a_change_is_not_made_to_another_queue_or_node_of_the_same_name(world: World) -> None:
+    await flavor(world)
+    await make_queues_and_node(world)
+    async with viewing(world) as viewer:
+        forms = {path: form | await read_form(viewer, path) for path, form in QUEUE_AND_NODE_DEEDS.items()}
+        await make_queues_and_node(world)
+        for path, form in forms.items():
+            with pytest.raises(PageError, match="This is another one now") as caught:
+                await viewer.act(path, form)
+            assert caught.value.status == 409
+            await check_unchanged(world, path)
+        for path, form in forms.items():
+            await viewer.act(path, form | await read_form(viewer, path))
+    assert (await world.client.get(LOCAL_QUEUE, "team", "default")).spec.stop_policy == "Hold", (
+        "the present one changes"
+    )
+
+
+@virtual
+async def test_a_queue_or_node_that_is_replaced_after_the_check_is_left_alone(world: World) -> None:
+    await flavor(world)
+    await make_queues_and_node(world)
+    replace = partial(make_queues_and_node, world)
+    for path, form in QUEUE_AND_NODE_DEEDS.items():
+        async with viewing(world, transport=lambda one: Replacing(one, replace)) as viewer:
+            with pytest.raises(PageError, match="This is another one now"):
+                await viewer.act(path, form)
+        await check_unchanged(world, path)
 
 
 @virtual

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from tests.system.dashboard.test_job import gang
 from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, under, virtual
 from tests.system.queueing_world import cohort, finish, flavor, local_queue, queue, workload
@@ -99,6 +100,38 @@ async def test_use_over_time_is_drawn_with_the_quota(world: World) -> None:
         assert "Use of cpu in the last hour, by user" in page
         nonsense = await viewer.page("/queues/cluster/vision?span=century&resource=love")
         assert "Use of cpu in the last day" in nonsense
+
+
+def test_a_chart_of_use_says_when_it_leaves_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.dashboard.pages.queues.one._MOST_RUNS", 2)
+
+    @virtual
+    async def scenario(world: World) -> None:
+        await world.node("n")
+        await flavor(world)
+        await queue(world, "vision", 4)
+        for name in ("oldest", "older"):
+            await run_to_its_end(world, name)
+        async with viewing(world) as viewer:
+            text = await viewer.text("/queues/cluster/vision")
+        assert "By user, from what ran and what runs." in text
+        assert "Only the newest runs are counted." not in text
+        await run_to_its_end(world, "newest")
+        async with viewing(world) as viewer:
+            text = await viewer.text("/queues/cluster/vision")
+        assert "By user, from what ran and what runs. Only the newest runs are counted." in text
+
+    scenario()
+
+
+async def run_to_its_end(world: World, name: str) -> None:
+    """Run a job of one worker for ten minutes."""
+    await submit(world.client, gang(name, queue="vision"), pytest.fail)
+    await world.settle(1)
+    for phase, seconds in (("Running", 600), ("Succeeded", 5)):
+        for pod in await world.pods(name):
+            await world.finish(pod, phase)
+        await world.elapse(seconds)
 
 
 @virtual

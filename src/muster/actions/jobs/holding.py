@@ -10,6 +10,7 @@ from muster.api.batch import CRON_JOB, JOB, CronJob
 from muster.api.conditions import is_true
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, STOP_NONE, WORKLOAD, Workload
 from muster.api.kueue.names import QUEUE_NAME_LABEL, QUOTA_RESERVED
+from muster.api.meta import ObjectMeta
 from muster.api.status import ANOTHER_OBJECT, ApiError, conflict
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.quota.queues import describe_resume
@@ -33,23 +34,27 @@ class _QueueSpec(Struct, frozen=True, rename="camel"):
 class _Queue(Struct, frozen=True):
     """The fields that stop a queue, which a ClusterQueue and a LocalQueue have in common."""
 
+    metadata: ObjectMeta = ObjectMeta()
     spec: _QueueSpec = _QueueSpec()
 
 
-async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: bool) -> str:
+async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: bool, uid: str = "") -> str:
     """Set the stop policy of a queue: hold, drain or resume it; return the outcome as a sentence.
 
-    cluster: whether it is a ClusterQueue. Raises `ApiError`, and `UserError` if there is no such queue.
+    cluster: whether it is a ClusterQueue. uid: of the queue that the caller means; "" for any of this name. Raises
+    `ApiError` (409 for another queue), and `UserError` if there is no such queue.
     """
-    kind = CLUSTER_QUEUE if cluster else LOCAL_QUEUE
+    kind = (CLUSTER_QUEUE if cluster else LOCAL_QUEUE).seen_as(_Queue)
     namespace = "" if cluster else session.namespace
     where = "" if cluster else f" (namespace {namespace})"
     queue = f"{kind.kind.lower()}/{name}{where}"
     try:
-        before = await session.client.get(kind.seen_as(_Queue), name, namespace)
+        before = await session.client.get(kind, name, namespace)
+        if uid not in ("", before.metadata.uid):
+            raise conflict(kind.resource, name, ANOTHER_OBJECT)
         if policy == STOP_NONE and before.spec.stop_policy == STOP_NONE:
             return f"{queue} is not stopped{await _find_other_stopped(session, name, cluster=cluster)}"
-        await session.client.patch(kind, name, {"spec": {"stopPolicy": policy}}, namespace)
+        await session.client.patch_object(kind, before, {"spec": {"stopPolicy": policy}}, lock=False)
     except ApiError as error:
         if error.code == 404 and not cluster and await get_or_none(session.client, CLUSTER_QUEUE, name) is not None:
             raise UserError(

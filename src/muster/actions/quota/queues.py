@@ -13,7 +13,7 @@ from muster.actions.server.session import Session
 from muster.actions.waiting import wait_for_result
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, ClusterQueue, LocalQueue
 from muster.api.ours.teams import FOLLOWS_NODES
-from muster.api.status import ApiError
+from muster.api.status import ANOTHER_OBJECT, ApiError, conflict
 from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.reader.listing.access import get_or_none, list_or_none
 from muster.runtime.client import Client
@@ -69,19 +69,24 @@ async def edit(
     annotate: Callable[[Mapping[str, str]], Mapping[str, str | None]],
     *,
     dry_run: bool,
+    uid: str = "",
 ) -> dict[str, Any] | None:
     """Change a ClusterQueue, again after each conflict; return the changed object, or None if nothing had to change.
 
     patch: returns the merge patch of a spec. annotate: returns the changes of its annotations. dry_run: whether the
-    server only checks the change. Edited quotas stop following the nodes, because the next change of a node would
-    overwrite the edit. While teams have parts of such quotas, the edit is refused. Raises `ApiError`, `UserError` if
-    there is no such queue or its quota is divided, and the errors of `patch` and `annotate`.
+    server only checks the change. uid: of the queue that the caller means; "" for the present one of this name. Edited
+    quotas stop following the nodes, because the next change of a node would overwrite the edit. While teams have parts
+    of such quotas, the edit is refused. Raises `ApiError` (409 for another queue), `UserError` if there is no such
+    queue or its quota is divided, and the errors of `patch` and `annotate`.
     """
     client, kind = session.client, CLUSTER_QUEUE.seen_as(dict)
     for attempt in range(1, ATTEMPTS + 1):
         queue = await client.find(kind, name)
         if queue is None:
             raise UserError(await _explain_missing_queue(session, name))
+        uid = uid or queue["metadata"]["uid"]
+        if queue["metadata"]["uid"] != uid:
+            raise conflict(kind.resource, name, ANOTHER_OBJECT)
         annotations = queue["metadata"].get("annotations") or {}
         spec, changed = patch(queue["spec"]), dict(annotate(annotations))
         if not spec and not changed:

@@ -212,7 +212,7 @@ def _make_deed(
         await require_right(visit, _RIGHTS, meta.name, meta.namespace)
         if choice == _CANCEL:
             await _require_jobs_right(visit, cron_job, jobs)
-        return Question(meta.uid, await ask(visit, cron_job, jobs.names))
+        return Question(meta.uid, meta.name, await ask(visit, cron_job, jobs.names))
 
     async def act_on(visit: Visit, cron_job: CronJob, _form: Mapping[str, str]) -> str:
         return await act(visit, cron_job)
@@ -229,7 +229,7 @@ async def _read_cron_job(visit: Visit) -> CronJob:
     return cron_job
 
 
-_CRON_JOBS = Subject("cronjobs", "CronJob", _read_cron_job, lambda cron_job: cron_job.metadata.uid)
+_CRON_JOBS = Subject("/cronjobs/{namespace}/{name}", "jobs", _read_cron_job, lambda cron_job: cron_job.metadata.uid)
 
 
 async def _require_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> None:

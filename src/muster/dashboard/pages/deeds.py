@@ -1,4 +1,4 @@
-"""Makes the deeds about jobs and CronJobs: each asks about one object, and acts on that object only.
+"""Makes the deeds about jobs, CronJobs, queues and nodes: each asks about one object, and acts on that object only.
 
 The form of a page has the UID of the object that the page asked about. The action gets the object as it is read then,
 and makes its writes on the condition that the object still has that UID.
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from muster.actions.errors import UserError
 from muster.api.status import ApiError
-from muster.dashboard.pages.identity import read_names, require_same
+from muster.dashboard.pages.identity import require_same
 from muster.dashboard.visits import Deed, PageError, Visit, make_address
 
 T = TypeVar("T")
@@ -22,27 +22,26 @@ _NOT_FOUND, _CONFLICT = 404, 409
 class Subject(Struct, Generic[T], frozen=True):
     """A kind of object that deeds change.
 
-    room: the first part of the object's address. kind: the word for it in errors. read: returns the object as the
-    server has it now; raises `PageError` if it is gone. find_uid: returns the UID of the object that was read.
+    pattern: the path of the object's page, in which the part {name} is the object's name. section: of the menu. read:
+    returns the object as the server has it now; raises `PageError` if it is gone. find_uid: returns the UID of the
+    object that was read.
     """
 
-    room: str
-    kind: str
+    pattern: str
+    section: str
     read: Callable[[Visit], Awaitable[T]]
     find_uid: Callable[[T], str]
-
-    def find_page(self, visit: Visit, _: Mapping[str, str] | None = None) -> str:
-        """Return the address of the page of the object that a visit names."""
-        return make_address(self.room, *read_names(visit, self.kind))
 
 
 class Question(Struct, frozen=True):
     """The content of the page that asks before a deed.
 
-    uid: of the object. will: sentences on what will happen. fields: the form's fields.
+    uid: of the object. name: how the title calls the object. will: sentences on what will happen. fields: the form's
+    fields.
     """
 
     uid: str
+    name: str
     will: Sequence[str]
     fields: Sequence[Mapping[str, Any]] = ()
 
@@ -60,20 +59,19 @@ def make_deed(
 ) -> Deed:
     """Return a deed, which is the page that asks before a change of an object, and the change.
 
-    choice: the last part of its address. title: with `{}` for the name of the object. button: its label. ask: returns
-    the content of the page; raises `PageError` if the change is impossible. act: makes the change, and returns a
-    sentence. danger: whether something ends. after: returns the address where the viewer goes then; None for the
-    object's page.
+    choice: the last part of its address. title: with `{}` for what the question calls the object. button: its label.
+    ask: returns the content of the page; raises `PageError` if the change is impossible. act: makes the change, and
+    returns a sentence. danger: whether something ends. after: returns the address where the viewer goes then; None for
+    the object's page.
     """
 
     async def view(visit: Visit) -> Mapping[str, Any]:
-        _, name = read_names(visit, subject.kind)
         question = await ask(visit)
-        about = {"title": title.format(name), "button": button, "danger": danger, "back": subject.find_page(visit)}
+        about = {"title": title.format(question.name), "button": button, "danger": danger, "back": find_page(visit, {})}
         return about | {"will": question.will, "fields": question.fields, "uid": question.uid}
 
     async def change(visit: Visit, form: Mapping[str, str]) -> str:
-        _, name = read_names(visit, subject.kind)
+        name = visit.names["name"]
         obj = await subject.read(visit)
         uid = subject.find_uid(obj)
         require_same(form, uid, name)
@@ -86,8 +84,12 @@ def make_deed(
                 require_same({"uid": uid}, subject.find_uid(await subject.read(visit)), name)
             raise
 
-    pattern = f"/{subject.room}/{{namespace}}/{{name}}/{choice}"
-    return Deed(pattern, view, change, after if after is not None else subject.find_page, "jobs")
+    return Deed(f"{subject.pattern}/{choice}", view, change, after if after is not None else find_page, subject.section)
+
+
+def find_page(visit: Visit, _: Mapping[str, str]) -> str:
+    """Return the address of the page of the object that a deed's visit names."""
+    return make_address(*visit.path.strip("/").split("/")[:-1])
 
 
 def make_sentence_about(name: str, error: UserError) -> str:

@@ -66,7 +66,7 @@ def _make_deed(
             raise PageError("This cannot be done to the job now", why, _CONFLICT)
         kind = readings.job.kind if readings.job is not None else None
         await require_right(visit, list_job_rights(choice, kind), readings.name, readings.namespace)
-        return Question(find_job_uid(readings.job, readings.workload), *await ask(visit, readings))
+        return Question(find_job_uid(readings.job, readings.workload), readings.name, *await ask(visit, readings))
 
     async def act_on(visit: Visit, found: JobAndWorkload, form: Mapping[str, str]) -> str:
         namespace, name = read_names(visit)
@@ -84,7 +84,7 @@ async def _find_job(visit: Visit) -> JobAndWorkload:
     return found
 
 
-_JOBS = Subject("jobs", "job", _find_job, lambda found: find_job_uid(found.job, found.workload))
+_JOBS = Subject("/jobs/{namespace}/{name}", "jobs", _find_job, lambda found: find_job_uid(found.job, found.workload))
 
 
 async def _investigate_job(visit: Visit) -> JobReadings:

@@ -95,11 +95,11 @@ def _read_filters(visit: Visit) -> dict[str, str]:
 
 
 def _choose(job: JobRecord, only: Mapping[str, str]) -> tuple[Excerpt, str]:
-    """Return the selection of output to show, and a remark on workers that are left out, or "".
+    """Return the selection of output to show, and a remark on the workers and lines that are left out, or "".
 
     Raises `PageError` if the address names no worker or no valid pattern.
     """
-    ranks, note = _parse_workers(job, only), ""
+    ranks, notes = _parse_workers(job, only), []
     try:
         matches = line_pattern(only["search"]) if only["search"] else None
     except PatternError as error:
@@ -107,10 +107,14 @@ def _choose(job: JobRecord, only: Mapping[str, str]) -> tuple[Excerpt, str]:
     workers = len(ranks) or job.max_ranks
     if workers > _MOST_WORKERS and job.indexed:
         ranks = frozenset(sorted(ranks or map(str, range(_MOST_WORKERS)), key=int)[:_MOST_WORKERS])
-        note = f"These are {_MOST_WORKERS} of {workers} workers; choose others by their ranks."
+        notes.append(f"These are {_MOST_WORKERS} of {workers} workers; choose others by their ranks.")
         workers = _MOST_WORKERS
-    tail = None if matches is not None else max(_FIRST_LINES // max(workers, 1), _LEAST_LINES)
-    return Excerpt(ranks, tail, matches=matches), note
+    tail = None
+    if matches is None:
+        tail = max(_FIRST_LINES // max(workers, 1), _LEAST_LINES)
+        whose = " of each worker" if workers > 1 else ""
+        notes.append(f"The page begins with the last {tail:,} lines{whose}; the download has all.")
+    return Excerpt(ranks, tail, matches=matches), " ".join(notes)
 
 
 def _parse_workers(job: JobRecord, only: Mapping[str, str]) -> frozenset[str]:

@@ -87,15 +87,17 @@ function follow() {
 }
 
 // A stream that is refused does not say why, and a page does.
-async function followIfSignedIn() {
+async function endIfSignedOut() {
   const page = await fetch(location.href, {redirect: "manual"}).catch(() => null); // null: the server is away
-  if (page && page.status === 401) {
-    delete main.dataset.live;
-    main.replaceChildren();
-    say("You are signed out. Reload the page to sign in again.");
-  } else {
-    follow();
-  }
+  if (!page || page.status !== 401) return false;
+  delete main.dataset.live;
+  main.replaceChildren();
+  say("You are signed out. Reload the page to sign in again.");
+  return true;
+}
+
+async function followIfSignedIn() {
+  if (!(await endIfSignedOut())) follow();
 }
 
 function leave() {

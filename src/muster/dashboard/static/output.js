@@ -49,7 +49,7 @@ function showLines(event) {
   }
   empty.hidden = lines.childElementCount + now.childElementCount > 0;
   cut.hidden = leftOut === 0;
-  cut.textContent = `${leftOut.toLocaleString()} earlier lines are left out here; the download has them.`;
+  cut.textContent = `At least ${leftOut.toLocaleString()} earlier lines are left out here; the download has them.`;
   if (atEnd.checked) output.scrollTop = output.scrollHeight;
 }
 
@@ -103,9 +103,14 @@ function followOutput() {
     told.textContent = "The server does not answer; the page goes on by itself once it does.";
     if (feed && feed.readyState === EventSource.CLOSED) {
       feed = null;
-      window.setTimeout(followOutput, 3000);
+      window.setTimeout(followOutputIfSignedIn, 3000);
     }
   };
+}
+
+async function followOutputIfSignedIn() {
+  ended = await endIfSignedOut();
+  followOutput();
 }
 
 function leaveOutput() {

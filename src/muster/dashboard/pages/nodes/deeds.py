@@ -1,22 +1,43 @@
 """Changes of nodes: cordon and uncordon."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
 
 from muster.actions.cordoning import set_cordon
 from muster.api.core import Node
+from muster.dashboard.pages.deeds import Question, Subject, make_deed
 from muster.dashboard.pages.nodes.nodemap import list_pods
-from muster.dashboard.pages.nodes.one import NODE_RIGHTS, find_node
+from muster.dashboard.pages.nodes.one import NODE_RIGHTS, find_node, read_node
 from muster.dashboard.rights import require_right
-from muster.dashboard.visits import Deed, Visit, make_address
+from muster.dashboard.visits import Deed, Visit
 from muster.insight.nodes import make_node_rows
 from muster.insight.text import count_things, list_names
 
+_NODES = Subject("/nodes/{name}", "nodes", read_node, lambda node: node.metadata.uid)
 
-async def view_cordon(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page that asks before a node is cordoned. Raises `PageError`, `ApiError`."""
-    node = await _find_own_node(visit)
-    name = node.metadata.name
+
+def _make_deed(
+    choice: str, title: str, button: str, ask: Callable[[Visit, Node], Awaitable[list[str]]], *, cordoned: bool
+) -> Deed:
+    """Return a deed about a node: the page that asks before a change, and the change.
+
+    choice: the last part of its address. title: with `{}` for the name of the node. button: its label. ask: returns
+    sentences on what will happen. cordoned: whether the node is cordoned then. The deed raises `PageError` if the
+    viewer lacks the right.
+    """
+
+    async def ask_about(visit: Visit) -> Question:
+        node = await find_node(visit)
+        meta = node.metadata
+        await require_right(visit, NODE_RIGHTS, meta.name)
+        return Question(meta.uid, meta.name, await ask(visit, node))
+
+    async def act_on(visit: Visit, node: Node, _form: Mapping[str, str]) -> str:
+        return await set_cordon(visit.viewer.client, node, cordoned=cordoned)
+
+    return make_deed(_NODES, choice, title, button, ask_about, act_on)
+
+
+async def _ask_cordon(visit: Visit, node: Node) -> list[str]:
     [row] = make_node_rows([node], await list_pods(visit, []))
     if row.jobs is None:
         here = "Pods that are there go on."
@@ -24,55 +45,14 @@ async def view_cordon(visit: Visit) -> Mapping[str, Any]:
         here = f"{count_things(len(row.jobs), 'job goes', 'jobs go')} on there: {list_names(row.jobs)}."
     else:
         here = "No pod is there now."
-    return {
-        "title": f"Cordon node {name}?",
-        "will": ["No new pods start there, until it is uncordoned.", here, "A quota that follows the nodes shrinks."],
-        "fields": [],
-        "button": "Cordon the node",
-        "danger": False,
-        "back": make_address("nodes", name),
-    }
+    return ["No new pods start there, until it is uncordoned.", here, "A quota that follows the nodes shrinks."]
 
 
-async def _find_own_node(visit: Visit) -> Node:
-    """Return the node that the address names.
-
-    Raises `PageError` if there is none, or the viewer may not change it.
-    """
-    node = await find_node(visit)
-    await require_right(visit, NODE_RIGHTS, node.metadata.name)
-    return node
-
-
-async def cordon(visit: Visit, _: Mapping[str, str]) -> str:
-    """Cordon the node that the address names; return the outcome as a sentence. Raises `ApiError`."""
-    return await set_cordon(visit.viewer.client, visit.names["name"], cordoned=True)
-
-
-async def view_uncordon(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page that asks before a node is uncordoned. Raises `PageError`, `ApiError`."""
-    name = (await _find_own_node(visit)).metadata.name
-    return {
-        "title": f"Uncordon node {name}?",
-        "will": ["New pods may start there again. A quota that follows the nodes grows."],
-        "fields": [],
-        "button": "Uncordon the node",
-        "danger": False,
-        "back": make_address("nodes", name),
-    }
-
-
-async def uncordon(visit: Visit, _: Mapping[str, str]) -> str:
-    """Uncordon the node that the address names; return the outcome as a sentence. Raises `ApiError`."""
-    return await set_cordon(visit.viewer.client, visit.names["name"], cordoned=False)
-
-
-def find_page(visit: Visit, _: Mapping[str, str]) -> str:
-    """Return the address of the page of the node that a visit names."""
-    return make_address("nodes", visit.names["name"])
+async def _ask_uncordon(_visit: Visit, _node: Node) -> list[str]:
+    return ["New pods may start there again. A quota that follows the nodes grows."]
 
 
 ROUTES = (
-    Deed("/nodes/{name}/cordon", view_cordon, cordon, find_page, "nodes"),
-    Deed("/nodes/{name}/uncordon", view_uncordon, uncordon, find_page, "nodes"),
+    _make_deed("cordon", "Cordon node {}?", "Cordon the node", _ask_cordon, cordoned=True),
+    _make_deed("uncordon", "Uncordon node {}?", "Uncordon the node", _ask_uncordon, cordoned=False),
 )

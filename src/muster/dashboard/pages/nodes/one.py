@@ -22,7 +22,7 @@ from muster.insight.gpus import count_gpus, make_gpu_rows
 from muster.insight.history.build import owner_of
 from muster.insight.nodes import make_node_rows, request_of
 from muster.insight.quota.state import index_by_owner
-from muster.insight.reader.listing.access import list_or_none
+from muster.insight.reader.listing.access import get_or_none, list_or_none
 from muster.insight.reader.listing.views import WORKLOAD_LINES
 from muster.insight.reader.visible import list_visible
 from muster.insight.text import format_quantity
@@ -93,10 +93,32 @@ async def view_node(visit: Visit) -> Mapping[str, Any]:
 
 
 async def find_node(visit: Visit) -> Node:
-    """Return the node that the address names. Raises `PageError` if there is none, and `ApiError`."""
+    """Return the node that the address names, from the viewer's list.
+
+    Raises `PageError` if there is none, and `ApiError`.
+    """
+    name = _read_name(visit)
+    return _require_node(name, next((one for one in await list_nodes(visit) if one.metadata.name == name), None))
+
+
+async def read_node(visit: Visit) -> Node:
+    """Return the node that the address names, as the server has it now.
+
+    Raises `PageError` if there is none, and `ApiError`.
+    """
+    name = _read_name(visit)
+    node = await get_or_none(visit.viewer.client, NODE, name)
+    return _require_node(name, node)
+
+
+def _read_name(visit: Visit) -> str:
     name = visit.names["name"]
     require_name("node", name, dns_subdomain)
-    node = next((one for one in await list_nodes(visit) if one.metadata.name == name), None)
+    return name
+
+
+def _require_node(name: str, node: Node | None) -> Node:
+    """Return a node. Raises `PageError` if there is none of this name."""
     if node is None:
         raise PageError(
             f"There is no node {name}", "It has left the cluster, or never was in it. The menu leads to all nodes."

@@ -1,6 +1,6 @@
 """Changes of queues: stop, resume, and edit the quota of a ClusterQueue, as `muster queue` does."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from muster.actions.errors import UserError
@@ -9,11 +9,12 @@ from muster.actions.parsing.quantities import check_quota
 from muster.actions.quota.editedqueue import describe_excess, patch_quotas
 from muster.actions.quota.queues import edit
 from muster.actions.server.session import Session
-from muster.api.kueue import HOLD, HOLD_AND_DRAIN, STOP_NONE
+from muster.api.kueue import HOLD, HOLD_AND_DRAIN, STOP_NONE, ClusterQueue
 from muster.api.ours.teams import FOLLOWS_NODES
-from muster.dashboard.pages.queues.one import Queue, find_queue
+from muster.dashboard.pages.deeds import Question, Subject, make_deed
+from muster.dashboard.pages.queues.one import Queue, find_queue, read_queue
 from muster.dashboard.rights import require_right
-from muster.dashboard.visits import Deed, PageError, Visit, make_address
+from muster.dashboard.visits import Deed, PageError, Visit
 from muster.insight.quota.queues import make_quota_rows
 from muster.insight.text import count_things, format_quantity, make_sentence
 
@@ -21,80 +22,95 @@ _GO_ON, _STOP_TOO = "go on", "stop, and queue again"
 # Between the flavor and the resource in the name of a field; neither can have it.
 _BETWEEN = "|"
 
-
-async def view_stop(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page that asks before a queue is stopped. Raises `PageError`, `ApiError`."""
-    queue = await find_queue(visit)
-    await _require_right(visit, queue)
-    running = queue.own.status.admitted_workloads or 0
-    return {
-        "title": f"Stop {_get_name(queue)}?",
-        "will": [
-            "Nothing starts from it any more, until it is started again.",
-            f"{count_things(running, 'job runs', 'jobs run')} from it now.",
-        ],
-        "fields": [
-            {
-                "name": "running",
-                "label": "Jobs that run",
-                "value": _GO_ON,
-                "choices": (_GO_ON, _STOP_TOO),
-                "note": "A job that is stopped loses what it has not saved, and starts again later.",
-            }
-        ],
-        "button": "Stop the queue",
-        "danger": True,
-        "back": queue.address,
-    }
+Will = tuple[list[str], list[dict[str, Any]]]
+"""What will happen, sentence by sentence, and the fields in which the viewer says more."""
 
 
-async def stop(visit: Visit, form: Mapping[str, str]) -> str:
-    """Stop the queue that the address names, with its running jobs if the form says so; return a sentence.
+def _make_deed(
+    pattern: str,
+    choice: str,
+    title: str,
+    button: str,
+    ask: Callable[[Queue], Will],
+    act: Callable[[Visit, Queue, Mapping[str, str]], Awaitable[str]],
+    *,
+    danger: bool = False,
+) -> Deed:
+    """Return a deed about a queue: the page that asks before a change, and the change.
 
-    Raises `ApiError`, `PageError`.
+    pattern: the path of the queue's page. choice: the last part of the deed's address. title: with `{}` for the queue.
+    button: its label. ask: returns what will happen. act: makes the change, and returns a sentence. danger: whether
+    something ends. The deed raises `PageError` if the viewer lacks the right.
     """
-    return await _set_policy(visit, HOLD_AND_DRAIN if form.get("running") == _STOP_TOO else HOLD)
+
+    async def ask_about(visit: Visit) -> Question:
+        queue = await find_queue(visit)
+        await require_right(visit, queue.rights, queue.name.name, queue.name.namespace)
+        return Question(_find_uid(queue), _get_name(queue), *ask(queue))
+
+    return make_deed(
+        Subject(pattern, "queues", read_queue, _find_uid), choice, title, button, ask_about, act, danger=danger
+    )
 
 
-async def view_resume(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page that asks before a stopped queue is resumed. Raises `PageError`, `ApiError`."""
-    queue = await find_queue(visit)
-    await _require_right(visit, queue)
-    waiting = queue.own.status.pending_workloads or 0
-    return {
-        "title": f"Start {_get_name(queue)} again?",
-        "will": [f"{count_things(waiting, 'job that waits', 'jobs that wait')} in it may start, as its quota allows."],
-        "fields": [],
-        "button": "Start it again",
-        "danger": False,
-        "back": queue.address,
+def _find_uid(queue: Queue) -> str:
+    return queue.own.metadata.uid
+
+
+def _get_name(queue: Queue) -> str:
+    if queue.local is None:
+        return f"ClusterQueue {queue.name.name}"
+    return f"LocalQueue {queue.name.name} of namespace {queue.name.namespace}"
+
+
+# Stop and resume.
+
+
+def _ask_stop(queue: Queue) -> Will:
+    running = queue.own.status.admitted_workloads or 0
+    will = [
+        "Nothing starts from it any more, until it is started again.",
+        f"{count_things(running, 'job runs', 'jobs run')} from it now.",
+    ]
+    field = {
+        "name": "running",
+        "label": "Jobs that run",
+        "value": _GO_ON,
+        "choices": (_GO_ON, _STOP_TOO),
+        "note": "A job that is stopped loses what it has not saved, and starts again later.",
     }
+    return will, [field]
 
 
-async def resume(visit: Visit, _: Mapping[str, str]) -> str:
-    """Resume the queue that the address names; return the outcome as a sentence. Raises `ApiError`, `PageError`."""
-    return await _set_policy(visit, STOP_NONE)
+async def _stop(visit: Visit, queue: Queue, form: Mapping[str, str]) -> str:
+    return await _set_policy(visit, queue, HOLD_AND_DRAIN if form.get("running") == _STOP_TOO else HOLD)
 
 
-async def _set_policy(visit: Visit, policy: str) -> str:
-    queue = await find_queue(visit)
+def _ask_resume(queue: Queue) -> Will:
+    waiting = queue.own.status.pending_workloads or 0
+    return [f"{count_things(waiting, 'job that waits', 'jobs that wait')} in it may start, as its quota allows."], []
+
+
+async def _resume(visit: Visit, queue: Queue, _form: Mapping[str, str]) -> str:
+    return await _set_policy(visit, queue, STOP_NONE)
+
+
+async def _set_policy(visit: Visit, queue: Queue, policy: str) -> str:
     session = Session(visit.viewer.client, queue.name.namespace or visit.viewer.namespace)
-    try:
-        return await set_stop_policy(session, queue.name.name, policy, cluster=queue.local is None)
-    except UserError as error:
-        raise PageError("The queue was not changed", make_sentence(str(error)), 409) from error
+    is_cluster = queue.local is None
+    return await set_stop_policy(session, queue.name.name, policy, cluster=is_cluster, uid=_find_uid(queue))
 
 
-async def view_quota(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page with a form for the quotas of a ClusterQueue. Raises `PageError`, `ApiError`."""
-    queue = await _find_cluster_queue(visit)
-    await _require_right(visit, queue)
-    assert queue.cluster is not None, "it was found"
+# Quota.
+
+
+def _ask_quota(queue: Queue) -> Will:
+    cluster_queue = _get_cluster_queue(queue)
     will = ["Jobs that run go on. If they use more than the new quota, none starts until they use less."]
-    if FOLLOWS_NODES in queue.cluster.metadata.annotations:
+    if FOLLOWS_NODES in cluster_queue.metadata.annotations:
         will.append("The quota follows the nodes now. A quota that you write stays as it is when nodes come and go.")
-    if queue.cluster.spec.cohort_name:
-        will.append(f"Other queues of cohort {queue.cluster.spec.cohort_name} may use what this queue does not use.")
+    if cluster_queue.spec.cohort_name:
+        will.append(f"Other queues of cohort {cluster_queue.spec.cohort_name} may use what this queue does not use.")
     fields = [
         {
             "name": f"{row['flavor']}{_BETWEEN}{row['resource']}",
@@ -104,31 +120,24 @@ async def view_quota(visit: Visit) -> Mapping[str, Any]:
             "choices": (),
             "note": f"{format_quantity(row['resource'], row['used'])} in use",
         }
-        for row in make_quota_rows(queue.cluster)
+        for row in make_quota_rows(cluster_queue)
     ]
     if not fields:
         raise PageError(
             f"ClusterQueue {queue.name.name} has no quota yet",
             f"Give it some: muster queue edit {queue.name.name} --cpus 8 --memory 32Gi --flavor NAME",
         )
-    return {
-        "title": f"Quota of ClusterQueue {queue.name.name}",
-        "will": will,
-        "fields": fields,
-        "button": "Change the quota",
-        "danger": False,
-        "back": queue.address,
-    }
+    return will, fields
 
 
-async def edit_quota(visit: Visit, form: Mapping[str, str]) -> str:
-    """Change the quotas of a ClusterQueue to those in the form; return a sentence. Raises `ApiError`, `PageError`."""
-    queue = await _find_cluster_queue(visit)
+async def _edit_quota(visit: Visit, queue: Queue, form: Mapping[str, str]) -> str:
     name = queue.name.name
     try:
-        quotas = _read_quotas(queue, form)
+        quotas = _read_quotas(_get_cluster_queue(queue), form)
         session = Session(visit.viewer.client, visit.viewer.namespace)
-        after = await edit(session, name, lambda spec: patch_quotas(spec, quotas), lambda _: {}, dry_run=False)
+        after = await edit(
+            session, name, lambda spec: patch_quotas(spec, quotas), lambda _: {}, dry_run=False, uid=_find_uid(queue)
+        )
     except (ValueError, UserError) as error:
         raise PageError("The quota was not changed", make_sentence(str(error)), 422) from error
     if after is None:
@@ -136,14 +145,13 @@ async def edit_quota(visit: Visit, form: Mapping[str, str]) -> str:
     return ". ".join([f"The quota of ClusterQueue {name} has changed", *describe_excess(after)])
 
 
-def _read_quotas(queue: Queue, form: Mapping[str, str]) -> dict[tuple[str, str], str]:
+def _read_quotas(queue: ClusterQueue, form: Mapping[str, str]) -> dict[tuple[str, str], str]:
     """Return the quotas that the viewer changed in a form, by flavor and resource.
 
     Raises `ValueError` with a sentence for the viewer if one is invalid.
     """
-    assert queue.cluster is not None, "it was found"
     quotas = {}
-    for row in make_quota_rows(queue.cluster):
+    for row in make_quota_rows(queue):
         flavor, resource = row["flavor"], row["resource"]
         written = form.get(f"{flavor}{_BETWEEN}{resource}", "").strip()
         if written and written != format_quantity(resource, row["nominal"]):
@@ -151,34 +159,23 @@ def _read_quotas(queue: Queue, form: Mapping[str, str]) -> dict[tuple[str, str],
     return quotas
 
 
-async def _find_cluster_queue(visit: Visit) -> Queue:
-    queue = await find_queue(visit)
+def _get_cluster_queue(queue: Queue) -> ClusterQueue:
+    """Return the ClusterQueue that a page is about. Raises `PageError` if the page is about a LocalQueue."""
     if queue.local is not None or queue.cluster is None:
         raise PageError(f"There is no ClusterQueue {queue.name.name}", "A LocalQueue has no quota of its own.")
-    return queue
+    return queue.cluster
 
 
-async def _require_right(visit: Visit, queue: Queue) -> None:
-    """Raise `PageError` (403) for a viewer who may not change the queue, and `ApiError`."""
-    await require_right(visit, queue.rights, queue.name.name, queue.name.namespace)
-
-
-def _get_name(queue: Queue) -> str:
-    if queue.local is None:
-        return f"ClusterQueue {queue.name.name}"
-    return f"LocalQueue {queue.name.name} of namespace {queue.name.namespace}"
-
-
-def find_page(visit: Visit, _: Mapping[str, str]) -> str:
-    """Return the address of the page of the queue that a deed is about."""
-    return make_address(*visit.path.strip("/").split("/")[:-1])
-
+_CLUSTER_QUEUES, _LOCAL_QUEUES = "/queues/cluster/{name}", "/queues/{namespace}/{name}"
 
 ROUTES = (
-    Deed("/queues/cluster/{name}/quota", view_quota, edit_quota, find_page, "queues"),
+    _make_deed(_CLUSTER_QUEUES, "quota", "Quota of {}", "Change the quota", _ask_quota, _edit_quota),
     *(
-        Deed(f"{pattern}/{name}", view, act, find_page, "queues")
-        for pattern in ("/queues/cluster/{name}", "/queues/{namespace}/{name}")
-        for name, view, act in (("stop", view_stop, stop), ("resume", view_resume, resume))
+        _make_deed(one, "stop", "Stop {}?", "Stop the queue", _ask_stop, _stop, danger=True)
+        for one in (_CLUSTER_QUEUES, _LOCAL_QUEUES)
+    ),
+    *(
+        _make_deed(one, "resume", "Start {} again?", "Start it again", _ask_resume, _resume)
+        for one in (_CLUSTER_QUEUES, _LOCAL_QUEUES)
     ),
 )

@@ -1,6 +1,6 @@
 """One queue, a ClusterQueue or a LocalQueue: what waits in order, what runs, and its use over time."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -89,16 +89,36 @@ class Queue(Struct, frozen=True):
 
 
 async def find_queue(visit: Visit) -> Queue:
-    """Return the queue that the address names. Raises `PageError` if there is none, and `ApiError`."""
+    """Return the queue that the address names, from the viewer's lists.
+
+    Raises `PageError` if there is none, and `ApiError`.
+    """
+    return await _find_queue(visit, partial(_find, visit))
+
+
+async def read_queue(visit: Visit) -> Queue:
+    """Return the queue that the address names, as the server has it now.
+
+    Raises `PageError` if there is none, and `ApiError`.
+    """
+    return await _find_queue(visit, partial(get_or_none, visit.viewer.client))
+
+
+async def _find_queue(visit: Visit, find: Callable[..., Awaitable[Any]]) -> Queue:
+    """Return the queue that the address names.
+
+    find: returns the queue of a kind, a name and a namespace, or None. Raises `PageError` if there is no such queue,
+    and `ApiError`.
+    """
     namespace, name = visit.names.get("namespace", ""), visit.names["name"]
     require_name("queue", name, dns_subdomain)
     if namespace:
         require_name("namespace", namespace, dns_label)
     if not namespace:
-        if (queue := await _find(visit, CLUSTER_QUEUE, name)) is not None:
+        if (queue := await find(CLUSTER_QUEUE, name)) is not None:
             return Queue(QueueName("", name), queue)
         namespace = _CLUSTER  # a namespace may be called so, too
-    local = await _find(visit, LOCAL_QUEUE, name, namespace)
+    local = await find(LOCAL_QUEUE, name, namespace)
     if local is None:
         kind = "ClusterQueue" if namespace == _CLUSTER else "LocalQueue"
         where = "" if namespace == _CLUSTER else f" in namespace {namespace}"
@@ -107,7 +127,7 @@ async def find_queue(visit: Visit) -> Queue:
     target = local.spec.cluster_queue
     behind = None
     if target:
-        behind = await _find(visit, CLUSTER_QUEUE, target)
+        behind = await find(CLUSTER_QUEUE, target)
     return Queue(QueueName(namespace, name), behind, local)
 
 
