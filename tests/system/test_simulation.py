@@ -466,8 +466,23 @@ def test_a_limit_ends_a_job_and_the_time_of_a_scenario_may_end(tmp_path):
 """
     report = play(tmp_path, scenario(body))
     assert [job.ended for job in report.jobs[:4]] == [1200.0, 2400.0, 3600.0, None]
+    assert [job.over_limit for job in report.jobs[:4]] == [True, True, True, False]
     assert report.summary.seconds == 3600.0
+    assert (report.summary.total.ended, report.summary.total.over_limit) == (3, 3)
+    assert report.summary.total.slowdown.mean == 2.0, "of 20, 40 and 60 minutes for runs of 20 minutes"
     assert {one.why for one in report.waiting} == {"the nodes have no room for it"}
+
+
+@pytest.mark.parametrize(("more", "over"), [("", False), ("    startup: 1s\n", True)])
+def test_a_job_whose_limit_is_its_run_time_is_over_it_only_if_its_startup_counts(tmp_path, more, over):
+    body = f"""{NODES % 1}  work:
+  - name: w
+    arrivals: {{burst: {{at: [0.1], count: 2}}}}
+    runTime: 0.7
+    limit: 0.7
+{more}    template:{JOB}"""
+    report = play(tmp_path, scenario(body))
+    assert [job.over_limit for job in report.jobs] == [over, over]
 
 
 def test_an_interrupt_ends_the_simulation_and_not_the_report(tmp_path):
@@ -492,13 +507,13 @@ def test_the_scenario_of_the_page_runs(tmp_path):
 def test_the_table_of_the_page_is_that_of_the_example():
     total = simulate(str(ROOT / "examples" / "simulate" / "two-teams.yaml")).summary.total
     [row] = re.findall("^all .*", (ROOT / "docs" / "simulate.md").read_text(), re.MULTILINE)
-    assert row.split()[1:4] == [str(total.submitted), str(total.ended), str(total.waiting)]
+    assert row.split()[1:5] == [str(one) for one in (total.submitted, total.ended, total.over_limit, total.waiting)]
 
 
 def test_a_report_is_written(tmp_path):
     write_report(play(tmp_path, TWO_TEAMS), tmp_path / "out")
     jobs = (tmp_path / "out" / "jobs.csv").read_text().splitlines()
-    assert jobs[0].endswith(",ended,evictions,lost,wait,forecast,cluster,interruptions,interrupted,resizes")
+    assert jobs[0].endswith(",ended,evictions,lost,wait,forecast,cluster,interruptions,interrupted,resizes,over_limit")
     assert len(jobs) == 61
     assert '"fairness"' in (tmp_path / "out" / "summary.json").read_text()
 

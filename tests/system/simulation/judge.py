@@ -77,9 +77,11 @@ class Journal(SimulationRecord):
         self.events.append((at, "start", self.names[job]))
         super().start(job, at, demand, nodes, pods)
 
-    def end(self, job, at):
+    def end(self, job, at, *, over_limit=False):
         self.events.append((at, "end", self.names[job]))
-        super().end(job, at)
+        if over_limit:
+            self.events.append((at, "over limit", self.names[job]))
+        super().end(job, at, over_limit=over_limit)
 
     def evict(self, job, ran):
         self.events.append((self.now, "evict", self.names[job]))

@@ -75,6 +75,7 @@ def test_a_limit_counts_from_the_start(tmp_path):
     nodes = [{"name": "n", "count": 1, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
     report = play(tmp_path, [work("a", [0, 10], 1000, limit=60)], nodes=nodes)
     assert times(report) == [("a-0", 0, 60), ("a-1", 60, 120)]
+    assert [job.over_limit for job in report.jobs] == [True, True]
 
 
 @pytest.mark.parametrize("engine", ["fast", "full"])

@@ -101,6 +101,11 @@ def test_jobs_go_where_there_is_room(tmp_path):
     assert there == [0.0, 0.0, 1200.0, 1200.0], "clones that come and go within a moment leave no trace"
 
 
+def test_a_worker_ends_a_job_at_its_limit(tmp_path):
+    report = play(tmp_path, [cluster("east", 1)], [work(2, more="    limit: 4m\n")])
+    assert [(job.started, job.ended, job.over_limit) for job in report.jobs] == [(0, 240, True), (240, 480, True)]
+
+
 def test_the_quota_of_the_manager_comes_first(tmp_path):
     report = play(tmp_path, [cluster("east", 9)], [work(3)], quota=1)
     assert [job.started for job in report.jobs] == [0.0, 600.0, 1200.0]

@@ -156,6 +156,16 @@ def test_a_table_of_nodes_that_is_wrong_is_named(tmp_path, nodes, problem):
         play(tmp_path, NODES % ", labels: {model: model}" + TRACE, "x,0,10,1,1,1,\n", nodes)
 
 
+@pytest.mark.parametrize("name", ["log.swf", "log.swf.gz"])
+def test_a_byte_order_mark_is_no_part_of_a_log(tmp_path, name):
+    log = b"\xef\xbb\xbf; Version: 2\n1 0 -1 60 1 -1 -1 1 60 -1 1 1 1 1 0 -1 -1 -1\n"
+    (tmp_path / name).write_bytes(gzip.compress(log) if name.endswith("gz") else log)
+    pod = "{spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}"
+    template = f"{{apiVersion: batch/v1, kind: Job, spec: {{template: {pod}}}}}"
+    [job] = play(tmp_path, f"  work:\n  - {{name: log, trace: {{file: {name}}}, template: {template}}}\n").jobs
+    assert (job.name, job.run_time) == ("log-1", 60.0)
+
+
 def test_a_damaged_table_is_named(tmp_path):
     (tmp_path / "jobs.csv.gz").write_bytes(gzip.compress(b"id,at\n" * 1000)[:30])
     with pytest.raises(ScenarioError, match=re.escape("jobs.csv.gz: ")):

@@ -25,9 +25,12 @@ from muster.simulation.runs import Comparing, name_folder
 
 # How many rows the table of differences has at the most; the file and `-o json` have them all.
 _MOST_ROWS = 60
+# Numbers from here on are shown as whole numbers.
+_WHOLE_FROM = 1000
 _NOISE = {True: "yes", False: "no", None: "?"}
-_NEVER = "never"
-_COLUMNS = ("wait mean", "wait p99", "slowdown", "ended", "waiting", _NEVER, "evictions")
+# Numbers of jobs that the table shows only if there are such jobs.
+_SOMETIMES = ("over limit", "never")
+_COLUMNS = ("wait mean", "wait p99", "slowdown", "ended", "over limit", "waiting", "never", "evictions")
 
 
 def report_comparing(outcome: Comparing, total: int, folder: Path | None, output: str) -> int:
@@ -53,7 +56,10 @@ def report_comparing(outcome: Comparing, total: int, folder: Path | None, output
 
 
 def _make_tables(outcome: Comparing) -> str:
-    columns = [name for name in _COLUMNS if name != _NEVER or any(run.never for run in outcome.runs)]
+    figures = [dict(list_figures(run.summary)) for run in outcome.runs]
+    columns = [
+        name for name in _COLUMNS if name not in _SOMETIMES or any(run[Figure(None, name, "")] for run in figures)
+    ]
     header = ("VARIANT", "SEEDS", *(name.upper() for name in columns))
     tables = [format_table(header, list(_list_variants(outcome, columns)))]
     rows = [_make_row(one) for one in list_changes(outcome.comparison)]
@@ -100,7 +106,9 @@ def _sign(value: float, figure: Figure) -> str:
 def _format(value: float, figure: Figure) -> str:
     if figure.unit == SECONDS:
         return format_seconds(value)
-    return format_quantity(figure.unit, round(value)) if figure.unit else f"{value:.4g}"
+    if figure.unit:
+        return format_quantity(figure.unit, round(value))
+    return f"{value:,.0f}" if value >= _WHOLE_FROM else f"{value:.4g}"
 
 
 def _list_remarks(outcome: Comparing, total: int) -> Iterator[str]:

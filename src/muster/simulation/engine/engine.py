@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from muster.api.kueue.names import PODS_READY_TIMEOUT, PREEMPTED
 from muster.api.ours.elastic import Bounds
-from muster.gang.order.ends import EndTime
 from muster.gang.placement import Placement
 from muster.queueing import convert
 from muster.queueing.decisions import describe_cycle
@@ -21,7 +20,7 @@ from muster.simulation.engine.agenda import Rank
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.resizing import JobResizer
 from muster.simulation.engine.takeup import Residents, TakenJob
-from muster.simulation.engine.templates import find_local_queue, make_workload
+from muster.simulation.engine.templates import find_end, find_local_queue, make_workload
 from muster.simulation.scenario.arrivals import Submission
 
 # The digits of the numbers of jobs, which order those that come at once.
@@ -96,8 +95,8 @@ class Engine(JobResizer):
             submission.at,
             submission.run_time,
         )
-        end = template.end if submission.limit is None else EndTime(submission.limit, is_enforced=True)
         checkpoints = self._checkpoints[submission.work] if self._checkpoints else None
+        end = find_end(submission, template)
         job = SimulatedJob(number, submission, known, workload, end, submission.run_time, checkpoints)
         self._jobs[key] = job
         self._note_elastic(job, template.bounds)

@@ -31,6 +31,7 @@ class SimulatedJob(Struct):
     that, in seconds with its first size.
     given_up: its pods were not ready in time too often, so that it is never queued again.
     flavors: those of its podsets, if it got them before the simulation began.
+    over_limit: whether its planned end is that of its time limit, before its work is done.
     """
 
     number: int
@@ -53,6 +54,7 @@ class SimulatedJob(Struct):
     base: int = 1
     since: float = 0.0
     done: float = 0.0
+    over_limit: bool = False
 
     @property
     def subject(self) -> Subject:

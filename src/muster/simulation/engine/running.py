@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
+from math import inf
 
 from msgspec.structs import replace
 
@@ -86,8 +87,9 @@ class JobRunner(SimulatedCluster):
         assert job.counts_since is not None, "it runs"
         span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
         at = max(now, job.started + job.submission.startup) + (span - job.done) / job.speed
-        if job.end is not None and job.end.is_enforced:
-            at = min(at, job.counts_since + job.end.at)
+        limit_at = job.counts_since + job.end.at if job.end is not None and job.end.is_enforced else inf
+        job.over_limit = limit_at < at
+        at = min(at, limit_at)
         self._agenda.plan(max(self.record.now, at), Rank.END, partial(self._end, job.workload.key, job.starts))
 
     def _stop_job(self, job: SimulatedJob) -> float:
@@ -116,6 +118,7 @@ class JobRunner(SimulatedCluster):
         """Plan that an interrupted job ends at its time limit, which continues to count. The planned end is dropped."""
         job.starts += 1
         if job.end is not None and job.end.is_enforced and job.counts_since is not None:
+            job.over_limit = True
             end = partial(self._end, job.workload.key, job.starts)
             self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
 
@@ -152,7 +155,7 @@ class JobRunner(SimulatedCluster):
             self._agenda.plan(until - self._start.timestamp(), Rank.ARRIVAL, machines.retry)
 
     def _note_end(self, job: SimulatedJob) -> None:
-        self.record.end(job.number, self.record.now)
+        self.record.end(job.number, self.record.now, over_limit=job.over_limit)
 
     def _note_displacement(self, job: SimulatedJob, ran: float) -> None:
         self.record.evict(job.number, ran)

@@ -18,6 +18,7 @@ from muster.api.core import (
 )
 from muster.api.ours.users import short_user
 from muster.api.values.quantity import ResourceList, format_amount
+from muster.gang.order.ends import EndTime
 from muster.queueing.model import PodSet, WorkloadInfo
 from muster.simulation.engine.site import JobTemplate
 from muster.simulation.scenario.arrivals import Submission
@@ -143,3 +144,8 @@ def find_local_queue(name: str, template: JobTemplate) -> str:
     if not name:
         return template.local_queue
     return name if "/" in name else f"{template.workload.metadata.namespace}/{name}"
+
+
+def find_end(submission: Submission, template: JobTemplate) -> EndTime | None:
+    """Return when a job ends at the latest, in seconds from its start: by its own limit, or as its template says."""
+    return template.end if submission.limit is None else EndTime(submission.limit, is_enforced=True)

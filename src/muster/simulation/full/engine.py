@@ -22,7 +22,7 @@ from muster.simulation.engine.explaining import HOPELESS
 from muster.simulation.engine.federation.routes import find_routes
 from muster.simulation.engine.refusals import find_elastic_work
 from muster.simulation.engine.site import JobTemplate, Site, complete_template
-from muster.simulation.engine.templates import find_local_queue
+from muster.simulation.engine.templates import find_end, find_local_queue
 from muster.simulation.engine.world import Progress, WorkerSite
 from muster.simulation.full.changes import ClusterChanges
 from muster.simulation.full.cluster import Cluster
@@ -178,7 +178,10 @@ class FullEngine:
             submission.at,
             submission.run_time,
         )
-        observer.expect(number, submission.name, sum(sizes), queued=bool(local))
+        end = find_end(submission, work.stored)
+        lasts = submission.startup + submission.run_time
+        exceeds_limit = end is not None and end.is_enforced and end.at < lasts
+        observer.expect(number, submission.name, sum(sizes), queued=bool(local), exceeds_limit=exceeds_limit)
         try:
             if submission.priority is not None:
                 await cluster.create_priority(submission.priority)

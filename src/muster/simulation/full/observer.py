@@ -42,15 +42,17 @@ class _Job(Struct):
     """A job that has not ended.
 
     number: in the record. pods: how many run side by side in the cluster itself. queued: whether quota decides when it
-    runs. started: since when all its pods run; None while they do not. usage: the quota that it holds. home: the worker
-    cluster where its pods run. stopped_there: whether that cluster evicted it since. running: the UIDs of its running
-    pods, by the worker cluster; "" is the cluster itself. clones: those that hold quota, by the worker cluster.
+    runs. exceeds_limit: whether its run time is longer than its time limit. started: since when all its pods run; None
+    while they do not. usage: the quota that it holds. home: the worker cluster where its pods run. stopped_there:
+    whether that cluster evicted it since. running: the UIDs of its running pods, by the worker cluster; "" is the
+    cluster itself. clones: those that hold quota, by the worker cluster.
     """
 
     number: int
     name: str
     pods: int
     queued: bool
+    exceeds_limit: bool
     started: float | None = None
     usage: Usage = _NO_USAGE
     queue: str = ""
@@ -107,9 +109,12 @@ class Observer:
         manager.informer(WORKLOAD).on_change(partial(self._on_clone, name))
         manager.informer(POD).on_change(partial(self._on_pod, name))
 
-    def expect(self, number: int, name: str, pods: int, *, queued: bool) -> None:
-        """Follow a job that is about to be created. pods: how many it has. queued: whether it needs quota."""
-        self._jobs[number] = _Job(number, name, pods, queued)
+    def expect(self, number: int, name: str, pods: int, *, queued: bool, exceeds_limit: bool) -> None:
+        """Follow a job that is about to be created.
+
+        pods: how many it has. queued: whether it needs quota. exceeds_limit: whether it runs longer than its limit.
+        """
+        self._jobs[number] = _Job(number, name, pods, queued, exceeds_limit)
 
     def take_ended(self, until: float) -> Iterator[int]:
         """Yield the numbers of the jobs that ended by `until`, each once."""
@@ -240,7 +245,7 @@ class Observer:
     def _finish(self, job: _Job) -> None:
         self._mark()
         del self._jobs[job.number]
-        self._record.end(job.number, self._record.now)
+        self._record.end(job.number, self._record.now, over_limit=job.exceeds_limit)
         self._set_usage(job, _NO_USAGE)
         for clone in job.clones.values():
             self._record_difference(clone.queue, clone.usage, _NO_USAGE)

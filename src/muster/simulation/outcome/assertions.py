@@ -32,6 +32,7 @@ _COUNTED: dict[str, Callable[[JobOutcome], float]] = {
     "started": lambda job: float(job.started is not None),
     "ended": lambda job: float(job.ended is not None),
     "waiting": lambda job: float(job.started is None),
+    "over_limit": lambda job: float(job.over_limit),
 }
 _FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": lambda values: sum(values) / len(values),

@@ -146,7 +146,10 @@ def _list_group(queue: str | None, group: GroupSummary) -> Iterator[tuple[Figure
     if group.slowdown is not None:
         yield Figure(queue, "slowdown", ""), group.slowdown.mean
     yield Figure(queue, "ended", ""), group.ended
+    yield Figure(queue, "over limit", ""), group.over_limit
     yield Figure(queue, "waiting", ""), group.waiting - group.never
     yield Figure(queue, "never", ""), group.never
     yield Figure(queue, "evictions", ""), group.evictions
     yield Figure(queue, "lost", SECONDS), group.lost
+    yield Figure(queue, "interruptions", ""), group.interruptions
+    yield Figure(queue, "lost by nodes", SECONDS), group.interrupted

@@ -58,7 +58,8 @@ def _draw_sections(report: Report) -> Iterator[Section]:
 def _list_tiles(report: Report) -> Iterator[Tile]:
     summary, total = report.summary, report.summary.total
     never = f", {total.never:,} could never run" if total.never else ""
-    waits = f"{total.ended:,} ended, {total.waiting - total.never:,} still wait{never}"
+    over = f" ({total.over_limit:,} at their time limit)" if total.over_limit else ""
+    waits = f"{total.ended:,} ended{over}, {total.waiting - total.never:,} still wait{never}"
     yield Tile("Jobs", f"{total.submitted:,}", waits)
     if total.wait is not None:
         yield Tile("Mean wait", format_span(total.wait.mean), f"median {format_span(total.wait.p50)}")

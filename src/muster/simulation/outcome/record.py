@@ -23,6 +23,7 @@ class JobOutcome(Struct, frozen=True):
     cluster: the worker cluster in which it started last, or "".
     interruptions: how often it lost nodes. interrupted: the part of `lost` that these undid.
     resizes: how often it shrank or grew while it ran. pods: of an elastic job, the number with which it came.
+    over_limit: whether its time limit ended it before its work was done.
     """
 
     name: str
@@ -42,6 +43,7 @@ class JobOutcome(Struct, frozen=True):
     interruptions: int = 0
     interrupted: float = 0.0
     resizes: int = 0
+    over_limit: bool = False
 
 
 class Waiting(Struct, frozen=True):
@@ -155,7 +157,7 @@ class SimulationRecord:
         self._started, self._ended, self._lost = array("d"), array("d"), array("d")
         self._forecast = array("d")
         self._interruptions, self._interrupted = array("i"), array("d")
-        self._resizes = array("i")
+        self._resizes, self._over_limit = array("i"), array("b")
         self._nodes: dict[str, int] = {}
         self._node_at, self._node, self._node_state = array("d"), array("i"), array("b")
         self._change_at, self._change_of = array("d"), array("q")
@@ -183,6 +185,7 @@ class SimulationRecord:
         self._interruptions.append(0)
         self._interrupted.append(0.0)
         self._resizes.append(0)
+        self._over_limit.append(False)
         return len(self.names) - 1
 
     def start(
@@ -222,9 +225,13 @@ class SimulationRecord:
         """Record the wait that was forecast for a job as it was submitted."""
         self._forecast[job] = wait
 
-    def end(self, job: int, at: float) -> None:
-        """Record that a job ends at a time, which ends its run and its stays on nodes."""
+    def end(self, job: int, at: float, *, over_limit: bool = False) -> None:
+        """Record that a job ends at a time, which ends its run and its stays on nodes.
+
+        over_limit: whether its time limit ends it before its work is done.
+        """
         self._ended[job] = at
+        self._over_limit[job] = over_limit
         self.ended += 1
         self.runs.end(job, at)
         self.nodes.end(job, at)
@@ -292,6 +299,7 @@ class SimulationRecord:
                 self._interruptions[job],
                 self._interrupted[job],
                 self._resizes[job],
+                bool(self._over_limit[job]),
             )
 
     def node_changes(self) -> Iterator[NodeChange]:

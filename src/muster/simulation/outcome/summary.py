@@ -45,6 +45,7 @@ class GroupSummary(Struct, frozen=True):
     forecast: the errors of the forecasts of jobs that waited and have started. interruptions: how often jobs lost
     nodes. interrupted: the part of `lost` that these undid.
     waited: how many jobs waited and have started. forecasts: how many of these have a forecast.
+    over_limit: how many of the ended jobs their time limits ended.
     """
 
     submitted: int
@@ -61,6 +62,7 @@ class GroupSummary(Struct, frozen=True):
     never: int = 0
     waited: int = 0
     forecasts: int = 0
+    over_limit: int = 0
 
 
 class Use(Struct, frozen=True):
@@ -151,6 +153,7 @@ def _summarize_group(jobs: Sequence[JobOutcome], never: Collection[str]) -> Grou
         sum(job.started is None and job.name in never for job in jobs),
         sum(map(has_waited, jobs)),
         len(errors),
+        sum(job.over_limit for job in jobs),
     )
 
 
@@ -172,11 +175,15 @@ def compute_forecast_error(job: JobOutcome) -> float | None:
 def compute_slowdown(job: JobOutcome) -> float | None:
     """Return the bounded slowdown of a job: its time in the system divided by its run time, at least 1.
 
-    None if the job has not ended. A very short run time counts as longer than it is.
+    None if the job has not ended. A very short run time counts as longer than it is. A job that its time limit ended
+    counts with the run time that it had.
     """
     if job.ended is None:
         return None
-    return max(1.0, (job.ended - job.submitted) / max(job.run_time, SLOWDOWN_SECONDS))
+    run_time = job.run_time
+    if job.over_limit and job.started is not None:
+        run_time = min(run_time, job.ended - job.started)
+    return max(1.0, (job.ended - job.submitted) / max(run_time, SLOWDOWN_SECONDS))
 
 
 def find_percentile(ordered: Sequence[float], share: float) -> float:

@@ -199,7 +199,8 @@ def _require_choice(spec: Spec, choice: NodeChoice, name: str) -> None:
 def _require_pool(spec: Spec, path: str, name: str) -> None:
     known = [pool.name for pool in spec.nodes]
     if name not in known:
-        raise DrawError(path, f"there is no pool {name}, but {', '.join(known) or 'none'}")
+        others = f", but {', '.join(known)}" if known else ": the scenario has none"
+        raise DrawError(path, f"there is no pool {name}{others}")
 
 
 def _require_positive(path: str, text: str | float) -> None:

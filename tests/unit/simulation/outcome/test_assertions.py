@@ -9,7 +9,8 @@ from muster.simulation.outcome.record import JobOutcome
 def job(number, wait, queue="prod"):
     ended = None if wait is None else wait + 100.0
     so_far = 9000.0 if wait is None else wait
-    return JobOutcome(f"j-{number}", "w", queue, 1, number % 2, 0.0, 100.0, wait, ended, number % 3, 0.0, so_far, None)
+    counts = {"evictions": number % 3, "lost": 0.0, "over_limit": number == 7}
+    return JobOutcome(f"j-{number}", "w", queue, 1, number % 2, 0.0, 100.0, wait, ended, wait=so_far, **counts)
 
 
 JOBS = [job(number, float(number)) for number in range(100)] + [job(100, None), job(101, 5000.0, "dev")]
@@ -27,6 +28,7 @@ JOBS = [job(number, float(number)) for number in range(100)] + [job(100, None), 
         ("sum(evictions) > 90", 102.0, True),
         ("count(ended) >= 101", 101.0, True),
         ("count(waiting, queue=dev) == 0", 0.0, True),
+        ("count(over_limit, queue=prod) == 1", 1.0, True),
         ("p99(wait, queue=nobody) < 1h", None, False),
     ],
 )

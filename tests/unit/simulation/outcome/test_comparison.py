@@ -50,6 +50,16 @@ def test_the_figures_of_a_single_queue_are_those_of_all_jobs():
     assert [figure.queue for figure in two if figure.name == "wait mean"] == [None, "q", "r"]
 
 
+def test_what_lost_nodes_undid_is_compared():
+    record = SimulationRecord(["w"])
+    record.start(record.submit("w-0", 0, "q", 4, 0, 0.0, 90.0), 0.0)
+    record.now = 10.0
+    record.interrupt(0, 10.0)
+    broken = SimulationRun("b", 1, summarize(list(record.jobs()), [], 10.0), [], 0)
+    changes = {one.figure.name: one.change.mean for one in list_changes(compare([run("a", 1, 0.0), broken]))}
+    assert (changes["interruptions"], changes["lost by nodes"]) == (1, 40)
+
+
 def test_one_seed_says_nothing_of_noise():
     one = change_of_wait([run("a", 1, 10.0), run("b", 1, 90.0)])
     assert (one.change.mean, one.change.low, one.beyond_noise) == (80.0, None, None)

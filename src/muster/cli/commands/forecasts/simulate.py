@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _SHOW_SECONDS = 0.5
 # How many jobs that could never run are named.
 _NAMED = 5
+# Columns that the table has only if there are such jobs.
+_SOMETIMES = ("OVER LIMIT", "NEVER")
 # How many decisions a report has, unless the user says.
 _DECISIONS = 100_000
 
@@ -247,13 +249,13 @@ def make_table(summary: "Summary") -> str:
     """Return the tables of the queues and of their quotas, and the lines about fairness and forecasts below them."""
     from muster.insight.text import format_quantity, format_table
 
-    counts = ("QUEUE", "JOBS", "ENDED", "WAITING", *(("NEVER",) if summary.total.never else ()))
-    columns = (*counts, "WAIT MEAN", "P50", "P90", "P99", "SLOWDOWN", "EVICTED", "LOST")
+    counts = [name for name, count in _count_jobs(summary.total).items() if count or name not in _SOMETIMES]
+    columns = ("QUEUE", *counts, "WAIT MEAN", "P50", "P90", "P99", "SLOWDOWN", "EVICTED", "LOST")
     faults = ("INTERRUPTED", "LOST BY NODES") if summary.total.interruptions else ()
     groups = [(name or "(none)", group) for name, group in summary.queues.items()]
     if len(groups) > 1:
         groups.append(("all", summary.total))
-    rows = [_make_row(name, group, never=bool(summary.total.never)) for name, group in groups]
+    rows = [_make_row(name, group, counts) for name, group in groups]
     rows = [row[: len(columns) + len(faults)] for row in rows]
     tables = [format_table((*columns, *faults), rows)]
     if summary.use:
@@ -283,18 +285,29 @@ def _describe_forecasts(summary: "Summary") -> list[str]:
     return [f"forecasts of {count}: half are within {half} of the wait, nine of ten within {most}"]
 
 
-def _make_row(name: str, group: "GroupSummary", *, never: bool) -> tuple[str, ...]:
+def _count_jobs(group: "GroupSummary") -> dict[str, int]:
+    """Return the numbers of jobs of a group, by column of the table."""
+    return {
+        "JOBS": group.submitted,
+        "ENDED": group.ended,
+        "OVER LIMIT": group.over_limit,
+        "WAITING": group.waiting - group.never,
+        "NEVER": group.never,
+    }
+
+
+def _make_row(name: str, group: "GroupSummary", counts: Sequence[str]) -> tuple[str, ...]:
     """Return the cells of a queue's row: counts, waits, slowdown, evictions and interruptions.
 
-    never: whether jobs that could never run are counted apart from those that wait.
+    counts: the columns of numbers of jobs that the table has.
     """
     wait = group.wait
     waits = ("-",) * 4 if wait is None else map(format_seconds, (wait.mean, wait.p50, wait.p90, wait.p99))
     slowdown = "-" if group.slowdown is None else f"{group.slowdown.mean:.1f}"
-    counts = (group.submitted, group.ended, group.waiting - group.never, *((group.never,) if never else ()))
+    numbers = _count_jobs(group)
     evicted = str(group.evictions), format_seconds(group.lost)
     interrupted = str(group.interruptions), format_seconds(group.interrupted)
-    return (name, *map(str, counts), *waits, slowdown, *evicted, *interrupted)
+    return (name, *(str(numbers[one]) for one in counts), *waits, slowdown, *evicted, *interrupted)
 
 
 def _list_remarks(outcome: "Report") -> list[str]:

@@ -370,7 +370,7 @@ class ManagerEngine(Engine):
         del self._jobs[key]
         if one.job.started is not None:
             self._forecaster.learn(one.job, clone.ended_at - one.job.started)
-        self.record.end(one.job.number, clone.ended_at)
+        self.record.end(one.job.number, clone.ended_at, over_limit=clone.job.over_limit)
         self._workers[one.home].remove_clone(key)
         self._release(one.job.workload)
         self._queues.forgive(self._tree.queues[one.job.workload.queue])

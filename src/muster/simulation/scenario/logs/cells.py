@@ -13,6 +13,9 @@ Text = Callable[[Row], str]
 
 _MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-"))
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+# What a cell is that cannot be read.
+_NUMBER = "no number"
+_TIME = "neither a number nor a date and time such as 2026-03-29 13:30:00"
 # An amount is rounded up, but not for what floating-point numbers add to it.
 _TOLERANCE = 1e-9
 # More of a resource is a mistake: sums would no longer fit into 64 bits.
@@ -59,18 +62,20 @@ def compile_text(cell: Cell, places: Mapping[str, int]) -> Text:
     return read
 
 
-def compile_number(cell: Cell, places: Mapping[str, int], parse_cell: Callable[[str], float] = float) -> Number:
+def compile_number(
+    cell: Cell, places: Mapping[str, int], parse_cell: Callable[[str], float] = float, kind: str = _NUMBER
+) -> Number:
     """Return a function that computes a number from a row; it returns None if a cell is missing.
 
-    The unit of the cell is not applied. places: the index of each column. The function raises `CellError` for text that
-    is no number.
+    The unit of the cell is not applied. places: the index of each column. kind: what `parse_cell` reads, for people.
+    The function raises `CellError` for text that `parse_cell` refuses.
     """
     if isinstance(cell, str):
         cell = ComputedColumn(column=cell)
-    base = _compile_cell(cell.column, places, parse_cell, cell.values)
+    base = _compile_cell(cell.column, places, parse_cell, cell.values, kind)
     if cell.minus is None and cell.times is None and cell.per is None:
         return base
-    minus = _compile_cell(cell.minus, places, parse_cell, {}) if cell.minus is not None else None
+    minus = _compile_cell(cell.minus, places, parse_cell, {}, kind) if cell.minus is not None else None
     times, per = _compile_factor(cell.times, places), _compile_factor(cell.per, places)
     name = cell.column
 
@@ -87,7 +92,11 @@ def compile_number(cell: Cell, places: Mapping[str, int], parse_cell: Callable[[
 
 
 def _compile_cell(
-    column: str, places: Mapping[str, int], parse_cell: Callable[[str], float], values: Mapping[str, float]
+    column: str,
+    places: Mapping[str, int],
+    parse_cell: Callable[[str], float],
+    values: Mapping[str, float],
+    kind: str = _NUMBER,
 ) -> Number:
     place = places[column]
 
@@ -101,7 +110,7 @@ def _compile_cell(
             number = parse_cell(text)
         except ValueError:
             known = f", and none of {', '.join(values)}" if values else ""
-            raise CellError(column, f"{text[:40]!r} is no number{known}") from None
+            raise CellError(column, f"{text[:40]!r} is {kind}{known}") from None
         if not isfinite(number):
             raise CellError(column, f"{text[:40]} is too large")
         return number
@@ -122,7 +131,7 @@ def compile_seconds(cell: Cell, places: Mapping[str, int]) -> Number:
     It returns None for a missing cell, and raises `CellError` for other text.
     """
     unit = _SECONDS[cell.unit if isinstance(cell, ComputedColumn) else ""]
-    return compile_number(cell, places, lambda text: parse_time(text, unit))
+    return compile_number(cell, places, lambda text: parse_time(text, unit), _TIME)
 
 
 def parse_time(text: str, unit: float = 1.0) -> float:

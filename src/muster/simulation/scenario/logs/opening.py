@@ -18,6 +18,8 @@ Watch = Callable[[Path, Iterator[TracedJob]], Iterator[TracedJob]]
 
 HISTORY = "history"
 _SWF, _CSV, _PHILLY = "swf", "csv", "philly"
+# UTF-8, without the byte order mark that some programs begin a file with.
+_ENCODING = "utf-8-sig"
 # Formats whose columns are always the same.
 FIXED_FORMATS = (_SWF, HISTORY, _PHILLY)
 JOB_FORMATS = (_SWF, _CSV, HISTORY, _PHILLY, *JOBS)
@@ -47,8 +49,8 @@ def read_trace(file: Path, trace: Trace, watch: Watch = lambda _file, jobs: jobs
 
 def _open(file: Path) -> IO[str]:
     if file.suffix == ".gz":
-        return gzip.open(file, "rt", encoding="utf-8", errors="replace", newline="")
-    return file.open(encoding="utf-8", errors="replace", newline="")
+        return gzip.open(file, "rt", encoding=_ENCODING, errors="replace", newline="")
+    return file.open(encoding=_ENCODING, errors="replace", newline="")
 
 
 def _read(stream: IO[str], trace: Trace, left_out: LeftOut) -> Iterator[TracedJob]:

@@ -107,13 +107,15 @@ class _Table:
         first = self._take()
         if first is None:
             raise LogError(1, "the table is empty")
-        stripped = [name.strip().removeprefix("\ufeff") for name in first]
+        stripped = [name.strip() for name in first]
         self._held: list[str] | None = None
         if header and not set(names) <= set(stripped):
             stripped, self._held = list(header), first
         for name in names:
             if name not in stripped:
                 raise LogError(1, f"there is no column {name}, but {', '.join(stripped)[:400]}")
+            if stripped.count(name) > 1:
+                raise LogError(1, f"there are {stripped.count(name)} columns {name}")
         self.places = {name: place for place, name in enumerate(stripped)}
         self._width = len(stripped)
 

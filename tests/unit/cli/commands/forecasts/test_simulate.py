@@ -95,6 +95,20 @@ def test_jobs_that_could_never_run_have_a_column_of_their_own(file: Path) -> Non
     assert table[1].split()[:6] == ["(none)", "4", "2", "0", "2", "0s"]
 
 
+def test_jobs_that_their_limits_ended_have_a_column_of_their_own(file: Path) -> None:
+    file.write_text(SCENARIO.replace("    runTime: 90m\n", "    runTime: 90m\n    limit: 1h\n"))
+    table = CliRunner().invoke(command, [str(file)]).stdout.splitlines()
+    assert table[0].split()[:6] == ["QUEUE", "JOBS", "ENDED", "OVER", "LIMIT", "WAITING"]
+    assert table[1].split()[:5] == ["(none)", "2", "2", "2", "0"]
+    compared = CliRunner().invoke(command, [str(file), "--seeds", "2"]).stdout.splitlines()
+    assert "ENDED   OVER LIMIT   WAITING   EVICTIONS" in compared[0]
+
+
+def test_large_numbers_of_jobs_are_whole_numbers(file: Path) -> None:
+    file.write_text(SCENARIO.replace("count: 1", "count: 6172"))
+    assert "12,344 ±0" in CliRunner().invoke(command, [str(file), "--seeds", "2"]).stdout
+
+
 def test_the_table_says_how_many_jobs_have_a_forecast() -> None:
     record = SimulationRecord(["w"])
     for number, forecast in enumerate((60.0, None, 60.0)):

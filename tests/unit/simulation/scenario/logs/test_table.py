@@ -74,9 +74,10 @@ def test_a_job_without_a_run_time_never_ran_and_is_counted(empty):
     [
         ("", "line 1: the table is empty"),
         ("id,at,for,cpus\n", "line 1: there is no column n, but id, at, for, cpus"),
+        (HEAD.replace("id", "n"), "line 1: there are 2 columns n"),
         (HEAD + "a,10,60,4\n", "line 2: has 4 fields instead of 5"),
         (HEAD + "\na,10,60,4,2\nb,10,60,4,2,9\n", "line 4: has 6 fields instead of 5"),
-        (HEAD + "a,soon,60,4,2\n", "line 2: at: 'soon' is no number"),
+        (HEAD + "a,soon,60,4,2\n", "line 2: at: 'soon' is neither a number nor a date and time such as 2026"),
         (HEAD + "a,,60,4,2\n", "line 2: at: is empty"),
         (HEAD + "a,-1,60,4,2\n", "line 2: at: a time of -1 s is negative"),
         (HEAD + "a,10,-60,4,2\n", "line 2: for: a time of -60 s is negative"),
