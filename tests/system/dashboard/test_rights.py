@@ -229,7 +229,7 @@ async def test_a_viewer_without_rights_is_told_which_and_asked_for_the_namespace
                 await viewer.page(path)
             assert 'User "eve" cannot list resource "jobs"' in refusal.value.text
             assert f"name it in the address: /ui{path}?namespace=NAME" in refusal.value.text
-        assert refusal.value.status == 403
+            assert refusal.value.status == 403
         queues = await viewer.text("/queues")
         assert "LocalQueues are not shown" in queues
         assert "ClusterQueues are not shown" in queues
