@@ -5,6 +5,11 @@ share a 25th of the time evenly, and so do the open pages of each. A page that t
 While more changes than `_CALM_CHANGES` come in a second, the server has other work, and the viewers share a 50th of the
 processor time that it uses instead. A page that is kept back for long says how old it is.
 
+The age of a page is bounded, too, and this bound comes before that of the work: no page pauses for longer than
+`_MOST_PAUSE_SECONDS`. Pages that together take longer than a 25th of that time for one rendering of each (1.2 s) use a
+larger part. A pause cannot grow with the time that such a page takes, because most of that may be the wait for a
+cluster that answers slowly, and the page would stay old long after the cluster has recovered.
+
 The pages of one viewer share what they read in a round. The time for that counts evenly for the pages of the round, and
 a page that is due soon is rendered with those that are due now. Pages that cost the same thus stay together.
 """

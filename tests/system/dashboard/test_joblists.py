@@ -18,6 +18,7 @@ from muster.actions.submission.submitting import submit
 from muster.actions.submission.sweep import Sweep
 from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import NODE, POD, Node
+from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from muster.api.meta import ObjectMeta
 from muster.api.ours.trials import Array
@@ -27,6 +28,7 @@ from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.dashboard.refusals import explain_error
 from muster.dashboard.visits import PageError
 from muster.jobs.job.conditions import finish
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request, Response, Transport
 
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
@@ -374,16 +376,21 @@ async def check_replaced_objects(world: World, transport: Callable[[Transport], 
 
 async def make_queues_and_node(world: World) -> None:
     """Make a node, a ClusterQueue and its LocalQueue in place of those of the same names, if there are any."""
-    for kind, name, namespace in ((NODE, "n9", ""), (LOCAL_QUEUE, "team", "default"), (CLUSTER_QUEUE, "team", "")):
-        if (present := await world.client.find(kind, name, namespace)) is not None:
-            await world.client.delete_object(kind, present)
+    kinds: tuple[tuple[Kind[Any], str, str], ...] = (
+        (NODE, "n9", ""),
+        (LOCAL_QUEUE, "team", "default"),
+        (CLUSTER_QUEUE, "team", ""),
+    )
+    for kind, name, namespace in kinds:
+        with ignoring("NotFound"):
+            await world.client.delete(kind, name, namespace)
     await world.settle(5)
     await world.client.create(NODE, Node(metadata=ObjectMeta(name="n9")))
     await queue(world, "team", 4)
     await world.settle(1)
 
 
-QUEUE_AND_NODE_DEEDS: Mapping[str, Mapping[str, str]] = {
+QUEUE_AND_NODE_DEEDS: Mapping[str, dict[str, str]] = {
     "/queues/cluster/team/stop": {},
     "/queues/default/team/stop": {},
     "/queues/cluster/team/quota": {"default|cpu": "9"},

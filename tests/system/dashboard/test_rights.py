@@ -224,11 +224,12 @@ async def test_a_viewer_without_rights_is_told_which_and_asked_for_the_namespace
         assert 'action="/ui/jobs"' in page
         for untrue in ("Jobs that run", "Nothing runs", "Nothing waits"):
             assert untrue not in text
-        with pytest.raises(PageError, match="You may not see these jobs") as refusal:
-            await viewer.page("/jobs")
-        assert 'User "eve" cannot list resource "jobs"' in refusal.value.text
-        assert "name it in the address: /ui/jobs?namespace=NAME" in refusal.value.text
-        assert refusal.value.status == 403
+        for path in ("/jobs", "/history"):
+            with pytest.raises(PageError, match="You may not see these jobs") as refusal:
+                await viewer.page(path)
+            assert 'User "eve" cannot list resource "jobs"' in refusal.value.text
+            assert f"name it in the address: /ui{path}?namespace=NAME" in refusal.value.text
+            assert refusal.value.status == 403
         queues = await viewer.text("/queues")
         assert "LocalQueues are not shown" in queues
         assert "ClusterQueues are not shown" in queues

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from muster.dashboard.pages.jobs import read_or_explain
 from muster.dashboard.states import color_of
 from muster.dashboard.visits import Download, Page, Visit, make_address
 from muster.insight.history.csvfile import format_csv
@@ -27,8 +28,9 @@ async def view_history(visit: Visit) -> Mapping[str, Any]:
     Raises `PageError`, `ApiError`.
     """
     unseen: list[str] = []
-    runs, is_cut = await _read_runs(visit, _MOST_COUNTED, unseen.append)
     only = {name: visit.query.get(name, "") for name in _FILTERS}
+    reading = _read_runs(visit, _MOST_COUNTED, unseen.append)
+    runs, is_cut = await read_or_explain(visit, reading, only["namespace"])
     days, by = _read_days(visit), _read_grouping(visit)
     totals = add_up(runs, by)
     return {

@@ -43,6 +43,23 @@ def play(oracle: Oracle, scenario: Callable[[Oracle], Awaitable[None]]) -> None:
     run_virtual(run())
 
 
+def test_heavy_answers_of_many_questions_are_bounded_together() -> None:
+    async def scenario(oracle: Oracle) -> None:
+        async def ask(number: int) -> str | None:
+            answer: str | None = await oracle.answers.ask(number, 30.0, oracle._find, lambda _: 10_000)
+            return answer
+
+        for number in range(4):
+            assert await ask(number) is not None
+        assert oracle.asked == 4
+        assert [await ask(number) is not None for number in range(4)] == [False, True, True, True]
+        assert oracle.asked == 4, "an answer that was dropped is not asked for again early"
+        await oracle.clock.sleep(31)
+        assert await ask(0) is not None
+
+    play(Oracle(0.01), scenario)
+
+
 def test_a_page_shows_the_last_answer_and_is_told_of_the_next() -> None:
     async def scenario(oracle: Oracle) -> None:
         began = oracle.clock.monotonic()

@@ -288,7 +288,7 @@ async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -
     )
     find = partial(_read_runs, visit, fronts, span.length)
     answer: tuple[Sequence[Run], bool] | None = await visit.copy.answers.ask(
-        ("runs", queue.name, span_name, tuple(fronts)), _HISTORY_SECONDS, find
+        ("runs", queue.name, span_name, tuple(fronts)), _HISTORY_SECONDS, find, lambda answer: len(answer[0])
     )
     runs, is_cut = answer or ((), False)
     holders = [one for one in workloads if queue.name.holds(one)]
