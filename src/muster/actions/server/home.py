@@ -80,10 +80,10 @@ class Home(Struct, frozen=True):
         They do if no server runs in this home and the login is newer than its last server. If a server of this home was
         started after the login, commands connect to that server, even while it is down.
         """
-        if self.server_pid() is not None:
-            return False
         stored, started = _written_at(self.login), _written_at(self.options)
-        return stored is not None and (started is None or stored > started)
+        if stored is None or (started is not None and stored <= started):
+            return False
+        return self.server_pid() is None  # last, because it checks who can change the home, and few homes have a login
 
     @property
     def log(self) -> Path:
@@ -173,7 +173,8 @@ def _read_holder(lock: int) -> int | None:
 
 
 def _written_at(path: Path) -> int | None:
+    """Return when a file was written; None if there is none, or the home does not lead to it, as its check explains."""
     try:
         return path.stat().st_mtime_ns
-    except FileNotFoundError:
+    except OSError:
         return None

@@ -42,6 +42,14 @@ def test_a_home_that_cannot_be_used_is_refused_with_advice(tmp_path):
             use()
 
 
+def test_a_home_that_cannot_be_read_has_no_login_and_its_check_says_why(tmp_path):
+    (tmp_path / "file").touch()
+    home = Home(tmp_path / "file")
+    assert not home.uses_login()
+    with pytest.raises(UserError, match="Not a directory; choose another place"):
+        home.server_pid()
+
+
 def test_the_socket_counts_while_the_kubeconfig_is_as_it_was_written(tmp_path):
     home = Home(tmp_path)
     assert not home.is_reached_by_socket()
