@@ -229,12 +229,20 @@ def _format_tenth(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def draw_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """Return an HTML table; the first cell of each row is the row's heading."""
-    head = make_element("tr", {}, *(make_element("th", {"scope": "col"}, name) for name in header))
+def draw_table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> Markup:
+    """Return an HTML table; the first cell of each row is the row's heading.
+
+    words: how many columns, from the first one, hold words, which stand left; the others hold numbers.
+    """
+    aligned = [{"class": "words"} if 0 < place < words else {} for place in range(len(header))]
+    names = zip(header, aligned, strict=True)
+    head = make_element("tr", {}, *(make_element("th", {"scope": "col", **align}, name) for name, align in names))
     body = (
         make_element(
-            "tr", {}, make_element("th", {"scope": "row"}, row[0]), *(make_element("td", {}, cell) for cell in row[1:])
+            "tr",
+            {},
+            make_element("th", {"scope": "row"}, row[0]),
+            *(make_element("td", align, cell) for cell, align in zip(row[1:], aligned[1:], strict=True)),
         )
         for row in rows
     )

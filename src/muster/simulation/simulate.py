@@ -83,7 +83,11 @@ def _list_remarks(reading: Reading) -> Iterator[str]:
         yield from (f"the state lacks {kind}: {why}" for kind, why in reading.state.missing.items())
     for name, jobs in reading.logs.items():
         if jobs.left_out:
-            yield f"{name}: {jobs.left_out:,} jobs of the log never ran, and are left out"
+            one = jobs.left_out == 1
+            what = (
+                "1 job of the log never ran, and is" if one else f"{jobs.left_out:,} jobs of the log never ran, and are"
+            )
+            yield f"{name}: {what} left out"
 
 
 def prepare(

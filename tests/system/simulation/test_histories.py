@@ -79,7 +79,7 @@ def test_runs_come_again_with_their_pods_queue_and_priority(tmp_path):
         "history-second": ("cq", 1, 5, 50.0, 150.0),
         "history-third": ("cq", 4, 0, 150.0, 155.0),
     }
-    assert report.remarks == ["history: 1 jobs of the log never ran, and are left out"]
+    assert report.remarks == ["history: 1 job of the log never ran, and is left out"]
 
 
 def test_a_queue_that_no_manifest_defines_is_named(tmp_path):

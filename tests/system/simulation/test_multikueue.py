@@ -115,7 +115,7 @@ def test_a_job_with_quota_waits_for_nodes_at_its_home(tmp_path):
     report = play(tmp_path, [cluster("east", 9, nodes=1)], [work(2)])
     assert [job.started for job in report.jobs] == [0.0, 600.0]
     report = play(tmp_path, [cluster("east", 9, nodes=0)], [work(1)])
-    assert [(one.why, one.never) for one in report.waiting] == [("cluster east: the nodes have no room for it", True)]
+    assert [(one.why, one.never) for one in report.waiting] == [("cluster east: 0/0 nodes are available.", True)]
 
 
 LOST = "    lost: [{at: 1m%s}]\n"

@@ -100,7 +100,7 @@ def test_a_gang_of_a_table_may_start_with_fewer_pods(tmp_path):
 
 def test_jobs_that_never_ran_are_counted(tmp_path):
     report = play(tmp_path, TRACE, "x,0,,1,1,1,\ny,0,1,1,1,1,\n")
-    assert report.remarks == ["log: 1 jobs of the log never ran, and are left out"]
+    assert report.remarks == ["log: 1 job of the log never ran, and is left out"]
 
 
 def test_many_kinds_of_jobs_are_told_apart(tmp_path, monkeypatch):
@@ -164,6 +164,14 @@ def test_a_byte_order_mark_is_no_part_of_a_log(tmp_path, name):
     template = f"{{apiVersion: batch/v1, kind: Job, spec: {{template: {pod}}}}}"
     [job] = play(tmp_path, f"  work:\n  - {{name: log, trace: {{file: {name}}}, template: {template}}}\n").jobs
     assert (job.name, job.run_time) == ("log-1", 60.0)
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_a_log_that_is_not_all_gzip_is_named(tmp_path, packs):
+    head = JOBS_HEAD.encode()
+    (tmp_path / "jobs.csv.gz").write_bytes(gzip.compress(head) + b"more" if packs else head)
+    with pytest.raises(ScenarioError, match=r"jobs\.csv\.gz: is no gzip file, or other data follow its end$"):
+        play(tmp_path, TRACE.replace("jobs.csv", "jobs.csv.gz"))
 
 
 def test_a_damaged_table_is_named(tmp_path):

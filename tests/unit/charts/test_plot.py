@@ -86,5 +86,11 @@ def test_series_without_a_colour_of_their_own_are_grey():
 
 
 def test_names_of_tables_and_legends_are_text():
-    text = draw_table(["<a>"], [["<b>", "<c>"]]) + draw_legend([("<d>", "0")])
+    text = draw_table(["<a>", "<e>"], [["<b>", "<c>"]]) + draw_legend([("<d>", "0")])
     assert [one for one in "abcd" if f"&lt;{one}&gt;" not in text] == []
+
+
+def test_the_words_of_a_table_stand_left_and_its_numbers_right():
+    text = str(draw_table(["queue", "figure", "before"], [["q", "wait", "5"]], words=2))
+    assert '<th scope="col" class="words">figure</th><th scope="col">before</th>' in text
+    assert '<td class="words">wait</td><td>5</td>' in text

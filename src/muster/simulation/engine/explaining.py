@@ -23,21 +23,21 @@ def explain_wait(
     is_pending: bool,
     runs_anything: Callable[[], bool],
     redefines_later: bool,
-    lacks_nodes: Callable[[], bool],
+    explain_lack: Callable[[], str],
 ) -> Waiting:
     """Return why a job has not started, and whether it never will.
 
     why: the reason that its queue has, if it has one. is_pending: whether the job waits in a queue. redefines_later:
-    whether a change of a queue is to come. runs_anything: returns whether any job has started. lacks_nodes: returns
-    whether the job's pods would not fit even if nothing else ran.
+    whether a change of a queue is to come. runs_anything: returns whether any job has started. explain_lack: returns
+    why the job's pods would not fit even if nothing else ran, or "" if they would.
     """
     name = job.submission.name
     if job.given_up:
         why = PendingReason(REQUEUING_LIMIT_EXCEEDED, "its pods were not ready in time too often")
     if why is not None and not redefines_later and _is_hopeless(why, runs_anything):
         return Waiting(name, why.message, never=True)
-    if lacks_nodes():
-        return Waiting(name, "the nodes have no room for it", never=True)
+    if lack := explain_lack():
+        return Waiting(name, lack, never=True)
     if why is not None:
         return Waiting(name, why.message, never=False)
     return Waiting(

@@ -139,13 +139,13 @@ class SimulatedCluster(ABC):
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield a `Waiting` with the reason for each job that has not started."""
-        lacking: dict[Hashable, bool] = {}  # whether jobs with these pods lack nodes, of which there may be many
+        lacking: dict[Hashable, str] = {}  # why these pods never get nodes; there may be many jobs with such pods
         for job in self._jobs.values():
             if job.started is None:
                 yield self._explain(job, lacking)
 
-    def _explain(self, job: SimulatedJob, lacking: dict[Hashable, bool]) -> Waiting:
-        """Return why a job has not started. lacking: the answers of `_lacks_nodes` so far."""
+    def _explain(self, job: SimulatedJob, lacking: dict[Hashable, str]) -> Waiting:
+        """Return why a job has not started. lacking: the answers of `_explain_lack` so far."""
         key = job.workload.key
         return explain_wait(
             job,
@@ -153,24 +153,24 @@ class SimulatedCluster(ABC):
             is_pending=key in self._queues,
             runs_anything=self._runs_anything,
             redefines_later=self.changes is not None and self.changes.redefines_later,
-            lacks_nodes=partial(self._lacks_nodes, job, lacking),
+            explain_lack=partial(self._explain_lack, job, lacking),
         )
 
     def _runs_anything(self) -> bool:
         return any(job.started is not None for job in self._jobs.values())
 
-    def _lacks_nodes(self, job: SimulatedJob, known: dict[Hashable, bool]) -> bool:
-        """Return whether the pods of a job would not fit even if nothing else ran. False without nodes.
+    def _explain_lack(self, job: SimulatedJob, known: dict[Hashable, str]) -> str:
+        """Return why the pods of a job would not fit even if nothing else ran; "" if they would, or without nodes.
 
         known: earlier answers, to which this one is added.
         """
         if self._machines is None:
-            return False
+            return ""
         shapes = self._asks.count_shapes(job, drop_places(job.assignment))
         near = job.known.template.near
         key = frozenset(shapes.items()), near
         if key not in known:
-            known[key] = not self._machines.takes_ever(shapes, near)
+            known[key] = self._machines.explain_lack(shapes, near)
         return known[key]
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:

@@ -97,6 +97,14 @@ def list_changes(comparison: Comparison) -> list[Difference]:
     return [one for one in changes if one.figure.queue is None or replace(one.figure, queue=None) not in figures]
 
 
+def is_same_for_all_seeds(runs: Sequence[SimulationRun]) -> bool:
+    """Return whether each variant has the same outcome with all of its several seeds, as if nothing were drawn."""
+    outcomes: dict[str, list[Summary]] = {}
+    for run in runs:
+        outcomes.setdefault(run.variant, []).append(run.summary)
+    return all(len(some) > 1 and all(one == some[0] for one in some) for some in outcomes.values())
+
+
 def group_failures(runs: Sequence[SimulationRun]) -> Mapping[tuple[str, str], Mapping[int, AssertionResult]]:
     """Return the assertions that fail, by variant and text, each with its result by seed."""
     failures: dict[tuple[str, str], dict[int, AssertionResult]] = {}

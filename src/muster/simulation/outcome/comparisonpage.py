@@ -85,7 +85,7 @@ def _make_interval(one: Difference) -> Interval:
 
 def _tabulate(differences: Sequence[Difference]) -> Figure:
     header = ("variant", "queue", "figure", "before", "after", "change", "interval", "noise")
-    body = draw_table(header, map(_make_row, differences[:_MOST_LINES]))
+    body = draw_table(header, map(_make_row, differences[:_MOST_LINES]), words=3)
     reading = "All differences. Of twenty figures that do not differ, one is expected to be beyond noise all the same."
     if left_out := len(differences) - _MOST_LINES:
         reading += f" {left_out:,} more are in summary.json." if left_out > 0 else ""

@@ -98,7 +98,8 @@ def _find_quota(spec: Mapping[str, Any], field: str, wanted: str, path: str) -> 
     if matching:
         flavors = _list(f"{field}.{flavor}.{resource}" for flavor, resource in places if resource == wanted)
         raise PathError(f"{path}: several flavors have {wanted}: name one of {flavors}")
-    raise PathError(f"{path}: {wanted or 'nothing'} is none of {_list({resource for _, resource in places})}")
+    known = _list({resource for _, resource in places})
+    raise PathError(f"{path}: {wanted} is none of {known}" if wanted else f"{path}: a resource has to follow: {known}")
 
 
 def _list_maps(value: Any) -> list[Mapping[str, Any]]:

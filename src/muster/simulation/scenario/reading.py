@@ -174,6 +174,8 @@ def _refuse_file(file: Path, error: Exception) -> ScenarioError:
 
 
 def _describe_failure(file: Path, error: Exception) -> str:
+    if isinstance(error, gzip.BadGzipFile):
+        return f"{file}: is no gzip file, or other data follow its end"
     return f"{file}: {getattr(error, 'strerror', None) or error}"
 
 

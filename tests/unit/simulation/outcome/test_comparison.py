@@ -7,6 +7,7 @@ from muster.simulation.outcome.comparison import (
     compare,
     describe_never,
     group_failures,
+    is_same_for_all_seeds,
     list_changes,
     list_figures,
     name_seeds,
@@ -63,6 +64,13 @@ def test_what_lost_nodes_undid_is_compared():
 def test_one_seed_says_nothing_of_noise():
     one = change_of_wait([run("a", 1, 10.0), run("b", 1, 90.0)])
     assert (one.change.mean, one.change.low, one.beyond_noise) == (80.0, None, None)
+
+
+def test_seeds_that_change_nothing_are_noticed():
+    same = [run(variant, seed, wait) for variant, wait in (("a", 10.0), ("b", 30.0)) for seed in (1, 2)]
+    assert is_same_for_all_seeds(same)
+    assert not is_same_for_all_seeds([*same[:3], run("b", 2, 31.0)])
+    assert not is_same_for_all_seeds(same[::2]), "one seed says nothing"
 
 
 def test_only_seeds_with_which_both_were_simulated_are_compared():

@@ -174,7 +174,7 @@ class ManagerEngine(Engine):
         clones = (self._workers[name].get(one.job.workload.key) for name in names)
         return any(clone is not None and clone.assignment is not None for clone in clones)
 
-    def _explain(self, job: SimulatedJob, lacking: dict[Hashable, bool]) -> Waiting:
+    def _explain(self, job: SimulatedJob, lacking: dict[Hashable, str]) -> Waiting:
         one = self._dispatches.get(job.workload.key)
         if one is None:
             return super()._explain(job, lacking)

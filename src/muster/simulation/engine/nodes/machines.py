@@ -278,14 +278,13 @@ class Machines:
             pods[shape, guest.rpartition("/")[2]] += number
         return pods
 
-    def takes_ever(self, shapes: Mapping[Shape, int], near: TopologyConstraint | None) -> bool:
-        """Return whether these pods would fit if nothing else ran and no node were unusable.
+    def explain_lack(self, shapes: Mapping[Shape, int], near: TopologyConstraint | None) -> str:
+        """Return why these pods would not fit even if nothing else ran and no node were unusable; "" if they would.
 
         near: how close to each other the pods must be.
         """
-        if near is not None:
-            return isinstance(place_near(self._empty, shapes, near), Placement)
-        return isinstance(place(self._empty, shapes), Placement)
+        outcome = place(self._empty, shapes) if near is None else place_near(self._empty, shapes, near)
+        return "" if isinstance(outcome, Placement) else explain(self._empty, outcome, sum(shapes.values()))
 
     def sweep(self, now: float) -> Iterator[str]:
         """Start waiting gangs if room came free or shares changed, and yield the key of each one that starts."""

@@ -109,6 +109,13 @@ def test_large_numbers_of_jobs_are_whole_numbers(file: Path) -> None:
     assert "12,344 ±0" in CliRunner().invoke(command, [str(file), "--seeds", "2"]).stdout
 
 
+def test_seeds_of_a_scenario_that_draws_nothing_are_named(file: Path) -> None:
+    done = CliRunner().invoke(command, [str(file), "--seeds", "2"])
+    assert done.stderr.startswith("all seeds have the same outcome, as if nothing were drawn")
+    file.write_text(SCENARIO.replace("runTime: 90m", "runTime: {exponential: {mean: 90m}}"))
+    assert "all seeds" not in CliRunner().invoke(command, [str(file), "--seeds", "2"]).stderr
+
+
 def test_the_table_says_how_many_jobs_have_a_forecast() -> None:
     record = SimulationRecord(["w"])
     for number, forecast in enumerate((60.0, None, 60.0)):
