@@ -709,7 +709,7 @@ async def test_a_watch(world):
 @over_https
 async def test_what_comes_while_a_watch_rests_goes_out_together(world):
     gate = asyncio.Event()
-    world.front._application._rest = gate.wait
+    world.front._application._pause_watch = gate.wait
     wire, other = await world.connect(), await world.connect()
     wire.request("GET", f"{MAPS}?watch=1&resourceVersion={world.plane.store.revision}")
     await wire.head()
