@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from muster.charts.scales import format_span
 from muster.sdk.errors import Error
 from muster.simulation.engine.world import Progress
 from muster.simulation.outcome.assertions import AssertionResult
@@ -66,11 +67,11 @@ class Report(Struct, frozen=True):
         """Return the waiting times by queue as an HTML table, which a notebook shows."""
         groups = [*self.summary.queues.items(), ("all", self.summary.total)]
         cells = [
-            (name, one.submitted, one.ended, "-" if one.wait is None else f"{one.wait.mean:.0f}")
+            (name, one.submitted, one.ended, "-" if one.wait is None else format_span(one.wait.mean))
             for name, one in groups
         ]
         rows = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in cells)
-        return f"<table><tr><th>queue<th>jobs<th>ended<th>mean wait, seconds</tr>{rows}</table>"
+        return f"<table><tr><th>queue<th>jobs<th>ended<th>mean wait</tr>{rows}</table>"
 
 
 def simulate(

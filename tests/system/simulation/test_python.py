@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.system.test_simulation import ROOT
+from tests.system.test_simulation import FLAVOR, ROOT, burst, queue, scenario
 
 import muster
 from muster.simulation.scenario.model import Scenario
@@ -34,6 +34,12 @@ def test_a_document_is_simulated(scenario):
     assert [(job.name, job.ended) for job in report.jobs] == [(f"w-{number}", 600.0) for number in range(3)]
     assert (report.summary.makespan, report.comparison, moments) == (600.0, None, [0.0, 600.0])
     assert "<td>all</td><td>3</td><td>3</td>" in report._repr_html_()
+
+
+def test_a_notebook_shows_waits_as_the_terminal_does(tmp_path):
+    file = tmp_path / "scenario.yaml"
+    file.write_text(scenario("  work:\n" + burst(3, queued="q", run="65m"), FLAVOR + queue("q", 1)))
+    assert "<td>q</td><td>3</td><td>3</td><td>1h5m</td>" in muster.simulate(file)._repr_html_()
 
 
 def test_a_notebook_that_runs_an_event_loop_simulates():

@@ -202,9 +202,8 @@ class StartForecast(Struct):
             because = f"it takes the place of {self._list_names([victim.key for victim in victims])}"
             self._takeovers[preemption.workload.key] = because
         for victim in victims:
-            self.tree.release(victim)
-            self.queues.flush(self.tree.queues[victim.queue], victim.usage)
-            self.queues.add(replace(victim, usage=None, reserved=None, evicted=False))
+            self._release(victim)
+            self.queues.add(replace(victim, usage=None, reserved=None, evicted=False, places=()))
 
     def _expect_end(self, holder: WorkloadInfo) -> None:
         ran = self.now - holder.reserved if holder.reserved is not None else timedelta()
@@ -236,11 +235,16 @@ class StartForecast(Struct):
         self._certainty = min(self._certainty, rest.certainty)
         self._because = f"{self.names.get(key, key)} ends then, {rest.because}"
         self._takeovers = dict.fromkeys(self._takeovers, "")
-        node = self.tree.queues[holder.queue]
-        self.tree.release(holder)
-        self.queues.flush(node, holder.usage)
-        self.queues.forgive(node)
+        self._release(holder)
+        self.queues.forgive(self.tree.queues[holder.queue])
         return True
+
+    def _release(self, holder: WorkloadInfo) -> None:
+        """Free the quota and the topology domains of a workload, and wake the workloads that this could help."""
+        self.tree.release(holder)
+        self.queues.flush(self.tree.queues[holder.queue], holder.usage)
+        if holder.places:
+            self.queues.flush_places()
 
     def _find_next_end(self) -> tuple[datetime, str, datetime | None, _Rest] | None:
         """Return the earliest expected end of a workload that still holds its quota; None if there is none.

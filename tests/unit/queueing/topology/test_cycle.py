@@ -1,5 +1,7 @@
 """Tests of admission cycles with places: no place twice, and whole racks by preemption."""
 
+from datetime import timedelta
+
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -19,6 +21,7 @@ from tests.unit.queueing.topology.halls import (
 from muster.queueing.model import Mode, Preemption
 from muster.queueing.pending.queues import Queues
 from muster.queueing.scheduling.cycle import AdmissionSettings, run
+from muster.queueing.scheduling.estimate import RunTime, estimate_all
 
 FLAVORS = {"tas": flavor()}
 
@@ -258,3 +261,21 @@ def test_where_the_place_of_lower_ones_would_do_some_are_displaced(machines, low
     for holder in list(tree.queues["cq"].workloads.values()):
         tree.release(holder)
     assert result.possible == nominated(tree, incoming, FLAVORS.values()).fits
+
+
+def test_a_forecast_wakes_who_waits_for_domains_that_another_flavor_leaves():
+    """Both flavors have the same nodes, so the quota that comes free is not the quota that the workload asks for."""
+    flavors = {name: flavor(name=name) for name in ("first", "second")}
+    tree = tree_of(hall(racks=1), [flavors["first"]], queues=("one",), cohort="all")
+    tree.set_queue(tree_of((), [flavors["second"]], queues=("two",), cohort="all").queues["two"].policy)
+    pending = Queues()
+    for one in tree.queues.values():
+        pending.set_queue(one.policy, active=True)
+    pending.set_namespace("ns", {})
+    holder = workload(podset(4, required("rack")), name="holder", queue="one")
+    result = nominated(tree, holder, flavors.values()).assignment
+    tree.hold(replace(holder, usage=result.usage, places=result.places, ready=True, reserved=START))
+    pending.add(workload(podset(4, required("rack")), name="waiting", queue="two"))
+    runs = {"ns/holder": RunTime(timedelta(minutes=10))}
+    estimate = estimate_all(tree, pending, flavors, ["ns/waiting"], runs, START)["ns/waiting"]
+    assert estimate.at == START + timedelta(minutes=10)
