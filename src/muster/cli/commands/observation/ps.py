@@ -350,7 +350,9 @@ def _render_table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool, o
     cells = [row | {"pods": f"{row['ready']}/{row['wanted']}", "nodes": ",".join(row["nodes"])} for row in rows]
     if not wide:
         cells = [row | {"owner": format_owner(row["owner"])} for row in cells]
-    table = {name: [_format_cell(row[field], field) for row in cells] for name, field in columns.items()}
+    table: Mapping[str, Sequence[str]] = {
+        name: [_format_cell(row[field], field) for row in cells] for name, field in columns.items()
+    }
     width = terminal_width()
     if on_screen and not wide:
         table = fit_columns(table, width)
