@@ -77,6 +77,9 @@ class Database:
                 self._presence = Presence(self._path, Path(f"{self._path}-wal"))
                 on_error.pop_all()
         except (sqlite3.Error, OSError) as error:
+            if isinstance(error, sqlite3.Error) and isinstance(self._refuse(error), StorageFull):
+                advice = f"free some there (see df -h {self._path.parent} and quota -s), and start again"
+                raise DataDirectoryError(f"no space left for {self._path}: {advice}") from error
             raise DataDirectoryError(f"cannot use {self._path}: {error}") from error
 
     def _set_mark(self, mark: Mark) -> None:

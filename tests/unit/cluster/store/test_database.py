@@ -261,6 +261,30 @@ def test_an_exhausted_quota_counts_as_a_full_disk(
     assert isinstance(database._refuse(error), StorageFailed)
 
 
+def test_a_start_with_an_exhausted_quota_says_where_to_free_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+
+    def failing(*_: object, **__: object) -> None:
+        raise error
+
+    def refuse_probe(self: Path, content: bytes) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr("muster.cluster.store.database.prepare", failing)
+    directory = DataDirectory(tmp_path / "data")
+    try:
+        with pytest.raises(DataDirectoryError, match=r"cannot use .*store.db: disk I/O error"):
+            Database(directory)
+        monkeypatch.setattr(Path, "write_bytes", refuse_probe)
+        with pytest.raises(DataDirectoryError, match=rf"no space left for .*: free .* df -h {tmp_path}/data "):
+            Database(directory)
+    finally:
+        directory.release()
+
+
 def test_a_checkpoint_that_fails_stops_the_next_write(database: Database) -> None:
     database.append([record(key("a"), 1)])
     database._refuse(sqlite3.OperationalError("disk I/O error"))
