@@ -78,13 +78,16 @@ def simulate(
     scenario: str | Path | Mapping[str, Any] | Scenario,
     *,
     seeds: int = 1,
+    processes: int = 1,
     assertions: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Report:
     """Simulate a scenario: a file or folder, or the document of one. Files that a document names are relative.
 
-    seeds: with how many seeds it is simulated. progress: called with the record so far after each moment of the first
-    simulation.
+    seeds: with how many seeds it is simulated. processes: how many simulate the variants and seeds at a time; a program
+    that gives more than one makes its own calls below `if __name__ == "__main__":`, as `multiprocessing` asks.
+    progress: called with the record so far after each moment of the first simulation. An interrupt ends that one early,
+    and leaves out the others.
 
     Raises:
         Error: the scenario cannot be simulated.
@@ -92,10 +95,11 @@ def simulate(
     origin = str(scenario) if isinstance(scenario, str | Path) else _encode_document(scenario)
     try:
         cases = list_cases([origin], [], None)
-        one = simulate_one(origin, assertions=assertions, progress=progress)
+        variants = [case.variant for case in cases]
+        one = simulate_one(origin, assertions=assertions, progress=progress, variants=variants)
         several = None
-        if len(cases) > 1 or seeds != 1:
-            several = simulate_all(cases, seeds, assertions=assertions)
+        if (len(cases) > 1 or seeds != 1) and not one.stopped:
+            several = simulate_all(cases, seeds, assertions=assertions, processes=processes, first=one)
     except ScenarioError as error:
         raise Error(str(error)) from None
     jobs, timeline = Records(one.jobs), Records(list_rows(one.timeline))

@@ -14,7 +14,7 @@ from msgspec import Struct
 from muster.api.config import EMBEDDED
 from muster.simulation.outcome.comparison import Comparison, SimulationRun, compare
 from muster.simulation.outcome.page import write_page
-from muster.simulation.outcome.report import write_report
+from muster.simulation.outcome.report import Report, write_report
 from muster.simulation.scenario.logs.shelf import LogShelf, Look
 from muster.simulation.scenario.overlays import Overlay
 from muster.simulation.scenario.reading import read_documents
@@ -113,6 +113,7 @@ def simulate_all(
     assertions: Sequence[str] = (),
     processes: int = 1,
     folder: Path | None = None,
+    first: Report | None = None,
     done: Done = lambda _done, _total: None,
     look: Look = lambda _file, _jobs: None,
 ) -> Comparing:
@@ -120,7 +121,8 @@ def simulate_all(
 
     All cases are checked before the first is simulated. An interrupt leaves out what has not been simulated.
     processes: how many simulate at a time, each of which reads a log once. folder: where the report of each simulation
-    is written. look: called while the logs are read.
+    is written. first: that of the first case with its first seed, if it has been simulated. look: called while the
+    logs are read.
 
     Raises:
         ScenarioError: a case cannot be simulated.
@@ -136,19 +138,20 @@ def simulate_all(
         for number in range(seeds)  # a seed for all variants, so that an interrupt leaves pairs
         for case in cases
     ]
+    place = {(task.case.name, task.seed): number for number, task in enumerate(tasks)}
+    runs = [] if first is None else [_summarize(tasks.pop(0), first)]
+    total = len(place)
     at_once = min(processes, len(tasks))
     if at_once > 1:
         shelf = LogShelf()  # each process of the pool reads for itself, and these logs take memory
-    runs: list[SimulationRun] = []
     stopped = False
     try:
-        done(0, len(tasks))
-        for run in _play_all(tasks, at_once, lambda: done(len(runs), len(tasks)), shelf):
+        done(len(runs), total)
+        for run in _play_all(tasks, at_once, lambda: done(len(runs), total), shelf):
             runs.append(run)
-            done(len(runs), len(tasks))
+            done(len(runs), total)
     except KeyboardInterrupt:
         stopped = True
-    place = {(task.case.name, task.seed): number for number, task in enumerate(tasks)}
     runs.sort(key=lambda run: place[run.variant, run.seed])
     return Comparing(runs, compare(runs), stopped)
 
@@ -166,7 +169,7 @@ def _play_all(
     processes: with more than one, each runs in a process of its own, in any order. shelf: the logs that this process
     has read.
     """
-    if processes == 1:
+    if processes <= 1:
         for task in tasks:
             yield _play(task, shelf, look)
         return
@@ -208,4 +211,8 @@ def _play(task: _Task, shelf: LogShelf, look: Callable[[], None]) -> SimulationR
         own = task.folder / name_folder(case.name, task.seed)
         write_report(report, own)
         write_page(report, own)
-    return SimulationRun(case.name, task.seed, report.summary, report.verdicts, report.summary.total.never)
+    return _summarize(task, report)
+
+
+def _summarize(task: _Task, report: Report) -> SimulationRun:
+    return SimulationRun(task.case.name, task.seed, report.summary, report.verdicts, report.summary.total.never)

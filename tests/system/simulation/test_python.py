@@ -11,7 +11,9 @@ import pytest
 from tests.system.test_simulation import FLAVOR, ROOT, burst, queue, scenario
 
 import muster
+from muster.simulation.runs import list_cases, simulate_all
 from muster.simulation.scenario.model import Scenario
+from muster.simulation.simulate import simulate
 
 TEMPLATE = {
     "apiVersion": "batch/v1",
@@ -55,6 +57,26 @@ def test_seeds_are_compared(tmp_path):
     report = muster.simulate(file, seeds=2)
     assert report.runs is not None
     assert [run.seed for run in report.runs] == [1, 2]
+    assert muster.simulate(file, seeds=2, processes=2).runs == report.runs
+
+
+def test_the_first_seed_is_simulated_once(tmp_path):
+    file = tmp_path / "scenario.json"
+    file.write_bytes(msgspec.json.encode(DOCUMENT))
+    cases, counted = list_cases([str(file)], [], None), []
+    compared = simulate_all(cases, 2, first=simulate(str(file)), done=lambda done, total: counted.append((done, total)))
+    assert counted[0] == (1, 2)
+    assert compared == simulate_all(cases, 2)
+
+
+def test_an_interrupt_leaves_out_the_other_seeds(tmp_path):
+    def interrupt(_record):
+        raise KeyboardInterrupt
+
+    file = tmp_path / "scenario.json"
+    file.write_bytes(msgspec.json.encode(DOCUMENT))
+    report = muster.simulate(file, seeds=2, progress=interrupt)
+    assert (report.whole.stopped, report.runs) == (True, None)
 
 
 def test_what_is_wrong_is_an_error_of_the_interface(monkeypatch):
