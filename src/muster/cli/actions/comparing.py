@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 import msgspec
 
+from muster.charts.scales import format_span
 from muster.cli.terminal.output import dump, say
-from muster.cli.terminal.spans import format_seconds, format_verdict
+from muster.cli.terminal.verdicts import format_verdict
 from muster.insight.text import format_quantity, format_table
 from muster.simulation.outcome.comparison import (
     SECONDS,
@@ -106,7 +107,7 @@ def _sign(value: float, figure: Figure) -> str:
 
 def _format(value: float, figure: Figure) -> str:
     if figure.unit == SECONDS:
-        return format_seconds(value)
+        return format_span(value)
     if figure.unit:
         return format_quantity(figure.unit, round(value))
     return f"{value:,.0f}" if value >= _WHOLE_FROM else f"{value:.4g}"

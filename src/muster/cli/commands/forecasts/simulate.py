@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from muster.charts.scales import format_span
 from muster.cli.names.examples import format_examples
-from muster.cli.terminal.spans import format_seconds, format_verdict
+from muster.cli.terminal.verdicts import format_verdict
 
 if TYPE_CHECKING:
     from muster.cli.terminal.liveline import LiveLine
@@ -191,7 +192,7 @@ class _Progress:
         if now - self._shown >= _SHOW_SECONDS:
             self._shown = now
             left = (now - self._began) / done * (total - done) if done else None
-            rest = "" if left is None else f", about {format_seconds(left)} left"
+            rest = "" if left is None else f", about {format_span(left)} left"
             self._live.show("", f"{done} of {total} simulations{rest}")
 
     def read(self, file: Path, jobs: int) -> None:
@@ -220,12 +221,12 @@ class _Progress:
             if 0 < record.now < record.until < inf:
                 share = record.now / record.until
                 whole, rest = (
-                    f" of {format_seconds(record.until)}",
-                    f", about {format_seconds(took / share - took)} left",
+                    f" of {format_span(record.until)}",
+                    f", about {format_span(took / share - took)} left",
                 )
             jobs = f"{len(record):,} jobs, {record.ended:,} ended"
             rate = f"{self._moments / took:,.0f} moments/s"
-            self._live.show("", f"{format_seconds(record.now)}{whole} simulated, {jobs}, {rate}{rest}")
+            self._live.show("", f"{format_span(record.now)}{whole} simulated, {jobs}, {rate}{rest}")
 
 
 @contextmanager
@@ -271,7 +272,7 @@ def make_table(summary: "Summary") -> str:
         ]
         tables.append(format_table(header, uses))
     fairness = "" if summary.fairness is None or len(rows) < 2 else f", fairness {summary.fairness:.2f} (Jain)"
-    last = f"{format_seconds(summary.seconds)} simulated, makespan {format_seconds(summary.makespan)}{fairness}"
+    last = f"{format_span(summary.seconds)} simulated, makespan {format_span(summary.makespan)}{fairness}"
     tables.append("\n".join([last, *_describe_forecasts(summary)]))
     return "\n\n".join(tables)
 
@@ -302,11 +303,11 @@ def _make_row(name: str, group: "GroupSummary", counts: Sequence[str]) -> tuple[
     counts: the columns of numbers of jobs that the table has.
     """
     wait = group.wait
-    waits = ("-",) * 4 if wait is None else map(format_seconds, (wait.mean, wait.p50, wait.p90, wait.p99))
+    waits = ("-",) * 4 if wait is None else map(format_span, (wait.mean, wait.p50, wait.p90, wait.p99))
     slowdown = "-" if group.slowdown is None else f"{group.slowdown.mean:.1f}"
     numbers = _count_jobs(group)
-    evicted = str(group.evictions), format_seconds(group.lost)
-    interrupted = str(group.interruptions), format_seconds(group.interrupted)
+    evicted = str(group.evictions), format_span(group.lost)
+    interrupted = str(group.interruptions), format_span(group.interrupted)
     return (name, *(str(numbers[one]) for one in counts), *waits, slowdown, *evicted, *interrupted)
 
 
@@ -317,5 +318,5 @@ def _list_remarks(outcome: "Report") -> list[str]:
     if len(never) > _NAMED:
         lines.append(f"{len(never) - _NAMED:,} more jobs could never run")
     if outcome.stopped:
-        lines.append(f"stopped after {format_seconds(outcome.summary.seconds)} of virtual time: the report ends there")
+        lines.append(f"stopped after {format_span(outcome.summary.seconds)} of virtual time: the report ends there")
     return [*lines, *map(format_verdict, outcome.verdicts)]
