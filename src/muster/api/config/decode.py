@@ -6,6 +6,7 @@ invalid value keeps its default, so that the rules can check the other fields.
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import inspect
@@ -36,9 +37,12 @@ class _Unusable(Exception):  # noqa: N818  (a signal: the problem is noted alrea
 def read(document: Mapping[str, Any], type_: type[T], version: str) -> tuple[T, list[Problem]]:
     """Return the document as a struct, and all problems in it. A field with a problem keeps its default."""
     reader = _Reader(version)
-    form = inspect.type_info(type_)
+    form = _describe(type_)
     assert isinstance(form, inspect.StructType)
     return reader.struct(document, form, ""), reader.problems
+
+
+_describe = cache(inspect.type_info)  # takes longer than to read a document
 
 
 class _Reader:
