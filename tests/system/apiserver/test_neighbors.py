@@ -133,7 +133,7 @@ def test_a_neighbor_sees_what_every_client_sees(steps: list[Write], labels: str)
                     pair: tuple[list[Any], list[Any]] = ([], [])
                     seen.append(pair)
                     for client, events in zip((near, far), pair, strict=True):
-                        options = {**where, "resource_version": "1", "timeout_seconds": 70}
+                        options = {**where, "resource_version": "1", "timeout_seconds": 50}
                         watches.append(asyncio.create_task(followed(client, kind, events, **options)))
             await asyncio.sleep(0.1)
             for write in steps:
@@ -152,6 +152,14 @@ def _shown(event: WatchEvent[Any] | ApiError) -> Any:
     if isinstance(event, ApiError):
         return event.status
     return replace(event, object=remove_managed_fields(event.object)) if event.object is not None else event
+
+
+@api
+async def test_a_neighbor_gets_fewer_bookmarks(api: Any) -> None:
+    seen: tuple[list[Any], list[Any]] = ([], [])
+    for client, events in zip(near_and_far(api.plane), seen, strict=True):
+        await followed(client, POD, events, resource_version="1", timeout_seconds=400)
+    assert [len(events) for events in seen] == [3, 7]  # the last one at the end
 
 
 @api

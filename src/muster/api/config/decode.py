@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from muster.api.config.types import DURATION, EMPTY_IS_UNSET, ONLY_IN
 from muster.api.validation.fields import unsupported
@@ -18,6 +18,7 @@ from muster.api.values import durations
 _SHOWN = 100  # characters of a value or key in a message
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 
 
 class Problem(NamedTuple):
@@ -34,7 +35,7 @@ class _Unusable(Exception):  # noqa: N818  (a signal: the problem is noted alrea
     """A field has an invalid value, for which a `Problem` was recorded already."""
 
 
-def read(document: Mapping[str, Any], type_: type[T], version: str) -> tuple[T, list[Problem]]:
+def read(document: Mapping[str, Any], type_: type[S], version: str) -> tuple[S, list[Problem]]:
     """Return the document as a struct, and all problems in it. A field with a problem keeps its default."""
     reader = _Reader(version)
     form = _describe(type_)
@@ -42,7 +43,8 @@ def read(document: Mapping[str, Any], type_: type[T], version: str) -> tuple[T, 
     return reader.struct(document, form, ""), reader.problems
 
 
-_describe = cache(inspect.type_info)  # takes longer than to read a document
+# To describe a type takes longer than to read a document.
+_describe = cache(inspect.type_info)
 
 
 class _Reader:

@@ -32,6 +32,8 @@ from muster.runtime.ids import Random
 from muster.runtime.transport import EventType, RawEvent
 
 BOOKMARK_SECONDS = 60.0
+# A caller in this process loses no connection, so it gets few bookmarks: just enough for its informer to see it alive.
+_OWN_BOOKMARK_SECONDS = 150.0
 # A watch without a timeout gets a random one from here to twice as long, as upstream's min-request-timeout has it.
 TIMEOUT_SECONDS = 1800.0
 MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
@@ -133,7 +135,7 @@ class Watcher:
     ) -> AsyncIterator[Any]:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._timeout(options)
-        bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
+        bookmark = loop.time() + lines.bookmark_seconds if options.bookmarks else end
         # One timer serves the whole watch: a timer for each change would cost more than sending the change.
         timer = loop.call_at(min(end, bookmark), watch.nudge)
         try:
@@ -144,7 +146,7 @@ class Watcher:
                         yield lines.bookmark(watch.revision, {})
                     if loop.time() >= end:
                         return
-                    bookmark = loop.time() + BOOKMARK_SECONDS
+                    bookmark = loop.time() + lines.bookmark_seconds
                     timer = loop.call_at(min(end, bookmark), watch.nudge)
                     continue
                 pieces: _AnyPieces
@@ -185,6 +187,11 @@ class _Lines:
     def are_stored(self) -> bool:
         """Whether the client gets a line of each change, just as the object is stored."""
         return self._wire is _TEXT and self._presentation.plain and not self.chosen
+
+    @property
+    def bookmark_seconds(self) -> float:
+        """After how much silence the client gets a bookmark."""
+        return self._wire.bookmark_seconds
 
     def pieces(self, fragments: Iterator[Any]) -> Pieces | Batches:
         """Return the maker of the pieces that the client gets."""
@@ -240,20 +247,23 @@ class _Wire(NamedTuple):
     stored: returns the fragments of a change whose object is shown as it is stored.
     joined: returns a piece with these fragments.
     pieces: makes pieces of any number of fragments.
+    bookmark_seconds: after how much silence the client gets a bookmark.
     """
 
     event: Callable[[EventType, bytes], Iterable[Any]]
     stored: Callable[[Change], Iterable[Any]]
     joined: Callable[[Iterable[Any]], Any]
     pieces: Callable[[Iterator[Any]], Pieces | Batches]
+    bookmark_seconds: float
 
 
-_TEXT = _Wire(watch_line, attrgetter("line"), b"".join, Pieces)
+_TEXT = _Wire(watch_line, attrgetter("line"), b"".join, Pieces, BOOKMARK_SECONDS)
 _EVENTS = _Wire(
     lambda type_, body: (RawEvent(type_, body),),
     lambda change: (RawEvent(change.type, change.entry.body),),
     tuple,
     Batches,
+    _OWN_BOOKMARK_SECONDS,
 )
 
 
