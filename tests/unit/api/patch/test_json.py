@@ -255,7 +255,9 @@ def test_operations_agree_with_the_reference(data: st.DataObject) -> None:
 
 
 _hostile = st.recursive(
-    _scalars, lambda v: st.lists(v) | st.dictionaries(st.sampled_from(["op", "path", "from", "value"]), v)
+    _scalars,
+    lambda v: st.lists(v) | st.dictionaries(st.sampled_from(["op", "path", "from", "value"]), v),
+    max_leaves=10,
 )
 
 
