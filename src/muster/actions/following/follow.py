@@ -169,19 +169,24 @@ class Follower(Struct):
             self._there[cluster] = task = group.create_task(self._follow_there(job, cluster), name=f"in-{cluster}")
             self._copies.append(task)
 
-    async def _print_gone(self, job: JobRecord, pods: list[Pod]) -> None:
+    async def _print_gone(self, job: JobRecord, pods: list[Pod], *, from_start: bool) -> None:
         """Show the output that the node keeps of pods that were deleted before all of their output was shown.
 
-        An error becomes a warning. Do nothing if no output is shown, or the server is not Muster's.
+        from_start: whether all attempts of a worker count, and not only its last one. An error becomes a warning. Do
+        nothing if no output is shown, or the server is not Muster's.
         """
         printout = self._make_printout()
         if printout is None or not self._raw:
             return
         try:
-            for attempt in choose_attempts(await printout.list_attempts(job, pods, raw=True), None, previous=False):
-                followed = self._logs.get((attempt.uid, attempt.container))
-                if attempt.gone and (followed is None or followed.is_cut):
-                    log = followed or printout.make_log_of_attempt(job, attempt, raw=True)
+            attempts = await printout.list_attempts(job, pods, raw=True)
+            if not from_start:
+                attempts = choose_attempts(attempts, None, previous=False)
+            followed = {key for key, log in self._logs.items() if not log.is_cut}
+            for attempt in attempts:
+                key = attempt.uid, attempt.container
+                if attempt.gone and key not in followed:
+                    log = self._logs.setdefault(key, printout.make_log_of_attempt(job, attempt, raw=True))
                     await log.copy_once(attempt.path, attempt.query)
         except (ApiError, TransportError) as error:
             if not is_refusal(error, "NotFound"):  # the job was deleted with all its output
@@ -230,6 +235,7 @@ class Follower(Struct):
         last: JobState | None = None
         counted: WorkerCounts | None = None
         uid, late, quiet, interruptions = first.metadata.uid, "", False, first.interruptions
+        from_start = not (first.restarts or first.job_restarts or first.interruptions or first.failed)
         earlier = {pod.metadata.uid for pod in pods.all() if ended_with_cluster(pod)}
         while True:
             self._changed.clear()
@@ -268,7 +274,7 @@ class Follower(Struct):
             if state.finished:
                 self._observe(group, job, mine)
                 await self._drain()
-                await self._print_gone(job, mine)
+                await self._print_gone(job, mine, from_start=from_start)
                 return await self._find_ending(job, find_ending(job, mine, late))
             waits = state.outside or (quota_state is not None and quota_state.waits)
             if job.array is not None:  # many trials change often, and each change reads all of them

@@ -210,6 +210,23 @@ def test_what_a_pod_has_printed_that_is_gone_is_shown_in_the_end_and_once(printe
     assert b"".join(text for _, text in shown) == b"hello\nbye\n"
 
 
+@pytest.mark.parametrize(("failed", "expected"), [(0, b"again\nhello\nbye\n"), (1, b"again\n")])
+def test_what_an_earlier_pod_printed_before_it_was_seen_is_shown_to_who_followed_from_the_start(failed, expected):
+    server = Ours()
+    server.set(JOB, "j", spec={"completions": 1}, status={"failed": failed})
+    server.log = [b"- attempt F 0\n2026-01-01T00:00:01.000000000Z stdout F again\n"]
+
+    async def script():
+        await asyncio.sleep(1)
+        server.pod("Running", name="j-1", running={})
+        await asyncio.sleep(1)
+        server.pod("Failed", name="j-1", code=1)
+        server.job("Failed")
+
+    _, shown = follow(server, script)
+    assert b"".join(text for _, text in shown) == expected
+
+
 def test_the_pods_are_looked_at_again_when_the_job_is_over():
     """The watch of the pods may be behind that of the job."""
     server = Server()
