@@ -1,8 +1,10 @@
 """A cluster that stays: `up`, what can be done with it, and `down`."""
 
+import fcntl
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import stat
@@ -275,11 +277,13 @@ def test_gpus_that_the_machine_does_not_have_are_said_at_the_start_and_in_the_st
 def test_a_detached_server_leaves_the_session_the_directory_and_the_files_of_its_caller(muster: Muster) -> None:
     """A caller that waits for the end of a pipe, as a CI job does, would otherwise wait for the server."""
     reading, writing = os.pipe()
-    command = [muster.command, "up", "--detach", "--port", "0"]
+    high = fcntl.fcntl(writing, fcntl.F_DUPFD, 200)  # above the soft limit that the shell sets afterwards
+    script = f"ulimit -S -n 100; exec {shlex.quote(muster.command)} up --detach --port 0"
     done = subprocess.run(
-        command, env=muster.env(), pass_fds=[writing], capture_output=True, text=True, timeout=60, check=True
+        ["sh", "-c", script], env=muster.env(), pass_fds=[high], capture_output=True, text=True, timeout=60, check=True
     )
     os.close(writing)
+    os.close(high)
     os.set_blocking(reading, False)
     assert os.read(reading, 1) == b""
     os.close(reading)

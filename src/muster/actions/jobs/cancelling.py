@@ -1,6 +1,6 @@
 """Cancel jobs, trials of sweeps, pod groups and CronJobs, and delete them on request."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -154,25 +154,21 @@ async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = F
     if delete:
         await client.delete(CRON_JOB, name, namespace, propagation="Foreground", uid=cron_job.metadata.uid)
         return Cancellation("deleted, with its jobs")
-    listed = (await client.list(JOB, namespace)).items
-    jobs = list_unfinished_jobs(listed, cron_job)
-    await _require_right_to_jobs(client, cron_job, jobs)
-    suspended = await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": True}}, lock=False)
-    for job in jobs:
-        await _end_if_present(client, job.metadata.name, namespace, job.metadata.uid)
-    known = {job.metadata.uid for job in listed}
-    for started in suspended.status.active:
-        if started.uid not in known:  # it started between the list and the suspension
-            await _end_if_present(client, started.name, namespace, started.uid)
+    await _require_right_to_jobs(client, cron_job)
+    await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": True}}, lock=False)
+    # The jobs are listed again: one may have started meanwhile, and the CronJob's status names it only later.
+    for job in list_unfinished_jobs((await client.list(JOB, namespace)).items, cron_job):
+        await _end_if_present(client, job)
     return _STARTS_NO_MORE
 
 
-async def _require_right_to_jobs(client: Client, cron_job: CronJob, jobs: Sequence[Job]) -> None:
+async def _require_right_to_jobs(client: Client, cron_job: CronJob) -> None:
     """Raise `ApiError` (403) for a user who may not cancel the unfinished jobs of a CronJob.
 
     Do nothing if there are no such jobs.
     """
     name, namespace = cron_job.metadata.name, cron_job.metadata.namespace
+    jobs = list_unfinished_jobs((await client.list(JOB, namespace)).items, cron_job)
     if not jobs:
         return
     right = find_right_to_cancel(is_embedded=await is_embedded(client))
@@ -188,15 +184,16 @@ def find_right_to_cancel(*, is_embedded: bool) -> Right:
     return Right("patch", JOB, "status") if is_embedded else Right("delete", JOB)
 
 
-async def _end_if_present(client: Client, name: str, namespace: str, uid: str) -> None:
+async def _end_if_present(client: Client, job: Job) -> None:
     """End a Job, unless it is gone; another Job that has got its name is left alone. Raises `ApiError`."""
+    meta = job.metadata
     try:
-        await _end_job(client, name, namespace, delete=False, uid=uid)
+        await _end_job(client, meta.name, meta.namespace, delete=False, uid=meta.uid)
     except ApiError as error:
         if error.code not in (404, 409):
             raise
-        present = await client.find(JOB, name, namespace)
-        if present is not None and present.metadata.uid == uid:
+        present = await client.find(JOB, meta.name, meta.namespace)
+        if present is not None and present.metadata.uid == meta.uid:
             raise
 
 

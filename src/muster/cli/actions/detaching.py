@@ -12,6 +12,8 @@ from muster.actions.server.home import Home
 from muster.actions.server.serveroptions import ServerOptions, read_options
 from muster.cli.serveroptions import require_same_options
 
+_STANDARD_ERROR = 2
+
 
 def find_running(home: Home, options: ServerOptions) -> bool:
     """Print the address of the server that runs for this home, if one does; return whether one does.
@@ -89,8 +91,10 @@ def _leave_command(log: int, kept: int) -> None:
     os.chdir("/")
     for descriptor, standard in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
         os.dup2(descriptor, standard)
-    os.closerange(3, kept)
-    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+    # The limit of open files may be a billion, or lower than when the caller opened its files.
+    for descriptor in [int(file.name) for file in Path("/proc/self/fd").iterdir()]:
+        if descriptor > _STANDARD_ERROR and descriptor != kept:
+            os.closerange(descriptor, descriptor + 1)  # unlike close(), for the one that read the list is closed
 
 
 def _read_url(home: Home) -> str:
