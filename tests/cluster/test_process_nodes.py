@@ -199,4 +199,4 @@ def test_another_machine_does_not_get_the_name(beside: Cluster, join: Start) -> 
     until(lambda: _is_ready(beside))
     other = join("other")
     assert other.process.wait(60) == 1
-    assert other.log.read_text().splitlines()[-1].startswith(f"Error: node {NAME} is there already")
+    assert other.log.read_text().splitlines()[-1].startswith(f"Error: node {NAME} exists already")

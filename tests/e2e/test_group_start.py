@@ -52,7 +52,7 @@ def until(condition):
 
 
 def kill_server(up):
-    [server] = [pid for pid, command in up.processes().items() if "muster.cli" in command and " up " in command]
+    server = int((up.home / "lock").read_text())
     subprocess.run(["kill", "-9", str(server)], check=True)
     until(lambda: server not in up.processes())
 

@@ -165,7 +165,7 @@ def test_a_name_and_a_directory_are_one_machines_and_stay_so(tmp_path: Path) -> 
     async def story(site: Site) -> None:
         agent = await site.join()
         for home, refusal in (("other", NameTakenError), ("home", DataDirectoryError)):
-            with pytest.raises(refusal, match=r"node-0 is there already|is in use by process"):
+            with pytest.raises(refusal, match=r"node-0 exists already|is in use by process"):
                 await (await site.join(home))
         os.kill(os.getpid(), STOP)
         await agent
