@@ -85,7 +85,7 @@ class Row(Struct, frozen=True):
 class TakeoverReport(Struct, frozen=True):
     """The report about a takeover of Kueue's workloads by Muster.
 
-    rows: the workloads that Muster would manage.
+    rows: the number of workloads of each kind of job by state, also of kinds that Muster would not manage.
     findings: what Muster would not manage, or what prevents the takeover; empty if the takeover can begin.
     gates: the scheduling gates of waiting pods.
     """

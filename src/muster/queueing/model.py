@@ -261,7 +261,7 @@ class PodSetAssignment(Struct, frozen=True, gc=False):
 
     requests: the requests of all its pods together.
     reasons: why the other flavors do not fit, sorted.
-    attempts: the flavors that were tried, by name.
+    attempts: the flavors that were tried, sorted by name.
     error: the error in the podset itself that prevented any attempt.
     places: the topology domains of its pods, if its flavor has a topology.
     unplaced: why no topology domain has room for its pods.

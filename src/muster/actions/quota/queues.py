@@ -144,11 +144,11 @@ async def plan_deletion(session: Session, name: str) -> Deletion:
         local = [one for one in local_queues if one.spec.cluster_queue == name]
     using: list[str] = []
     for queue in local:
-        using += await _describe_users(client, queue, namespace)
+        using += await _describe_jobs(client, queue, namespace)
     return Deletion(cluster, tuple(local), tuple(using))
 
 
-async def _describe_users(client: Client, queue: LocalQueue, namespace: str) -> list[str]:
+async def _describe_jobs(client: Client, queue: LocalQueue, namespace: str) -> list[str]:
     meta = queue.metadata
     sentences = []
     for workload in await list_or_none(client, WORKLOAD, meta.namespace) or ():

@@ -114,8 +114,9 @@ class Sweep(Struct, frozen=True):
         return index | {_ATTEMPT: _annotation_reference(INDEX_FAILURE_COUNT if upstream else ATTEMPT_ANNOTATION)}
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """Return the command of a trial for a manifest, wrapped in the shells that find the trial's index and values.
+        """Return the command of a trial for a manifest.
 
+        A sweep with a grid, or of other indexes than 0 to N, wraps it in shells that find the trial's values and index.
         words: the user's command.
         """
         command = [escape(word) for word in words] if self.grid is None else _wrap_with_values(self.grid, words)

@@ -69,7 +69,8 @@ def can_take_pods(silent_seconds: float, lease_seconds: float) -> bool:
 class Fence:
     """The file from which the shims of a node read until when their containers may run.
 
-    Opening it discards times from before the last boot of the machine. Raises OSError.
+    Opening it discards a time that lies in the future, as one from before the last boot of the machine may. Raises
+    OSError.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -82,7 +82,7 @@ def pod_failure_verdict(message: str) -> Verdict:
 def interrupted_verdict(message: str) -> Verdict:
     """Return the verdict that fails a Job of a JobSet because the platform ended a pod.
 
-    The JobSet then restarts all of its pods.
+    The JobSet then restarts all its Jobs, or this Job alone if a rule of its failure policy says so.
     """
     return Verdict(False, INTERRUPTED, message)
 

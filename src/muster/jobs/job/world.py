@@ -97,7 +97,7 @@ def find_current_world(job: Job, pods: Iterable[Pod] = ()) -> World:
 
 
 def world_of(meta: ObjectMeta) -> World | None:
-    """Return the world in the object's annotation; None if there is none, or if Muster did not write it."""
+    """Return the world (size and epoch) in the object's annotation; None if there is none, or its text is not valid."""
     text = meta.annotations.get(WORLD_ANNOTATION, "")
     if not 0 < len(text) <= _LONGEST_TEXT:
         return None

@@ -30,8 +30,8 @@ from muster.queueing.model import FlavorSpec, QueueSpec, StopPolicy
 class Activity(Struct, frozen=True):
     """The activity of a queue.
 
-    active: whether the queue is in use.
-    reason, message: the reason and message of its condition Active.
+    active: whether the queue takes new workloads, which is the status of its condition Active.
+    reason, message: the reason and message of that condition.
     """
 
     active: bool
