@@ -218,8 +218,8 @@ def ask_of(
 ) -> search.SearchParameters | str:
     """Return the parameters of a search for a topology request, with levels as indexes.
 
-    Return the error as text if the slices of the request do not fit its level, its count or each other. The Topology must
-    have all requested levels.
+    Return the error as text if the slices of the request do not fit its level, its count or each other. The Topology
+    must have all requested levels.
     """
     last = len(levels) - 1
     anywhere = request.how == "unconstrained"
