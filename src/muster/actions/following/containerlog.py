@@ -200,7 +200,9 @@ class ContainerLog:
                 if isinstance(part, LineRun):
                     await self._show_run(part)
                     continue
-                if isinstance(part, AttemptRecord) and part.number != self._shown_bytes.attempt:
+                if isinstance(part, AttemptRecord) and part.number < self._shown_bytes.attempt:
+                    return  # it was read to its end before the attempt that is shown now
+                if isinstance(part, AttemptRecord) and part.number > self._shown_bytes.attempt:
                     await self._end_lines()
                 if missing := self._shown_bytes.count_missing(part):
                     await self._show(STDERR, b"[muster: %d bytes are missing here]\n" % missing)

@@ -37,7 +37,7 @@ from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
 from muster.runtime.realclock import Clock
-from muster.runtime.refusals import is_refusal
+from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import Request, TransportError
 
 if TYPE_CHECKING:
@@ -187,7 +187,8 @@ class Follower(Struct):
                 key = attempt.uid, attempt.container
                 if attempt.gone and key not in followed:
                     log = self._logs.setdefault(key, printout.make_log_of_attempt(job, attempt, raw=True))
-                    await log.copy_once(attempt.path, attempt.query)
+                    with ignoring("NotFound"):  # the node keeps it no longer, but may keep later ones
+                        await log.copy_once(attempt.path, attempt.query)
         except (ApiError, TransportError) as error:
             if not is_refusal(error, "NotFound"):  # the job was deleted with all its output
                 self.warn(f"the output of deleted workers of {self.name} is not shown: {error}")

@@ -14,7 +14,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
 
@@ -288,7 +288,8 @@ class Database:
         except OSError as error:
             return has_no_room(error)
         finally:
-            probe.unlink(missing_ok=True)
+            with suppress(OSError):  # a disk that became read-only refuses this, too
+                probe.unlink()
         return False
 
 

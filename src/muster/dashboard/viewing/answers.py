@@ -56,13 +56,14 @@ class Answers:
         key: Hashable,
         lifetime: float,
         find: Callable[[], Awaitable[Any]],
-        weigh: Callable[[Any], int] = lambda _: 1,
+        weigh: Callable[[Any], int] = lambda _: 0,
     ) -> Any:
         """Return the last answer to a question, and ask again in the background if it is old; None while there is none.
 
         lifetime: for how many seconds an answer is good at least. find: finds an answer, which is never None. A first
-        answer is awaited for a moment. weigh: returns how many things an answer consists of. If all answers together
-        have too many, those that were asked for least recently are dropped, and asked for again once they would be old.
+        answer is awaited for a moment. weigh: returns how many things a large answer consists of. If all large answers
+        together have too many, those that were asked for least recently are dropped, and asked for again once they
+        would be old.
         """
         question = self._questions.pop(key, None) or _Question()
         self._questions[key] = question  # the one that was asked last is dropped last
@@ -98,7 +99,7 @@ class Answers:
         self._tell()
 
     def _drop_heavy(self) -> None:
-        """Drop the answers that were asked for least recently while all together weigh too much.
+        """Drop the large answers that were asked for least recently while all together weigh too much.
 
         Their questions stay, so that a page with many answers does not ask for them at each rendering.
         """
@@ -106,8 +107,9 @@ class Answers:
         for question in self._questions.values():  # the one that was asked last comes last
             if weight <= _MOST_WEIGHT:
                 return
-            weight -= question.weight
-            question.answer, question.weight = None, 0
+            if question.weight:
+                weight -= question.weight
+                question.answer, question.weight = None, 0
 
     def _make_room(self) -> None:
         while len(self._questions) > _MOST_KEPT:

@@ -228,6 +228,28 @@ def test_what_is_missing_is_told_once_and_only_if_it_has_not_been_shown():
     assert world.errors == [b"[muster: %d bytes are missing here]" % gone for gone in (1000, 50, 7)]
 
 
+def test_what_is_missing_is_told_once_although_the_attempt_before_is_read_again():
+    async def script(world):
+        world.node.begin()
+        world.node.attempts[-1].append(b"- missing F 1000")
+        world.node.say(b"one")
+        await asyncio.sleep(5)
+        world.node.end()
+        world.node.begin()
+        world.node.say(b"two")  # 4 bytes with its end
+        world.node.breaks = [1]
+        world.running(1)
+        await asyncio.sleep(0.1)
+        world.node.attempts[-1][:1] = [b"- missing F 4"]  # which it had shown
+        world.node.say(b"three")
+        await asyncio.sleep(5)
+        world.node.end()
+
+    world = play(script, "OnFailure", raw=True)
+    assert world.shown == [b"one", b"two", b"three"]
+    assert world.errors == [b"[muster: 1000 bytes are missing here]"]
+
+
 def test_only_of_containers_that_may_restart_the_attempt_before_is_asked_for():
     async def script(world):
         world.node.begin()

@@ -157,13 +157,14 @@ def test_the_output_is_shown_to_its_last_line_which_needs_no_end():
 class Ours(Server):
     """A server of ours, which keeps what a pod has printed that is gone."""
 
+    kept_runs: tuple[int, ...] = (0,)
     kept = "- attempt F 0\n2026-01-01T00:00:00.000000001Z stdout F hello\n2026-01-01T00:00:00.000000002Z stdout F bye\n"
 
     async def request(self, request):
         if request.path == "/version":
             return Response(200, b'{"gitVersion": "v1.34.0+muster"}')
         if request.path.endswith("/jobs/j/log"):
-            pod = {"name": "j-0", "uid": "j-0", "rank": "0", "created": "", "containers": {"c": [0]}}
+            pod = {"name": "j-0", "uid": "j-0", "rank": "0", "created": "", "containers": {"c": self.kept_runs}}
             return Response(
                 200, json.dumps({"items": [] if "default/j-0" in self._collection(POD) else [pod]}).encode()
             )
@@ -225,6 +226,28 @@ def test_what_an_earlier_pod_printed_before_it_was_seen_is_shown_to_who_followed
 
     _, shown = follow(server, script)
     assert b"".join(text for _, text in shown) == expected
+
+
+def test_an_earlier_run_whose_log_is_gone_does_not_hide_the_later_ones():
+    class Pruned(Ours):
+        """The node has deleted the first of two logs since the list of them was made."""
+
+        kept_runs = (0, 1)
+
+        def stream(self, request):
+            if request.query.get("attempt") == "0":
+                raise not_found("pods", "j-0")
+            return super().stream(request)
+
+    server = Pruned()
+    server.job()
+
+    async def script():
+        await asyncio.sleep(1)
+        server.job("Failed")
+
+    _, shown = follow(server, script)
+    assert b"".join(text for _, text in shown) == b"hello\nbye\n"
 
 
 def test_the_pods_are_looked_at_again_when_the_job_is_over():

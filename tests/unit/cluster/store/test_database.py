@@ -261,6 +261,21 @@ def test_an_exhausted_quota_counts_as_a_full_disk(
     assert isinstance(database._refuse(error), StorageFailed)
 
 
+def test_a_disk_that_became_read_only_counts_as_failed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a disk refuses to delete a file, too, even one that does not exist."""
+
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    monkeypatch.setattr(Path, "write_bytes", failing)
+    monkeypatch.setattr(Path, "unlink", failing)
+    refusal = database._refuse(error)
+    monkeypatch.undo()
+    assert isinstance(refusal, StorageFailed)
+
+
 def test_a_start_with_an_exhausted_quota_says_where_to_free_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

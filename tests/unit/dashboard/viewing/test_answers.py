@@ -60,6 +60,17 @@ def test_heavy_answers_of_many_questions_are_bounded_together() -> None:
     play(Oracle(0.01), scenario)
 
 
+def test_a_light_answer_stays_when_heavy_ones_are_dropped() -> None:
+    async def scenario(oracle: Oracle) -> None:
+        assert await oracle.ask() == "answer 1"
+        for number in range(4):
+            await oracle.answers.ask(number, 30.0, oracle._find, lambda _: 10_000)
+        assert await oracle.answers.ask(0, 30.0, oracle._find, lambda _: 10_000) is None
+        assert await oracle.ask() == "answer 1"
+
+    play(Oracle(0.01), scenario)
+
+
 def test_a_page_shows_the_last_answer_and_is_told_of_the_next() -> None:
     async def scenario(oracle: Oracle) -> None:
         began = oracle.clock.monotonic()
