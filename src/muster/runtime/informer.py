@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 # Servers end a watch after this long (client-go asks for 5 to 10 minutes, at random, to spread the reconnects).
 WATCH_SECONDS = 300.0
-# Bookmarks come every minute: a stream silent for three is dead, whatever TCP thinks.
+# Bookmarks come every minute, and from a server in this process before this time: a stream that is silent for longer is
+# dead, whatever TCP thinks.
 SILENCE_SECONDS = 180.0
 # The informer handles so many events, or for so long, before other tasks on the loop get a turn.
 _BURST, _TURN_SECONDS = 500, 0.001

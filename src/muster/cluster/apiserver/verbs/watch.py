@@ -29,11 +29,12 @@ from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
 from muster.cluster.store.values import watch_line
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
+from muster.runtime.informer import SILENCE_SECONDS
 from muster.runtime.transport import EventType, RawEvent
 
 BOOKMARK_SECONDS = 60.0
 # A caller in this process loses no connection, so it gets few bookmarks: just enough for its informer to see it alive.
-_OWN_BOOKMARK_SECONDS = 150.0
+_OWN_BOOKMARK_SECONDS = SILENCE_SECONDS - 30.0
 # A watch without a timeout gets a random one from here to twice as long, as upstream's min-request-timeout has it.
 TIMEOUT_SECONDS = 1800.0
 MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
