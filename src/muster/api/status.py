@@ -190,6 +190,15 @@ def conflict(resource: str, name: str, message: str = OPTIMISTIC_LOCK) -> ApiErr
     return _failure(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {message}', details)
 
 
+def require_uid(resource: str, name: str, uid: str, wanted: str) -> None:
+    """Raise `ApiError` (409) unless the object of this name has the UID that the caller means.
+
+    uid: of the object. wanted: "" for any.
+    """
+    if wanted not in ("", uid):
+        raise conflict(resource, name, ANOTHER_OBJECT)
+
+
 def expired(message: str) -> ApiError:
     """Return the error 410 of a revision that is no longer available."""
     return _failure(410, "Expired", message)

@@ -14,7 +14,7 @@ from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kueue import WORKLOAD
 from muster.api.meta import controller_of
 from muster.api.ours.trials import CANCELLED_ANNOTATION, Array, cancelled_of
-from muster.api.status import ANOTHER_OBJECT, ApiError, conflict, forbidden
+from muster.api.status import ApiError, forbidden, require_uid
 from muster.api.values.indexes import Indexes
 from muster.insight.jobs.failures import shorten_indexes
 from muster.insight.jobs.trials import rank_of_trial
@@ -70,8 +70,7 @@ async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool 
     except ApiError as error:
         if error.code != 404 or (workload := await find_pods(client, namespace, name)) is None:
             raise
-    if uid not in ("", find_owner_uid(workload)):
-        raise conflict(WORKLOAD.resource, name, ANOTHER_OBJECT)
+    require_uid(WORKLOAD.resource, name, find_owner_uid(workload), uid)
     return await cancel_pods(client, workload, also_finished=delete)
 
 

@@ -11,7 +11,7 @@ from muster.api.conditions import is_true
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, STOP_NONE, WORKLOAD, Workload
 from muster.api.kueue.names import QUEUE_NAME_LABEL, QUOTA_RESERVED
 from muster.api.meta import ObjectMeta
-from muster.api.status import ANOTHER_OBJECT, ApiError, conflict
+from muster.api.status import ApiError, require_uid
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.quota.queues import describe_resume
 from muster.insight.quota.state import find_quota_state
@@ -50,8 +50,7 @@ async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: 
     queue = f"{kind.kind.lower()}/{name}{where}"
     try:
         before = await session.client.get(kind, name, namespace)
-        if uid not in ("", before.metadata.uid):
-            raise conflict(kind.resource, name, ANOTHER_OBJECT)
+        require_uid(kind.resource, name, before.metadata.uid, uid)
         if policy == STOP_NONE and before.spec.stop_policy == STOP_NONE:
             return f"{queue} is not stopped{await _find_other_stopped(session, name, cluster=cluster)}"
         await session.client.patch_object(kind, before, {"spec": {"stopPolicy": policy}}, lock=False)
@@ -85,8 +84,8 @@ async def _find_job_and_workload(session: Session, name: str, uid: str) -> tuple
     because the queue would undo a change of the job alone.
     """
     readings = await find(session.client, session.namespace, name)
-    if uid and (found := find_job_uid(readings.job, readings.workload)) and found != uid:
-        raise conflict(JOB.resource, name, ANOTHER_OBJECT)
+    if found := find_job_uid(readings.job, readings.workload):
+        require_uid(JOB.resource, name, found, uid)
     queues = readings.job is not None and QUEUE_NAME_LABEL in readings.job.metadata.labels
     if queues and readings.unseen is not None and readings.unseen.code == 403:
         raise readings.unseen

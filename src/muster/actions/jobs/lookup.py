@@ -10,9 +10,9 @@ from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue.names import MANAGED_LABEL
 from muster.api.managed.podgroup import group_name
-from muster.api.meta import Object, ObjectMeta
+from muster.api.meta import Object
 from muster.api.pods import is_finished
-from muster.api.status import ANOTHER_OBJECT, ApiError, conflict
+from muster.api.status import ApiError, require_uid
 from muster.insight.nearest import find_nearest
 from muster.insight.reader.jobs.records import record_named
 from muster.insight.reader.listing.access import list_all
@@ -35,14 +35,8 @@ async def get_job(client: Client, name: str, namespace: str, uid: str = "") -> J
         if error.code != 404:
             raise
         raise ApiError(structs.replace(error.status, message=await no_job(client, name, namespace))) from None
-    require_uid(job.kind, job.metadata, uid)
+    require_uid(job.kind.resource, name, job.metadata.uid, uid)
     return job
-
-
-def require_uid(kind: Kind[Any], meta: ObjectMeta, uid: str) -> None:
-    """Raise `ApiError` (409) unless an object has this UID. uid: "" for any."""
-    if uid not in ("", meta.uid):
-        raise conflict(kind.resource, meta.name, ANOTHER_OBJECT)
 
 
 async def no_job(client: Client, name: str, namespace: str) -> str:

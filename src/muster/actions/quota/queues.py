@@ -13,7 +13,7 @@ from muster.actions.server.session import Session
 from muster.actions.waiting import wait_for_result
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, ClusterQueue, LocalQueue
 from muster.api.ours.teams import FOLLOWS_NODES
-from muster.api.status import ANOTHER_OBJECT, ApiError, conflict
+from muster.api.status import ApiError, require_uid
 from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.reader.listing.access import get_or_none, list_or_none
 from muster.runtime.client import Client
@@ -84,9 +84,8 @@ async def edit(
         queue = await client.find(kind, name)
         if queue is None:
             raise UserError(await _explain_missing_queue(session, name))
-        uid = uid or queue["metadata"]["uid"]
-        if queue["metadata"]["uid"] != uid:
-            raise conflict(kind.resource, name, ANOTHER_OBJECT)
+        require_uid(kind.resource, name, queue["metadata"]["uid"], uid)
+        uid = queue["metadata"]["uid"]  # a later attempt edits this queue, too, or none
         annotations = queue["metadata"].get("annotations") or {}
         spec, changed = patch(queue["spec"]), dict(annotate(annotations))
         if not spec and not changed:
