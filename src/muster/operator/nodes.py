@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
-import msgspec
-
 from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.simulated.leases import SimulatedLeases
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
@@ -23,7 +21,6 @@ from muster.runtime.ids import Ids, Random
 from muster.runtime.kube.https import HttpsTransport
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.process.descriptors import allow_descriptors
-from muster.runtime.transport import Request, Response
 
 FIELD_MANAGER = "muster-nodes"
 
@@ -51,7 +48,7 @@ async def play(
         stack.push_async_callback(transport.close)
         manager = Manager(Client(transport, field_manager=FIELD_MANAGER), clock, random)
         # An unreachable server is most often a mistake of the user, so it is reported at once.
-        version = server_version(await manager.client.raw(Request("GET", "/version")))
+        version = await find_version(manager.client)
         await joining.refuse_servers_own(manager.client, {name for _, names in name_nodes(specs) for name in names})
         played = add(manager, specs, version)
         joined: list[ProcessNode] = []
@@ -71,12 +68,9 @@ async def play(
         await manager.run()
 
 
-def server_version(answer: Response) -> str:
-    """Return the version in a server's answer to `/version`; Muster's own if it is missing."""
-    try:
-        return str(msgspec.json.decode(answer.body)["gitVersion"])
-    except (msgspec.DecodeError, LookupError, TypeError):
-        return GIT_VERSION
+async def find_version(client: Client) -> str:
+    """Return the version that simulated nodes report: the server's; Muster's own if the server says none."""
+    return await client.find_version() or GIT_VERSION
 
 
 def add(manager: Manager, specs: Sequence[NodeSpec], version: str = GIT_VERSION) -> list[SimulatedNodes]:

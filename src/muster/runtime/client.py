@@ -85,6 +85,7 @@ class Client:
         self._page_size = limits.page if limits is not None else page_size
         self.neighbor = neighbor
         self._manager = {"fieldManager": field_manager}
+        self._version: str | None = None  # None until it was asked for
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         """Return one object. Raises `ApiError` (NotFound).
@@ -328,6 +329,19 @@ class Client:
         if response.status >= 400:
             raise error_of(response, request.method, request.path)
         return response
+
+    async def find_version(self) -> str:
+        """Return the version of the server when this client first asked; "" if the server says none.
+
+        Raises `ApiError`.
+        """
+        if self._version is None:
+            body = (await self.raw(Request("GET", "/version"))).body
+            try:
+                self._version = str(msgspec.json.decode(body, type=dict).get("gitVersion", ""))
+            except msgspec.DecodeError:
+                self._version = ""
+        return self._version
 
     def _decode(self, kind: Kind[T], body: bytes) -> T:
         try:

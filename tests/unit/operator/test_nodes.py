@@ -1,9 +1,12 @@
 """Which version simulated nodes say beside a server of any kind."""
 
 import pytest
+from tests.unit.runtime.conftest import ScriptedTransport
 
 from muster.cluster.release import GIT_VERSION
-from muster.operator.nodes import server_version
+from muster.operator.nodes import find_version
+from muster.runtime.client import Client
+from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Response
 
 
@@ -17,4 +20,4 @@ from muster.runtime.transport import Response
     ],
 )
 def test_the_version_is_the_servers(body: bytes, version: str) -> None:
-    assert server_version(Response(200, body)) == version
+    assert run_virtual(find_version(Client(ScriptedTransport(Response(200, body))))) == version

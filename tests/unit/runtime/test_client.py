@@ -538,3 +538,23 @@ def test_an_event_of_a_neighbor_that_makes_no_sense_is_a_transport_error(body: b
                 await anext(events)
 
     run_virtual(test())
+
+
+@pytest.mark.parametrize(
+    ("body", "version"),
+    [
+        (b'{"major": "1", "minor": "36", "gitVersion": "v1.36.0"}', "v1.36.0"),
+        (b"{}", ""),
+        (b"[]", ""),
+        (b"nothing", ""),
+    ],
+)
+def test_the_version_is_the_servers_and_asked_for_once(body: bytes, version: str) -> None:
+    transport = ScriptedTransport(Response(200, body))
+
+    async def ask() -> list[str]:
+        client = Client(transport)
+        return [await client.find_version(), await client.find_version()]
+
+    assert run_virtual(ask()) == [version, version]
+    assert [request.path for request in transport.requests] == ["/version"]

@@ -2,10 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Any
-from weakref import WeakKeyDictionary
-
-import msgspec
 
 from muster.api.core import NODE
 from muster.api.groups.coordination import LEASE, Lease
@@ -19,16 +15,11 @@ from muster.runtime.transport import Request
 NOT_LED = "no engine answers, so nothing that waits starts: does muster controllers, or the manager of Kueue, run?"
 # The states that a job leaves only if an engine runs.
 _FOR_ENGINE = frozenset(("Queued", "Checking", "Evicting"))
-# What `is_embedded` has found. An upgraded server, or one at a new address, is still of the same kind.
-_embedded: WeakKeyDictionary[Client, bool] = WeakKeyDictionary()
 
 
 async def is_embedded(client: Client) -> bool:
-    """Return whether the cluster is an embedded cluster of Muster. Each client asks its server once."""
-    if client not in _embedded:
-        version: Any = msgspec.json.decode((await client.raw(Request("GET", "/version"))).body)
-        _embedded[client] = SERVER_MARK in str(version.get("gitVersion"))
-    return _embedded[client]
+    """Return whether the cluster is an embedded cluster of Muster."""
+    return SERVER_MARK in await client.find_version()
 
 
 async def is_led(client: Client, now: datetime) -> bool:

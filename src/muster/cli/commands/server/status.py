@@ -43,7 +43,6 @@ def command(**options: Any) -> None:
 
 
 async def _status(target: Target, home: Home) -> int:
-    import msgspec
 
     from muster.actions.server.service import find_outdated
     from muster.api.nodes import describe_full_disk, has_full_disk, is_ready
@@ -53,10 +52,9 @@ async def _status(target: Target, home: Home) -> int:
     from muster.insight.reader.attention import read_scene
     from muster.insight.text import escape_controls
     from muster.runtime.realclock import RealClock
-    from muster.runtime.transport import Request
 
     async with connect(target) as session:
-        version = msgspec.json.decode((await session.client.raw(Request("GET", "/version"))).body)["gitVersion"]
+        version = await session.client.find_version() or "unknown"
         now = RealClock().now()
         scene = await read_scene(session.client, session.namespace, now, say)
     nodes = scene.nodes
