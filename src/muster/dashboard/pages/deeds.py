@@ -16,6 +16,9 @@ from muster.dashboard.visits import Deed, PageError, Visit, make_address
 
 T = TypeVar("T")
 
+Will = tuple[list[str], list[dict[str, Any]]]
+"""Sentences on what will happen, and the form's fields."""
+
 _NOT_FOUND, _CONFLICT = 404, 409
 
 

@@ -20,7 +20,7 @@ from muster.dashboard.jobs.outcomes import (
     describe_hold,
     describe_release,
 )
-from muster.dashboard.pages.deeds import Question, Subject, make_deed, make_sentence_about
+from muster.dashboard.pages.deeds import Question, Subject, Will, make_deed, make_sentence_about
 from muster.dashboard.pages.identity import read_names
 from muster.dashboard.pages.jobplan import plan_document
 from muster.dashboard.pages.jobscaling import ask_scale, change_size
@@ -33,9 +33,6 @@ from muster.insight.why import JobReadings
 from muster.runtime.ids import Ids
 
 _CONFLICT = 409
-
-Will = tuple[list[str], list[dict[str, Any]]]
-"""What will happen, sentence by sentence, and the fields in which the viewer says more."""
 
 Act = Callable[[Visit, Session, str, str, Mapping[str, str]], Awaitable[str]]
 """Changes the job of a name and a UID as a form says, and returns what was done."""

@@ -109,7 +109,7 @@ function followOutput() {
 }
 
 async function followOutputIfSignedIn() {
-  ended = await endIfSignedOut();
+  if (await endIfSignedOut()) ended = true;
   followOutput();
 }
 

@@ -11,7 +11,7 @@ from muster.actions.quota.queues import edit
 from muster.actions.server.session import Session
 from muster.api.kueue import HOLD, HOLD_AND_DRAIN, STOP_NONE, ClusterQueue
 from muster.api.ours.teams import FOLLOWS_NODES
-from muster.dashboard.pages.deeds import Question, Subject, make_deed
+from muster.dashboard.pages.deeds import Question, Subject, Will, make_deed
 from muster.dashboard.pages.queues.one import Queue, find_queue, read_queue
 from muster.dashboard.rights import require_right
 from muster.dashboard.visits import Deed, PageError, Visit
@@ -21,9 +21,6 @@ from muster.insight.text import count_things, format_quantity, make_sentence
 _GO_ON, _STOP_TOO = "go on", "stop, and queue again"
 # Between the flavor and the resource in the name of a field; neither can have it.
 _BETWEEN = "|"
-
-Will = tuple[list[str], list[dict[str, Any]]]
-"""What will happen, sentence by sentence, and the fields in which the viewer says more."""
 
 
 def _make_deed(

@@ -13,7 +13,7 @@ Text = Callable[[Row], str]
 
 _MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-"))
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-# What a cell is that cannot be read.
+# Words for the text of a cell that is not of the kind of its column.
 _NUMBER = "no number"
 _TIME = "neither a number nor a date and time such as 2026-03-29 13:30:00"
 # An amount is rounded up, but not for what floating-point numbers add to it.
