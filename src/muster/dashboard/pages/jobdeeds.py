@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
 
 from muster.actions.errors import UserError
 from muster.actions.jobs.altering import Alteration, alter

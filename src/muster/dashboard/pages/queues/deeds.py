@@ -1,7 +1,6 @@
 """Changes of queues: stop, resume, and edit the quota of a ClusterQueue, as `muster queue` does."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from muster.actions.errors import UserError
 from muster.actions.jobs.holding import set_stop_policy
