@@ -3,10 +3,11 @@
 import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import cache
-from multiprocessing import TimeoutError as NotYetError
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 from msgspec import Struct
@@ -26,6 +27,10 @@ from muster.simulation.simulate import prepare, simulate
 MOST_SEEDS = 1000
 # How often an interrupt is looked for while others simulate.
 _LOOK_SECONDS = 0.2
+_DIED = (
+    "a process that simulates has died: there was too little memory, or a program simulates in several processes "
+    'outside of `if __name__ == "__main__":`'
+)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
 
 
@@ -125,7 +130,7 @@ def simulate_all(
     logs are read.
 
     Raises:
-        ScenarioError: a case cannot be simulated.
+        ScenarioError: a case cannot be simulated, or one of the processes dies.
     """
     if not 1 <= seeds <= MOST_SEEDS:
         raise ScenarioError(f"seeds: must be from 1 to {MOST_SEEDS}")
@@ -173,14 +178,32 @@ def _play_all(
         for task in tasks:
             yield _play(task, shelf, look)
         return
-    with get_context("spawn").Pool(processes, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        runs = pool.imap_unordered(_play_in_pool, tasks)
-        left = len(tasks)
+    with _open_pool(processes) as pool:
+        left = {pool.submit(_play_in_pool, task) for task in tasks}
         while left:
             look()
-            with suppress(NotYetError):
-                yield runs.next(_LOOK_SECONDS)
-                left -= 1
+            ended, left = wait(left, _LOOK_SECONDS, FIRST_COMPLETED)
+            for one in ended:
+                yield one.result()
+
+
+@contextmanager
+def _open_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Open a pool of processes, and end them at once when it is left. Raises `ScenarioError` if one dies.
+
+    `multiprocessing.Pool` would replace those that die, and wait for ever.
+    """
+    others = set(active_children())
+    # An interrupt is for the process that the user sees.
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    try:
+        yield pool
+    except BrokenProcessPool:
+        raise ScenarioError(_DIED) from None
+    finally:
+        for process in set(active_children()) - others:
+            process.terminate()
+        pool.shutdown(cancel_futures=True)
 
 
 @cache

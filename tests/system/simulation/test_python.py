@@ -1,6 +1,7 @@
 """Simulations from Python."""
 
 import asyncio
+import subprocess
 import sys
 from math import inf, nan
 from re import escape
@@ -57,7 +58,7 @@ def test_seeds_are_compared(tmp_path):
     report = muster.simulate(file, seeds=2)
     assert report.runs is not None
     assert [run.seed for run in report.runs] == [1, 2]
-    assert muster.simulate(file, seeds=2, processes=2).runs == report.runs
+    assert muster.simulate(file, seeds=3, processes=2).runs == muster.simulate(file, seeds=3).runs
 
 
 def test_the_first_seed_is_simulated_once(tmp_path):
@@ -67,6 +68,17 @@ def test_the_first_seed_is_simulated_once(tmp_path):
     compared = simulate_all(cases, 2, first=simulate(str(file)), done=lambda done, total: counted.append((done, total)))
     assert counted[0] == (1, 2)
     assert compared == simulate_all(cases, 2)
+
+
+def test_a_program_whose_processes_would_start_it_again_is_told(tmp_path):
+    (tmp_path / "scenario.json").write_bytes(msgspec.json.encode(DOCUMENT))
+    program = tmp_path / "program.py"
+    program.write_text("import muster\nmuster.simulate('scenario.json', seeds=3, processes=2)\n")
+    done = subprocess.run(
+        [sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "\nmuster.sdk.errors.Error: a process that simulates has died" in done.stderr
 
 
 def test_an_interrupt_leaves_out_the_other_seeds(tmp_path):
