@@ -95,9 +95,9 @@ async def read_pending(
     """
     served = Visibility(client)
     if queue.namespace:
-        pending = await served.local(queue.namespace, queue.name, most, first)
+        pending = await served.list_of_local_queue(queue.namespace, queue.name, most, first)
     else:
-        pending = await served.cluster(queue.name, most, first)
+        pending = await served.list_of_cluster_queue(queue.name, most, first)
     queues = {behind.metadata.name: behind} if behind is not None else {}
     if pending is None:
         return _order_pending(queue, queues, workloads)[first : first + most], False
