@@ -21,11 +21,11 @@ def by_condition(type: str) -> IsSo:
     return lambda job: find_true_condition(job.status, type) is not None
 
 
-def end_by_condition(succeeded: str, failed: str) -> EndOf:
-    """Return a function that returns how a job ended, by two conditions; None if neither is True."""
+def end_by_condition(succeeded: str) -> EndOf:
+    """Return a function that returns how a job ended: by this condition, or `Failed`; None if neither is True."""
 
     def end(job: ExternalJob) -> End | None:
-        condition = find_true_condition(job.status, succeeded, failed)
+        condition = find_true_condition(job.status, succeeded, "Failed")
         return None if condition is None else End(condition.get("type") == succeeded, text_at(condition, "message"))
 
     return end
