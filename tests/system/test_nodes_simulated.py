@@ -212,7 +212,7 @@ def test_pods_have_used_what_they_ask_for_since_their_start():
         container = {"name": "c", "image": "x", "resources": resources}
         await world.create(annotations={"muster.dev/run-time": "1h"}, containers=[container])
         await asyncio.sleep(60)
-        (reading,) = (await world.nodes.connection.usage()).values()
+        (reading,) = (await world.nodes.connection.measure_usage()).values()
         assert 0 < reading.cpu_seconds <= 30
         assert reading.memory_bytes == 2**30
 

@@ -31,9 +31,9 @@ _MOST_NODES = 500  # The maximum number of nodes whose capacity is read.
 _ADMINISTRATORS = "system:masters"
 
 
-async def check_secrets(client: Client, namespace: str, asked: "Iterable[SecretVariables]") -> None:
+async def check_secrets(client: Client, namespace: str, variables: "Iterable[SecretVariables]") -> None:
     """Raise `UserError` if a Secret or its key is missing. A Secret that the user may not read counts as existing."""
-    for one in asked:
+    for one in variables:
         try:
             secret = await client.find(SECRET, one.name, namespace)
         except ApiError as error:
@@ -104,17 +104,17 @@ async def describe_missing_queue(client: Client, name: str, namespace: str) -> s
     return f"there is no queue {name}{where}" + (f"; did you mean {similar}?" if similar else "")
 
 
-async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded: bool) -> str:
+async def queue_to_name(client: Client, namespace: str, queue: str, *, embedded: bool) -> str:
     """Return the queue for the job's label: the requested one, or the LocalQueue `default` if it is visible; else "".
 
     An embedded cluster itself puts jobs without a queue into `default`, so that "" is returned. In any other cluster
     the webhook that does so may be missing, and a job without a queue would run outside all quota. Raises `ApiError`
     and `UserError` as `check_own_queue` does.
     """
-    if asked:
-        await check_own_queue(client, namespace, asked)
-    if asked or embedded:
-        return asked
+    if queue:
+        await check_own_queue(client, namespace, queue)
+    if queue or embedded:
+        return queue
     return DEFAULT_QUEUE if await get_or_none(client, LOCAL_QUEUE, DEFAULT_QUEUE, namespace) is not None else ""
 
 

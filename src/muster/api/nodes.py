@@ -33,9 +33,9 @@ def describe_full_disk(node: Node) -> str:
     return condition.message.removeprefix(DISK_PRESSURE_MESSAGE).lstrip(": ") if condition is not None else ""
 
 
-def has_taint(node: Node, key: str, effect: str = "") -> bool:
-    """Return whether the node has a taint with this key, of this effect if one is given."""
-    return any(taint.key == key and effect in ("", taint.effect) for taint in node.spec.taints)
+def has_taint(node: Node, key: str) -> bool:
+    """Return whether the node has a taint with this key."""
+    return any(taint.key == key for taint in node.spec.taints)
 
 
 def taints_of(node: Node) -> tuple[Taint, ...]:

@@ -209,9 +209,9 @@ def unsupported_media_type(message: str) -> ApiError:
     return _failure(415, "UnsupportedMediaType", message)
 
 
-def not_acceptable(message: str) -> ApiError:
+def not_acceptable() -> ApiError:
     """Return the error 406 of a client that accepts no supported media type."""
-    return _failure(406, "NotAcceptable", message)
+    return _failure(406, "NotAcceptable", "only the following media types are accepted: application/json")
 
 
 def too_large(message: str) -> ApiError:

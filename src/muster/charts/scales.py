@@ -9,6 +9,8 @@ _TIME_STEPS = (
     *(1, 5, 10, 15, 30, _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 15 * _MINUTE, 30 * _MINUTE, _HOUR, 2 * _HOUR, 3 * _HOUR),
     *(6 * _HOUR, 12 * _HOUR, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY, 28 * _DAY, 91 * _DAY, 182 * _DAY, 364 * _DAY),
 )
+# The most steps of an axis of values, and of an axis of times.
+_VALUE_STEPS, _MOST_TIME_STEPS = 4, 8
 # Spans of a logarithmic axis, which people know.
 _ROUND_SPANS = (1, 10, _MINUTE, 10 * _MINUTE, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY, 364 * _DAY)
 
@@ -21,23 +23,23 @@ class Tick(Struct, frozen=True):
     minor: bool = False
 
 
-def list_value_ticks(most: float, count: int = 4) -> list[float]:
-    """Return round, evenly spaced values from 0 to at least `most`. count: the most steps."""
+def list_value_ticks(most: float) -> list[float]:
+    """Return round, evenly spaced values from 0 to at least `most`."""
     if most <= 0:
         return [0.0, 1.0]
-    step = 10.0 ** floor(log10(most / count))
-    step *= next(factor for factor in (1, 2, 2.5, 5, 10, 20) if step * factor * count >= most * 0.999999)
+    step = 10.0 ** floor(log10(most / _VALUE_STEPS))
+    step *= next(factor for factor in (1, 2, 2.5, 5, 10, 20) if step * factor * _VALUE_STEPS >= most * 0.999999)
     return [step * number for number in range(ceil(most / step - 1e-9) + 1)]
 
 
-def list_time_ticks(seconds: float, count: int = 8) -> list[Tick]:
+def list_time_ticks(seconds: float) -> list[Tick]:
     """Return the labels of a time axis from 0 to `seconds`; every other label is minor.
 
-    Empty for an axis without length. count: the most steps.
+    Empty for an axis without length.
     """
     if seconds <= 0:
         return []
-    step = find_time_step(seconds, count)
+    step = find_time_step(seconds, _MOST_TIME_STEPS)
     times = [step * number for number in range(int(seconds / step) + 1)]
     return [Tick(time / seconds, format_span(time), minor=number % 2 == 1) for number, time in enumerate(times)]
 

@@ -135,16 +135,16 @@ def question_of(query: Mapping[str, str]) -> DecisionQuery:
     )
 
 
-def encode_page(unwritten: list[Decision], found: FoundDecisions, namespace: str) -> bytes:
+def encode_page(unwritten: list[Decision], stored: FoundDecisions, namespace: str) -> bytes:
     """Return a page of decisions as JSON: `Decisions`.
 
     namespace: the only one whose jobs the user asked to see; "" for all.
     """
-    bodies = [msgspec.json.encode(one) for one in unwritten] + list(found.bodies)
+    bodies = [msgspec.json.encode(one) for one in unwritten] + list(stored.bodies)
     if namespace:
         decode = msgspec.json.Decoder(Decision).decode
         bodies = [msgspec.json.encode(without_foreign_jobs(decode(body), namespace)) for body in bodies]
-    return b'{"items":[%b],"more":%d}' % (b",".join(bodies), found.more or 0)
+    return b'{"items":[%b],"more":%d}' % (b",".join(bodies), stored.more or 0)
 
 
 def _matches(decision: Decision, question: DecisionQuery) -> bool:

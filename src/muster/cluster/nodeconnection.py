@@ -165,6 +165,6 @@ class NodeConnection(LogSource, Protocol):
         """Return a function that connects to ports of a pod. Raises `ApiError` (400) if the pod does not run."""
         ...
 
-    async def usage(self) -> Mapping[tuple[str, str], Reading]:
-        """Return what the node's containers use, by the pod's UID and the container's name."""
+    async def measure_usage(self) -> Mapping[tuple[str, str], Reading]:
+        """Return the CPU and memory that each container of the node uses, by the pod's UID and the container's name."""
         ...

@@ -192,7 +192,7 @@ def _add_queueing(
         recorder,
         on_cycle=listeners,
         spare=elastic.shrinks_instead,
-        on_wait=records.waits,
+        on_wait=records.record_wait,
         watched=follow_readiness(manager, configuration),
     )
     manager.add(admission)

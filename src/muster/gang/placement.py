@@ -141,16 +141,14 @@ def _pack(
     return Placement(nodes_by_shape)
 
 
-def find_refusal(
-    capacity: Capacity, gang: Mapping[Shape, int], taken: Ints, effort: Effort | None = None
-) -> Refusal | None:
+def find_refusal(capacity: Capacity, gang: Mapping[Shape, int], taken: Ints) -> Refusal | None:
     """Return why a gang does not fit, or None if it does: as `place`, without choosing nodes where that costs more."""
     if len(gang) == 1:
         ((shape, count),) = gang.items()
         if not shape.meets_others:
             fits = int(room_of(capacity, shape, taken=taken).sum())
             return Refusal(shape, count, fits, proven=True) if fits < count else None
-    outcome = place(capacity, gang, taken=taken, effort=effort)
+    outcome = place(capacity, gang, taken=taken)
     return outcome if isinstance(outcome, Refusal) else None
 
 

@@ -47,7 +47,7 @@ def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quor
         else [(frozenset[str](), shapes), (frozenset[str](), by_size), (smallest, shapes)]
     )
     for start, order in attempts:
-        chosen, placement = _add(place, pods, start, order)
+        chosen, placement = _add_fitting(place, pods, start, order)
         if placement is not None and all(len(chosen & quorum.pods) >= quorum.least for quorum in quorums):
             return Chosen(tuple(uid for uid in pods if uid in chosen), placement)
     return least if isinstance(least, Refusal) else outcome
@@ -66,7 +66,7 @@ def find_fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str
     return frozenset(chosen)
 
 
-def _add(
+def _add_fitting(
     place: Place, pods: Mapping[str, Shape], start: frozenset[str], order: Sequence[Shape]
 ) -> tuple[frozenset[str], Placement | None]:
     """Add as many pods to `start` as fit, one shape after the other; return the pods and their placement.

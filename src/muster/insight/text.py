@@ -133,13 +133,13 @@ def format_ranges(numbers: Iterable[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
-def group_alike(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def group_alike(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return each distinct text once, with the list of the names that have it, such as `a, b and 3 more`.
 
-    said: pairs of a name and a text.
+    pairs: pairs of a name and a text.
     """
     names: dict[str, list[str]] = {}
-    for name, text in said:
+    for name, text in pairs:
         names.setdefault(text, []).append(name)
     return [(list_names(names_of_text), text) for text, names_of_text in names.items()]
 

@@ -72,22 +72,22 @@ class _Lane:
 
 
 class Errands:
-    """The runner of the errands of all workloads."""
+    """The runner of the errands of all workloads: the writes in worker clusters that decisions require."""
 
     def __init__(
         self,
         clock: Clock,
         random: Random,
-        look: Callable[[str, float], None],
+        decide_again: Callable[[str, float], None],
         failed: Callable[[str, str, Exception], None],
     ) -> None:
-        """Create the runner without errands.
+        """Create the runner, without errands at first.
 
-        look: requests another decision about a workload in a number of seconds.
+        decide_again: requests another decision about a workload in a number of seconds.
         failed: called with the workload's key, the cluster and the error, unless the last error had the same text.
         """
         self._clock, self._random = clock, random
-        self._look, self._failed = look, failed
+        self._decide_again, self._failed = decide_again, failed
         self._lanes: dict[str, _Lane] = {}
 
     def want(self, key: str, errands: Mapping[str, Errand]) -> None:
@@ -101,7 +101,7 @@ class Errands:
                 lane.again.add(key)
             elif (pause := self._pause_seconds(lane.failures.get(key), errand)) > 0:
                 lane.waiting.pop(key, None)
-                self._look(key, pause)
+                self._decide_again(key, pause)
             else:
                 lane.waiting[key] = errand
                 self._start_errands(cluster, lane)
@@ -142,7 +142,7 @@ class Errands:
             lane.again.discard(key)
             after = 0.0
         if after is not None:
-            self._look(key, after)
+            self._decide_again(key, after)
         self._start_errands(cluster, lane)
 
     def _note_failure(self, error: Exception, cluster: str, lane: _Lane, key: str, errand: Errand) -> float:

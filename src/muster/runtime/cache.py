@@ -143,7 +143,7 @@ class Reflector(Generic[T]):
             return self._put(key, self._transform(event.object))
         return [(self.cache.remove(key), None)] if self.cache.get(key) is not None else []
 
-    def failed(self, error: ApiError | TransportError) -> None:
+    def handle_error(self, error: ApiError | TransportError) -> None:
         """Handle an error that ended a stream or request: keep the version to resume the watch, or forget it.
 
         A broken connection and a busy server (429, 5xx) keep the version. After any other refusal, above all 410, the

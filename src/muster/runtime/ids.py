@@ -1,7 +1,7 @@
-"""Gives identity and chance to everything: the only module that asks the machine for randomness.
+"""Draws UIDs, generated names and random delays; the only module that asks the machine for randomness.
 
-Without a seed both draw from the operating system; with a seed they repeat themselves, so that a run of the whole
-system can be replayed.
+Without a seed, `Ids` and `Random` draw from the operating system. With a seed they draw the same values in each run, so
+that a run of the whole system can be replayed.
 """
 
 import random

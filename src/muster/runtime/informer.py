@@ -137,10 +137,10 @@ class Informer(Generic[T]):
                 watching_since = self._clock.monotonic()
                 await self._watch()
             except (ApiError, TransportError) as error:
-                self._reflector.failed(error)
+                self._reflector.handle_error(error)
                 self.trouble = str(error)
                 if self.optional and isinstance(error, ApiError) and error.code == 404:
-                    await self._is_not_served()
+                    await self._handle_not_served()
                 elif self._heard is not None:
                     self._heard(error)
                 else:
@@ -153,7 +153,7 @@ class Informer(Generic[T]):
         await self._call_handlers(changes)
         self.synced.set()
 
-    async def _is_not_served(self) -> None:
+    async def _handle_not_served(self) -> None:
         log.debug("%s: not served, asked for again", self.kind.resource)
         await self._call_handlers(self._reflector.replace_all((), ""))
         self.synced.set()

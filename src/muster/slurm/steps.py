@@ -100,14 +100,14 @@ def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> StepDem
     return demand
 
 
-def _check_gpus(asked: Mapping[str, str], environment: Mapping[str, str], demand: StepDemand) -> None:
+def _check_gpus(options: Mapping[str, str], environment: Mapping[str, str], demand: StepDemand) -> None:
     """Raise `OptionError` if the step would see another number of GPUs than its options request.
 
     Without `--gpus-per-task` a step sees all GPUs of its nodes, also those that other steps use.
     """
     visible = environment.get("CUDA_VISIBLE_DEVICES", "")
     room = len(visible.split(",")) if visible else int(environment.get("SLURM_GPUS_ON_NODE", "0"))
-    each = _count_gpus_per_task(asked, environment)
+    each = _count_gpus_per_task(options, environment)
     if each:
         most = max(demand.counts) * each
         if most > room:
@@ -115,9 +115,9 @@ def _check_gpus(asked: Mapping[str, str], environment: Mapping[str, str], demand
         if demand.waits and most < room:
             raise OptionError(f"steps that wait for their CPUs share the first of {room} GPUs; {_CHOOSE}")
         return
-    for name in asked.keys() & _GPU_COUNTS.keys():
+    for name in options.keys() & _GPU_COUNTS.keys():
         try:
-            number, _ = _GPU_COUNTS[name](asked[name])
+            number, _ = _GPU_COUNTS[name](options[name])
         except OptionError as error:
             raise OptionError(f"--{name}: {error}") from None
         whole = room * len(demand.counts) if name == "gpus" else room
@@ -125,8 +125,8 @@ def _check_gpus(asked: Mapping[str, str], environment: Mapping[str, str], demand
             raise OptionError(f"--{name}: a step sees all GPUs of its nodes, which are {whole}; {_CHOOSE}")
 
 
-def _count_gpus_per_task(asked: Mapping[str, str], environment: Mapping[str, str]) -> int:
-    return _count(asked, "gpus-per-task") or int(environment.get("SLURM_GPUS_PER_TASK", "0"))
+def _count_gpus_per_task(options: Mapping[str, str], environment: Mapping[str, str]) -> int:
+    return _count(options, "gpus-per-task") or int(environment.get("SLURM_GPUS_PER_TASK", "0"))
 
 
 def find_launcher(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
@@ -240,10 +240,10 @@ def _take(settings: Sequence[Setting]) -> dict[str, str]:
     return {name: value for name, value in followed.items() if value or name in _FLAGS}
 
 
-def _count(asked: Mapping[str, str], name: str) -> int:
+def _count(options: Mapping[str, str], name: str) -> int:
     """Return an option's value as a number; 0 if the option is not given. Raises `OptionError`."""
     try:
-        return values.count(asked[name]) if name in asked else 0
+        return values.count(options[name]) if name in options else 0
     except OptionError as error:
         raise OptionError(f"--{name}: {error}") from None
 
@@ -278,26 +278,26 @@ def _lay_out(demand: StepDemand, nodes: Sequence[int], environment: Mapping[str,
             rank += 1
 
 
-def _choose_nodes(asked: Mapping[str, str], environment: Mapping[str, str]) -> list[int]:
+def _choose_nodes(options: Mapping[str, str], environment: Mapping[str, str]) -> list[int]:
     """Return the numbers of the job's nodes that a step may use, in order. Raises `OptionError`."""
     hosts = environment["SLURM_JOB_NODELIST"].split(",")
     chosen = list(range(len(hosts)))
-    if "nodelist" in asked:
-        names = asked["nodelist"].split(",")
+    if "nodelist" in options:
+        names = options["nodelist"].split(",")
         if unknown := [name for name in names if name not in hosts]:
             raise OptionError(f"--nodelist: {unknown[0]} is no node of this job, which has {', '.join(hosts)}")
         chosen = [node for node in chosen if hosts[node] in names]
-    if "nodes" not in asked:
+    if "nodes" not in options:
         return chosen
-    wanted = values.parse_nodes(asked["nodes"])
+    wanted = values.parse_nodes(options["nodes"])
     if wanted > len(chosen):
         raise OptionError(f"--nodes: {wanted} nodes are more than the {len(chosen)} that there are")
     return chosen[:wanted]
 
 
-def _count_tasks(asked: Mapping[str, str], environment: Mapping[str, str], chosen: Sequence[int]) -> list[int]:
+def _count_tasks(options: Mapping[str, str], environment: Mapping[str, str], chosen: Sequence[int]) -> list[int]:
     """Return the number of tasks for each node of the step; nodes without a task are left out."""
-    whole, each = _count(asked, "ntasks"), _count(asked, "ntasks-per-node")
+    whole, each = _count(options, "ntasks"), _count(options, "ntasks-per-node")
     if whole:
         return spread_tasks(whole, min(whole, len(chosen)))
     if each:

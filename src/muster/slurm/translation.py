@@ -58,7 +58,7 @@ def translate(
     environment: the names of the variables that are set where the user submits.
     has_limit: whether the command line of `muster run` sets a time limit, which replaces the script's.
     """
-    asked = _Asked()
+    asked = _ScriptOptions()
     for number, words in lines:
         with _of_line(number):
             for setting in read_line(words):
@@ -74,7 +74,7 @@ def _of_line(number: int) -> Iterator[None]:
         raise LineError(number, str(error)) from None
 
 
-class _Asked:
+class _ScriptOptions:
     """The options of a script: the followed ones by name, and the ignored ones with reasons."""
 
     def __init__(self) -> None:
@@ -113,165 +113,167 @@ class _Asked:
         return LineError(self._values[name][0], f"--{name}: {why}")
 
 
-def _make_translation(asked: _Asked, environment: Container[str], *, has_limit: bool) -> Translation:
-    nodes, tasks = _lay_out(asked)
+def _make_translation(options: _ScriptOptions, environment: Container[str], *, has_limit: bool) -> Translation:
+    nodes, tasks = _lay_out(options)
     per_node = -(-tasks // nodes)
-    gpus, gpus_per_task = _count_gpus(asked, nodes, tasks, per_node)
-    cpus = _count_cpus(asked, gpus, per_node)
+    gpus, gpus_per_task = _count_gpus(options, nodes, tasks, per_node)
+    cpus = _count_cpus(options, gpus, per_node)
     words = [
         *(["--workers", str(nodes)] if nodes > 1 else []),
         *["--cpus", str(cpus)],
-        *_take_memory(asked, cpus, gpus),
+        *_take_memory(options, cpus, gpus),
         *(["--gpus", str(gpus)] if gpus else []),
-        *_take_time(asked),
-        *_take_names(asked),
-        *_take_deferral(asked),
-        *_take_mail(asked),
-        *_take_environment(asked, environment),
-        *(["--exclusive"] if "exclusive" in asked else []),
+        *_take_time(options),
+        *_take_names(options),
+        *_take_deferral(options),
+        *_take_mail(options),
+        *_take_environment(options, environment),
+        *(["--exclusive"] if "exclusive" in options else []),
     ]
-    notice = _find_notice(asked, has_limit=has_limit)
+    notice = _find_notice(options, has_limit=has_limit)
     if notice is not None and notice.to_script:
         words += ["--signal", f"{notice.name}@{notice.seconds}"]
     batch = ScriptSettings(
-        asked.text("job-name"),
+        options.text("job-name"),
         nodes,
         tasks,
         gpus_per_task,
-        asked.text("output"),
-        asked.text("error"),
-        asked.text("input"),
-        bool(asked.parsed("open-mode", _is_append)),
+        options.text("output"),
+        options.text("error"),
+        options.text("input"),
+        bool(options.parsed("open-mode", _is_append)),
         "" if notice is None or notice.to_script else f"{notice.name}@{notice.seconds}",
     )
-    return Translation(tuple(words), batch, tuple(f"{name} ({why})" for name, why in asked.ignored.items()))
+    return Translation(tuple(words), batch, tuple(f"{name} ({why})" for name, why in options.ignored.items()))
 
 
-def _lay_out(asked: _Asked) -> tuple[int, int]:
+def _lay_out(options: _ScriptOptions) -> tuple[int, int]:
     """Return the numbers of nodes and tasks of the job. Raises `LineError`.
 
     Without `--nodes`, the job has as few nodes as `--ntasks` needs with `--ntasks-per-node`; by default one.
     """
-    nodes, tasks = asked.parsed("nodes", values.parse_nodes), asked.parsed("ntasks", values.count)
-    per_node = asked.parsed("ntasks-per-node", values.count)
+    nodes, tasks = options.parsed("nodes", values.parse_nodes), options.parsed("ntasks", values.count)
+    per_node = options.parsed("ntasks-per-node", values.count)
     if nodes is None:
         nodes = -(-tasks // per_node) if tasks and per_node else 1
-    if nodes > 1 and "array" in asked:
-        raise asked.refuse("array", "a trial of an array is a single worker; ask for one node")
+    if nodes > 1 and "array" in options:
+        raise options.refuse("array", "a trial of an array is a single worker; ask for one node")
     if tasks is None:
         return nodes, nodes * (per_node or 1)
     if tasks < nodes:
-        raise asked.refuse("ntasks", f"there are fewer tasks than nodes, which are {nodes}")
+        raise options.refuse("ntasks", f"there are fewer tasks than nodes, which are {nodes}")
     if per_node and tasks > nodes * per_node:
-        raise asked.refuse("ntasks", f"{nodes} nodes with {per_node} tasks each have no room for {tasks}")
+        raise options.refuse("ntasks", f"{nodes} nodes with {per_node} tasks each have no room for {tasks}")
     return nodes, tasks
 
 
-def _count_gpus(asked: _Asked, nodes: int, tasks: int, per_node: int) -> tuple[int, int]:
+def _count_gpus(options: _ScriptOptions, nodes: int, tasks: int, per_node: int) -> tuple[int, int]:
     """Return the GPUs of each node, and the GPUs of each task (0 if tasks share those of the node).
 
     Raises `LineError`.
     """
 
     def number(name: str, parse: Callable[[str], tuple[int, str]] = values.parse_gpus) -> int:
-        count, kind = asked.parsed(name, parse) or (0, "")
+        count, kind = options.parsed(name, parse) or (0, "")
         if kind:
-            asked.ignored[f"the type {kind} of --{name}"] = _ANY_TYPE
+            options.ignored[f"the type {kind} of --{name}"] = _ANY_TYPE
         return count
 
     per_task, whole = number("gpus-per-task"), number("gpus")
     of_node = number("gpus-per-node") or number("gres", values.generic_resources) or per_task * per_node
     if whole and not of_node:
         if whole % nodes:
-            raise asked.refuse("gpus", f"{whole} GPUs cannot be shared evenly by {nodes} nodes")
+            raise options.refuse("gpus", f"{whole} GPUs cannot be shared evenly by {nodes} nodes")
         of_node = whole // nodes
     if whole and per_task and whole != per_task * tasks:
-        raise asked.refuse("gpus", f"{tasks} tasks with {per_task} GPUs each need {per_task * tasks}")
+        raise options.refuse("gpus", f"{tasks} tasks with {per_task} GPUs each need {per_task * tasks}")
     if per_task * per_node > of_node:
-        raise asked.refuse("gpus-per-task", f"{per_node} tasks of a node need {per_task * per_node}; it has {of_node}")
+        raise options.refuse(
+            "gpus-per-task", f"{per_node} tasks of a node need {per_task * per_node}; it has {of_node}"
+        )
     return of_node, per_task
 
 
-def _count_cpus(asked: _Asked, gpus: int, per_node: int) -> int:
-    if "exclusive" in asked and not any(name in asked for name in _SIZES):
-        raise asked.refuse("exclusive", "say how many CPUs: --cpus-per-task")
-    of_task = asked.parsed("cpus-per-task", values.count)
-    of_gpu = asked.parsed("cpus-per-gpu", values.count)
+def _count_cpus(options: _ScriptOptions, gpus: int, per_node: int) -> int:
+    if "exclusive" in options and not any(name in options for name in _SIZES):
+        raise options.refuse("exclusive", "say how many CPUs: --cpus-per-task")
+    of_task = options.parsed("cpus-per-task", values.count)
+    of_gpu = options.parsed("cpus-per-gpu", values.count)
     if of_gpu and not gpus:
-        raise asked.refuse("cpus-per-gpu", "the job has no GPUs")
+        raise options.refuse("cpus-per-gpu", "the job has no GPUs")
     return of_gpu * gpus if of_gpu and not of_task else (of_task or 1) * per_node
 
 
-def _take_memory(asked: _Asked, cpus: int, gpus: int) -> list[str]:
-    of_node = asked.parsed("mem", values.parse_mebibytes)
-    of_cpu = asked.parsed("mem-per-cpu", values.parse_mebibytes)
-    of_gpu = asked.parsed("mem-per-gpu", values.parse_mebibytes)
+def _take_memory(options: _ScriptOptions, cpus: int, gpus: int) -> list[str]:
+    of_node = options.parsed("mem", values.parse_mebibytes)
+    of_cpu = options.parsed("mem-per-cpu", values.parse_mebibytes)
+    of_gpu = options.parsed("mem-per-gpu", values.parse_mebibytes)
     if of_node == 0:
-        asked.ignored["--mem=0"] = _ALL_MEMORY
+        options.ignored["--mem=0"] = _ALL_MEMORY
     size = of_node or (of_cpu or 0) * cpus or (of_gpu or 0) * gpus
     return ["--memory", f"{size}Mi"] if size else []
 
 
-def _take_time(asked: _Asked) -> list[str]:
-    limit = asked.parsed("time", values.parse_seconds)
+def _take_time(options: _ScriptOptions) -> list[str]:
+    limit = options.parsed("time", values.parse_seconds)
     return ["--time", f"{limit}s"] if limit else []
 
 
-def _take_names(asked: _Asked) -> list[str]:
+def _take_names(options: _ScriptOptions) -> list[str]:
     """Return the arguments for the sbatch options whose values `muster run` takes unchanged. Raises `LineError`."""
     same = {"array": "--array", "chdir": "--workdir", "partition": "--queue", "qos": "--priority"}
-    asked.parsed("array", values.parse_array)
-    return [word for name, option in same.items() if asked.text(name) for word in (option, asked.text(name))]
+    options.parsed("array", values.parse_array)
+    return [word for name, option in same.items() if options.text(name) for word in (option, options.text(name))]
 
 
-def _take_deferral(asked: _Asked) -> list[str]:
-    begin, after = asked.parsed("begin", values.parse_begin), asked.parsed("dependency", values.parse_dependencies)
+def _take_deferral(options: _ScriptOptions) -> list[str]:
+    begin, after = options.parsed("begin", values.parse_begin), options.parsed("dependency", values.parse_dependencies)
     return [*(["--begin", begin] if begin else []), *(["--after", ",".join(after)] if after else [])]
 
 
-def _take_mail(asked: _Asked) -> list[str]:
+def _take_mail(options: _ScriptOptions) -> list[str]:
     """Return the arguments for `--mail-type` and `--mail-user`; none unless the script sets both."""
-    events, unsent = asked.parsed("mail-type", values.mail_events) or ((), ())
+    events, unsent = options.parsed("mail-type", values.mail_events) or ((), ())
     for name in unsent:
-        asked.ignored[f"--mail-type={name}"] = _NO_SUCH_MAIL
-    address = asked.text("mail-user")
+        options.ignored[f"--mail-type={name}"] = _NO_SUCH_MAIL
+    address = options.text("mail-user")
     if not events:
         return []
     if not address:
-        asked.ignored["--mail-type"] = "no --mail-user says where mail goes"
+        options.ignored["--mail-type"] = "no --mail-user says where mail goes"
         return []
     target = f"mailto:{address}"  # without the prefix, an address with an odd letter is a command
     try:
         check_target(target)
     except NotifyError:
-        asked.ignored[f"--mail-user={address}"] = "it is no mail address"
+        options.ignored[f"--mail-user={address}"] = "it is no mail address"
         return []
     return ["--notify", target, "--notify-on", ",".join(events)]
 
 
-def _take_environment(asked: _Asked, environment: Container[str]) -> list[str]:
-    names = [name for name in asked.text("export").split(",") if name]
+def _take_environment(options: _ScriptOptions, environment: Container[str]) -> list[str]:
+    names = [name for name in options.text("export").split(",") if name]
     for name in names:
         if "=" not in name and name not in ("ALL", "NONE", "NIL") and name not in environment:
-            asked.ignored[f"--export={name}"] = "it is not set here"
+            options.ignored[f"--export={name}"] = "it is not set here"
     if "ALL" in names:
-        asked.ignored["--export=ALL"] = _PASSED_ON
+        options.ignored["--export=ALL"] = _PASSED_ON
     return [word for name in names if "=" in name or name in environment for word in ("--env", name)]
 
 
-def _find_notice(asked: _Asked, *, has_limit: bool) -> values.Notice | None:
+def _find_notice(options: _ScriptOptions, *, has_limit: bool) -> values.Notice | None:
     """Return the signal before the time limit; None for no signal, or, as in Slurm, without a time limit.
 
     Without a limit, the option is listed as ignored. Raises `OptionError` for a signal before the start.
     """
-    notice, limit = asked.parsed("signal", values.parse_signal), asked.parsed("time", values.parse_seconds)
+    notice, limit = options.parsed("signal", values.parse_signal), options.parsed("time", values.parse_seconds)
     if notice is None or has_limit:
         return notice
     if not limit:
-        asked.ignored["--signal"] = _NO_LIMIT
+        options.ignored["--signal"] = _NO_LIMIT
         return None
     if notice.seconds >= limit:
-        raise asked.refuse("signal", f"the limit is {limit} s, so a signal {notice.seconds} s before it never comes")
+        raise options.refuse("signal", f"the limit is {limit} s, so a signal {notice.seconds} s before it never comes")
     return notice
 
 

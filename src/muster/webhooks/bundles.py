@@ -79,7 +79,7 @@ def of_configuration(
     bundle: bytes,
     names: Collection[str],  # noqa: ARG001  (all are told alike)
 ) -> Operations:
-    """Return the JSON patch that writes the bundle into one of our webhook configurations.
+    """Return the JSON patch that sets the CA bundle of one of our webhook configurations.
 
     The patch is empty if there is nothing to change. names: our hosts.
     """
@@ -88,7 +88,7 @@ def of_configuration(
 
 
 def of_definition(definition: Definition, bundle: bytes, names: Collection[str]) -> Operations:
-    """Return the JSON patch that writes the bundle into a definition whose objects we convert.
+    """Return the JSON patch that sets the CA bundle of a CustomResourceDefinition whose objects we convert.
 
     The patch is empty if there is nothing to change. names: our hosts.
     """
@@ -100,7 +100,7 @@ def of_definition(definition: Definition, bundle: bytes, names: Collection[str])
 
 
 def of_service(service_object: APIService, bundle: bytes, names: Collection[str]) -> Operations:
-    """Return the JSON patch that writes the bundle into an APIService whose group we serve.
+    """Return the JSON patch that sets the CA bundle of an APIService whose group we serve.
 
     The patch is empty if there is nothing to change. names: our hosts.
     """

@@ -27,7 +27,6 @@ from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.api.managed.pods import WORDS
 from muster.api.managed.protection import HELD_KINDS
 from muster.api.validation.kueue import VALIDATIONS, Validation
-from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.serving.kinds import kinds_of, select_serving
 from muster.controllers.integrations.table import INTEGRATIONS, kinds_without_effect, list_enabled
 from muster.webhooks.endpoints import (
@@ -55,7 +54,6 @@ def webhook_configurations(
     *,
     service_account: str = "",
     endpoint: Endpoint | None = None,
-    integrations: Sequence[Integration[Any]] = INTEGRATIONS,
 ) -> list[Json]:
     """Return the mutating and the validating webhook configuration to install.
 
@@ -66,7 +64,7 @@ def webhook_configurations(
     settings = configuration.internal_cert_management
     where = endpoint or ServiceEndpoint(configuration.namespace, settings.webhook_service_name)
     hooks = _Hooks(configuration, where, service_account)
-    ours = [one.kind for one in list_enabled(integrations, configuration)]
+    ours = [one.kind for one in list_enabled(INTEGRATIONS, configuration)]
     serve = kinds_of(select_serving(configuration))
     return [
         _make_configuration("MutatingWebhookConfiguration", MUTATING_CONFIGURATION, hooks.mutating(ours, serve)),

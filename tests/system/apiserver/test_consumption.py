@@ -20,7 +20,7 @@ class PlayedNode:
         self.cores = {}
         self.readings = 0
 
-    async def usage(self):
+    async def measure_usage(self):
         self.readings += 1
         now = self.clock.monotonic()
         return {key: Reading(cores * now, 2048 * 1024) for key, cores in self.cores.items()}

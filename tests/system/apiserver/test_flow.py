@@ -197,18 +197,18 @@ class Client:
 def test_the_one_that_is_behind_for_longest_is_cut():
     unsent = Unsent(100)
     clients = [Client() for _ in range(4)]
-    unsent.owes(clients[0], 30)
-    unsent.owes(clients[1], 30)
+    unsent.set_unsent(clients[0], 30)
+    unsent.set_unsent(clients[1], 30)
     unsent.forget(clients[0])  # it has caught up, and falls behind again
-    unsent.owes(clients[2], 30)
-    unsent.owes(clients[0], 40)
+    unsent.set_unsent(clients[2], 30)
+    unsent.set_unsent(clients[0], 40)
     assert unsent.total == 100
-    unsent.owes(clients[3], 1)
+    unsent.set_unsent(clients[3], 1)
     assert [client.is_cut for client in clients] == [False, True, False, False]
     assert unsent.total == 71
     unsent.forget(clients[1])
     assert unsent.total == 71
-    unsent.owes(clients[3], 1_000)  # more than all may have
+    unsent.set_unsent(clients[3], 1_000)  # more than all may have
     assert [client.is_cut for client in clients] == [True, True, True, True]
     assert unsent.total == 0
 
@@ -216,11 +216,11 @@ def test_the_one_that_is_behind_for_longest_is_cut():
 def test_who_owes_most_is_cut_and_not_who_is_behind_for_longest():
     unsent = Unsent(100)
     clients = [Client() for _ in range(6)]
-    unsent.owes(clients[0], 20, "ada")
+    unsent.set_unsent(clients[0], 20, "ada")
     for client in clients[1:]:
-        unsent.owes(client, 20, "eve")
+        unsent.set_unsent(client, 20, "eve")
     assert [client.is_cut for client in clients] == [False, True, False, False, False, False]
-    unsent.owes(clients[5], 50, "eve")
+    unsent.set_unsent(clients[5], 50, "eve")
     assert [client.is_cut for client in clients] == [False, True, True, True, False, False]
     assert unsent.total == 90
 
@@ -229,8 +229,8 @@ def test_memory_is_given_back_once_when_much_was_unsent_and_nothing_is():
     given_back = []
     unsent, client = Unsent(1 << 30, lambda: given_back.append(unsent.total)), Client()
     for size, times in ((GIVE_BACK_BYTES - 1, 0), (GIVE_BACK_BYTES, 1), (1, 1)):
-        unsent.owes(client, size)
-        unsent.owes(client, 0)
+        unsent.set_unsent(client, size)
+        unsent.set_unsent(client, 0)
         assert given_back == [0] * times
 
 

@@ -172,7 +172,7 @@ TOO_LARGE = ApiError(
 )
 def test_errors_decide_where_to_go_on(error: ApiError | TransportError, resumes: bool) -> None:
     known = reflector(A)
-    known.failed(error)
+    known.handle_error(error)
     assert known.version == ("10" if resumes else "")
     assert known.cache.get("a") == A, "what is known stays known until the next list"
 
@@ -232,7 +232,7 @@ class Faults(RuleBasedStateMachine):
         """Some of the events after the resume point, with older ones mixed in, then the stream breaks."""
         since = int(self.reflector.version)
         if since < self.oldest:
-            self.reflector.failed(expired("too old"))
+            self.reflector.handle_error(expired("too old"))
             return
         old = [found for found in self.history if int(found.resource_version) <= since]
         new = [found for found in self.history if int(found.resource_version) > since]
@@ -248,7 +248,7 @@ class Faults(RuleBasedStateMachine):
 
     @rule(error=st.sampled_from([TransportError("reset"), unavailable("busy"), forbidden("no"), TOO_LARGE]))
     def fail(self, error: ApiError | TransportError) -> None:
-        self.reflector.failed(error)
+        self.reflector.handle_error(error)
 
     @invariant()
     def listeners_know_what_the_cache_knows(self) -> None:

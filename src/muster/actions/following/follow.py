@@ -391,10 +391,10 @@ class Follower(Struct):
 
 
 def _ends_with_cluster(pods: Iterable[Pod], *, stopped: bool) -> bool:
-    """Return whether the pods ended because the cluster stopped, and none is on a node any more.
+    """Return whether the cluster stopped and ended the job's pods, and no pod of the job is on a node now.
 
-    stopped: whether such pods were seen before and may be deleted. Their job creates new pods at once, which wait for a
-    node.
+    stopped: whether an earlier call found pods that the cluster ended. They may be deleted since then, because the job
+    replaces them at once by new pods, which wait for a node.
     """
     all_pods = list(pods)
     ended = stopped or any(map(ended_with_cluster, all_pods))

@@ -47,7 +47,9 @@ class QueueWatch:
     async def _ask_position(self, workload: Workload) -> int | None:
         meta = workload.metadata
         try:
-            pending = await self._visibility.local(meta.namespace, workload.spec.queue_name, POSITION_LIMIT)
+            pending = await self._visibility.list_of_local_queue(
+                meta.namespace, workload.spec.queue_name, POSITION_LIMIT
+            )
         except TransportError:
             return None  # the follower probes the server
         mine = (one for one in pending or () if one.metadata.name == meta.name)

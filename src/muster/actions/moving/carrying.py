@@ -48,16 +48,16 @@ class Move:
     It takes the first step of the plan, reads the cluster, plans again, and so on until no step is left.
     """
 
-    def __init__(self, client: Client, inputs: ExternalInputs, options: Options, said: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, inputs: ExternalInputs, options: Options, report: Callable[[str], None]) -> None:
         """Prepare the move.
 
-        said: called with the text of each step as the step begins, and with the reason of a wait.
+        report: called with the text of each step as the step begins, and with the reason of a wait.
         """
         self.documents = make_documents(options)
         # The help of `muster manifests` uses the same field manager, so that later applies do not conflict.
         self._client = Client(client.transport, field_manager=FIELD_MANAGER)
         self._inputs, self._options = inputs, options
-        self._said = said
+        self._report = report
         self._learned = RunFacts()
 
     async def read_state(self) -> MoveState:
@@ -74,7 +74,7 @@ class Move:
             step = steps[0]
             if isinstance(step, Await) and step.event in (AwaitedEvent.KUEUE_STOPPED, AwaitedEvent.MUSTER_STOPPED):
                 if step.text not in since:
-                    self._said(step.text)
+                    self._report(step.text)
                 began = since.setdefault(step.text, self._inputs.clock.monotonic())
                 if self._inputs.clock.monotonic() - began > STOP_SECONDS:
                     raise RefusedError(f"{step.text}: gave up after {STOP_SECONDS:.0f} s; run this again")
@@ -83,7 +83,7 @@ class Move:
             times[step.text] += 1
             if times[step.text] > _MOST_TIMES:
                 raise RefusedError(f"another program undoes this: {step.text}; stop that, and run this again")
-            self._said(step.text)
+            self._report(step.text)
             await self._do_step(step)
         return times.total() + len(since)
 
@@ -149,15 +149,15 @@ class Move:
     async def _give_back(self) -> None:
         own = make_identity("handback", self._inputs.ids.uid())
         try:
-            count = await hand_back_alone(self._client, self._inputs, self._options.settings, own, self._said)
+            count = await hand_back_alone(self._client, self._inputs, self._options.settings, own, self._report)
         except (StillWorksError, LeadershipLostError) as error:
             raise RefusedError(str(error)) from error
-        self._said(f"  {count} workload{'s' if count != 1 else ''} given back")
+        self._report(f"  {count} workload{'s' if count != 1 else ''} given back")
         self._learned = replace(self._learned, given_back=True)
 
     async def _check_no_leader(self) -> None:
         namespace, name = place(self._options.settings)
-        holder = await find_renewer(self._client, self._inputs.clock, namespace, name, self._said)
+        holder = await find_renewer(self._client, self._inputs.clock, namespace, name, self._report)
         if holder and not is_ours(holder):
             raise RefusedError(
                 f"{holder} renews the Lease {namespace}/{name} and is no pod of Kueue's Deployment: stop it, and run"
@@ -171,7 +171,7 @@ class Move:
         while clock.monotonic() < until:
             holder = await find_renewer(self._client, clock, namespace, name, lambda _: None)
             if holder and is_ours(holder) == musters:
-                self._said(f"  {holder} leads")
+                self._report(f"  {holder} leads")
                 self._learned = replace(self._learned, muster_leads=musters, kueue_leads=not musters)
                 return
             await clock.sleep(LOOK_SECONDS)

@@ -15,15 +15,15 @@ from muster.runtime.client import Client
 from muster.runtime.realclock import Clock
 
 
-async def find_dependents(client: Client, clock: Clock, options: Options, said: Callable[[str], None]) -> list[str]:
+async def find_dependents(client: Client, clock: Clock, options: Options, report: Callable[[str], None]) -> list[str]:
     """Return titles of the objects that no other program would run without Muster.
 
-    They are each JobSet that no other controller runs, and each pod that waits for Muster's scheduler. said: called
+    They are each JobSet that no other controller runs, and each pod that waits for Muster's scheduler. report: called
     with the reason of a wait. Raises `ApiError`.
     """
     settings = beside_others(options.settings)
     jobsets = [one for one in await list_or_none(client, JOB_SET) or () if _is_run_here(one)]
-    if jobsets and await find_renewer(client, clock, settings.muster.job_set_namespace, LEASE_NAME, said):
+    if jobsets and await find_renewer(client, clock, settings.muster.job_set_namespace, LEASE_NAME, report):
         jobsets = []
     titles = [f"jobset {one.metadata.namespace}/{one.metadata.name}" for one in jobsets]
     for scheduler in settings.muster.scheduling.scheduler_names:

@@ -101,10 +101,10 @@ def check_parts(division: Division) -> None:
         )
 
 
-def check_division(division: Division, name: str, asked: Mapping[str, str]) -> None:
-    """Raise `UserError` if a team would get more quota than is undivided. asked: quantities by resource."""
+def check_division(division: Division, name: str, quantities: Mapping[str, str]) -> None:
+    """Raise `UserError` if a team would get more quota than is undivided. quantities: quantities by resource."""
     lines = []
-    for resource, quantity in asked.items():
+    for resource, quantity in quantities.items():
         left = division.left.get(resource, 0)
         if parse_amount(resource, quantity) <= left:
             continue

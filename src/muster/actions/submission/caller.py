@@ -45,16 +45,16 @@ def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str
     return {UMASK_ANNOTATION: render_umask(umask)} if umask != DEFAULT_UMASK else {}
 
 
-def working_directory(asked: str = "") -> str:
+def working_directory(path: str = "") -> str:
     """Return the directory in which workers start.
 
-    asked: a path, relative to the caller's directory; "" for the caller's directory itself, as the caller spells it.
+    path: a path, relative to the caller's directory; "" for the caller's directory itself, as the caller spells it.
     Raises `UserError` if the caller's directory was deleted.
     """
-    if asked.startswith("/"):
-        return asked
+    if path.startswith("/"):
+        return path
     try:
         here = os.getcwd()  # noqa: PTH109
     except FileNotFoundError:
         raise UserError("the working directory is no longer there; the workers would start in it") from None
-    return os.path.normpath(f"{here}/{asked}") if asked else here
+    return os.path.normpath(f"{here}/{path}") if path else here

@@ -40,17 +40,6 @@ class PendingWorkloadsSummary(Struct, omit_defaults=False):
     items: tuple[PendingWorkload, ...] = ()
 
 
-class PendingWorkloadOptions(Struct):
-    """The requested part of the list of pending workloads.
-
-    offset: the number of workloads to skip at the beginning.
-    limit: the most workloads to return.
-    """
-
-    offset: int = 0
-    limit: int = DEFAULT_PENDING_LIMIT
-
-
 class ClusterQueue(Struct):
     """The ClusterQueue in this API group, with the subresource of its pending workloads.
 

@@ -30,9 +30,9 @@ class Refusal(msgspec.Struct, frozen=True):
     said: str
 
     @classmethod
-    def of(cls, workload: Workload, said: str) -> Self:
-        """Return the refusal of the size that the workload requests now. said: the worker's message."""
-        return cls(tuple(podset.count for podset in workload.spec.pod_sets), said)
+    def of(cls, workload: Workload, message: str) -> Self:
+        """Return the refusal of the size that the workload requests now. message: the worker's message."""
+        return cls(tuple(podset.count for podset in workload.spec.pod_sets), message)
 
     def make_annotation(self) -> dict[str, str]:
         """Return the annotation with the refusal."""

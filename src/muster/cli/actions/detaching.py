@@ -82,10 +82,10 @@ def start_detached(home: Home, options: ServerOptions) -> int | None:
     raise _read_reason(home.log, began)
 
 
-def _leave_command(log: int, kept: int) -> None:
+def _leave_command(log: int, open_descriptor: int) -> None:
     """Leave the session, the directory and the files of the command that this process is a copy of.
 
-    log: the descriptor that takes the output from now on. kept: the only other descriptor that stays open.
+    log: the descriptor that takes the output from now on. open_descriptor: the only other descriptor that stays open.
     """
     os.setsid()
     os.chdir("/")
@@ -93,7 +93,7 @@ def _leave_command(log: int, kept: int) -> None:
         os.dup2(descriptor, standard)
     # The limit of open files may be a billion, or lower than when the caller opened its files.
     for descriptor in [int(file.name) for file in Path("/proc/self/fd").iterdir()]:
-        if descriptor > _STANDARD_ERROR and descriptor != kept:
+        if descriptor > _STANDARD_ERROR and descriptor != open_descriptor:
             os.closerange(descriptor, descriptor + 1)  # unlike close(), for the one that read the list is closed
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import termios
 import tty
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
@@ -19,9 +19,9 @@ _HOME, _END_LINE, _END_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 _QUIT = b"q"
 
 
-def can_show(environ: Mapping[str, str] = os.environ) -> bool:
+def can_show() -> bool:
     """Return whether stdout is a terminal that supports drawing."""
-    return sys.stdout.isatty() and environ.get("TERM", "") not in ("", "dumb")
+    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 class Screen:

@@ -130,7 +130,7 @@ class Meter:
         connections = {id(one): one for one in self._nodes.values()}  # several nodes may share a connection
         readings: dict[_Container, Reading] = {}
         for connection in connections.values():
-            readings |= await connection.usage()
+            readings |= await connection.measure_usage()
         return readings
 
 

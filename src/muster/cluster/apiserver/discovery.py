@@ -73,7 +73,7 @@ class Discovery:
             answer = self._aggregated.get((path, _aggregated_version(parameters)))
             if answer is not None:
                 return answer
-        raise not_acceptable("only the following media types are accepted: application/json")
+        raise not_acceptable()
 
     @cached_property
     def _groups(self) -> dict[str, dict[str, list[Resource]]]:

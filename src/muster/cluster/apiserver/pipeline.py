@@ -216,7 +216,7 @@ class ApiServer:
             # An object that is not stored cannot be a table. kubectl prefers a table, but accepts the object.
             accepted = [each.strip() for each in call.request.accept.split(",")]
             if form_of(call.request.accept) != "object" and JSON not in accepted:
-                raise not_acceptable("only the following media types are accepted: application/json")
+                raise not_acceptable()
             return await action(call)
         match call.verb:
             case "get":

@@ -100,7 +100,7 @@ class Connection:
 
         return dial
 
-    async def usage(self) -> Mapping[tuple[str, str], Reading]:
+    async def measure_usage(self) -> Mapping[tuple[str, str], Reading]:
         """Return the usage of the node's containers, by the pod's UID and the container's name."""
         runners = {one.uid: one for one in self._runners.values()}
         running = {(uid, name): metered for uid, one in runners.items() for name, metered in one.list_metered()}

@@ -1,4 +1,4 @@
-"""Release the barriers of a group that may start: send the word to all of them at once.
+"""Release the barriers of a group that may start: send the word that opens a barrier to all of them at once.
 
 A barrier connects, and sends its epoch and the secret of its group, which is only in its ConfigMap. It receives
 `started UID EPOCH` as soon as the JobSet's status says so. This server decides nothing, and a lost connection loses
@@ -93,11 +93,11 @@ class Release:
         for connection in list(self._connections):
             connection.refuse()
 
-    def endpoint(self, uid: str, said: str = "") -> str:
+    def make_endpoint_line(self, uid: str, previous_line: str = "") -> str:
         """Return the server's address and the group's secret, as one line for the barriers; "" if nothing is served.
 
-        said: the line in the existing ConfigMap, from this controller or its predecessor. Its secret is used again,
-        because barriers may have read it.
+        previous_line: the line in the existing ConfigMap, from this controller or its predecessor. Its secret is used
+        again, because barriers may have read it.
         """
         if self._server is None:
             return ""
@@ -106,10 +106,10 @@ class Release:
             host, _, port = self._settings.address.rpartition(":")
         group = self._groups.get(uid)
         if group is None:
-            group = self._groups[uid] = _Group(_secret_of(uid, said) or self._new_secret(uid))
+            group = self._groups[uid] = _Group(_secret_of(uid, previous_line) or self._new_secret(uid))
         return f"{host} {port} {uid}.{group.secret}"
 
-    def awaits(self, uid: str, epoch: int, pods: int) -> None:
+    def set_epoch(self, uid: str, epoch: int, pods: int) -> None:
         """Set the current epoch of a group and its number of pods.
 
         Connections of barriers of other epochs are closed.
@@ -154,7 +154,7 @@ class Release:
 
     def handle_line(self, connection: "_Connection", line: bytes) -> None:
         """Handle the line that a barrier has sent, which says which group and epoch it waits for."""
-        self._is_known(connection)
+        self._stop_patience(connection)
         epoch, _, secret = line.decode(errors="replace").strip().partition(" ")
         uid, _, proof = secret.partition(".")
         group = self._groups.get(uid)
@@ -169,12 +169,12 @@ class Release:
 
     def remove_connection(self, connection: "_Connection") -> None:
         """Stop counting a connection that is closed."""
-        self._is_known(connection)
+        self._stop_patience(connection)
         self._connections.discard(connection)
         if connection.group is not None:
             connection.group.waiting.pop(connection, None)
 
-    def _is_known(self, connection: "_Connection") -> None:
+    def _stop_patience(self, connection: "_Connection") -> None:
         if (patience := self._unknown.pop(connection, None)) is not None:
             patience.cancel()
 
@@ -182,9 +182,9 @@ class Release:
         return hmac.new(self._key, uid.encode(errors="replace"), "sha256").hexdigest()[:32]
 
 
-def _secret_of(uid: str, said: str) -> str:
+def _secret_of(uid: str, line: str) -> str:
     """Return the group's secret in an endpoint line; "" if the line contains none or belongs to another JobSet."""
-    whose, _, secret = said.rpartition(" ")[2].partition(".")
+    whose, _, secret = line.rpartition(" ")[2].partition(".")
     return secret if whose == uid and _SECRET.fullmatch(secret) else ""
 
 

@@ -76,7 +76,7 @@ class Starting:
         endpoint = ""
         if jobset.spec.group_scheduling_config is not None:
             written_endpoint = config_map.data.get(ENDPOINT, "") if config_map is not None and is_own else ""
-            endpoint = self._release.endpoint(meta.uid, written_endpoint)
+            endpoint = self._release.make_endpoint_line(meta.uid, written_endpoint)
         return StartedPods(started_indexes, endpoint, kept=is_own, blocked=blocked)
 
     def forget(self, uid: str) -> None:
@@ -92,7 +92,7 @@ class Starting:
             return []
         meta = jobset.metadata
         if plan.status is not None:
-            self._release.awaits(meta.uid, plan.status.epoch, plan.status.expected)
+            self._release.set_epoch(meta.uid, plan.status.epoch, plan.status.expected)
         if plan.released and self._release.release_group(meta.uid, plan.released):
             self._wake(key_of(jobset), AFTER_RELEASE_SECONDS)
             return []

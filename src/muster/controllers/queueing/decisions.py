@@ -31,7 +31,7 @@ class CycleRecorder:
         for decision in records:
             decisions.add(decision)
 
-    def waits(self, workload: Workload, reason: str, message: str) -> None:
+    def record_wait(self, workload: Workload, reason: str, message: str) -> None:
         """Record why a workload waits; the reason may be one that no cycle considers, such as a stopped queue."""
         local = self._cache.local_queues.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
         queue = local.spec.cluster_queue if local is not None else ""

@@ -170,7 +170,7 @@ class CapacityRequests(Reconciler):
         # Only the autoscaler and the nodes depend on the status of a request.
         self._controller.watch(self._requests, _find_gang, when=lambda old, new: old is None or new is None)
 
-    def lacks(self, ask: GangTurn) -> None:
+    def record_lack(self, ask: GangTurn) -> None:
         """Record that a gang lacks room; its request is created if that lasts."""
         need = need_of(ask, self._class)
         if need is None:

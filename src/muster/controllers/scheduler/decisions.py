@@ -118,7 +118,7 @@ class PlacementRecorder:
             )
         )
 
-    def waits(self, ask: GangTurn, rule: str, because: str, other: str = "") -> None:
+    def record_wait(self, ask: GangTurn, rule: str, because: str, other: str = "") -> None:
         """Record that a gang waits, and by which rule. other: the gang for which the nodes are reserved."""
         subject = find_gang_subject(ask.key, ask.turn.pods)
         if self._decisions.is_news(subject, "Unplaced", rule):
@@ -135,13 +135,13 @@ class PlacementRecorder:
                 )
             )
 
-    def gives_back(self, ask: GangTurn, timeout: int) -> None:
+    def record_return_of_nodes(self, ask: GangTurn, timeout: int) -> None:
         """Record that a broken gang gives its nodes back. timeout: how long it waited, in nanoseconds."""
         subject = find_gang_subject(ask.key, ask.turn.pods)
         lacking = len(ask.turn.pods)
         self._decisions.add(describe_give_back(subject, self._clock.now(), lacking=lacking, timeout=timeout))
 
-    def preempts(self, ask: GangTurn, plan: GangPreemption, gangs: Mapping[str, Gang]) -> None:
+    def record_preemption(self, ask: GangTurn, plan: GangPreemption, gangs: Mapping[str, Gang]) -> None:
         """Record the gang that preempts, and each gang that loses pods to it."""
         now, by = self._clock.now(), find_gang_subject(ask.key, ask.turn.pods)
         preemptor = Other(by.job, by.uid, priority=ask.criteria.priority)

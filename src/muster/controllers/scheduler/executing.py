@@ -62,9 +62,9 @@ class Executor(Struct, frozen=True):
             plan, words = find_victims(state, ask, now, resizes=self.sizes.active)
             sentence += words + reserve_room(state, ask, now)
             if self.requests is not None and not state.pending.is_nominated(ask.key):
-                self.requests.lacks(ask)
+                self.requests.record_lack(ask)
         self._add_waiter(ask)
-        self.records.waits(ask, NO_ROOM, sentence)
+        self.records.record_wait(ask, NO_ROOM, sentence)
         state.agenda.queue_size_decisions()
         if ask.closed:
             state.agenda.gang_after(ask.key, REST_SECONDS)
@@ -72,7 +72,7 @@ class Executor(Struct, frozen=True):
             await self.evictor.nominate(ask, None)
             await self.take_back_half(ask.key, ask.carrier, "the rest no longer fits")
         if plan is not None:
-            self.records.preempts(ask, plan, state.roster.gangs)
+            self.records.record_preemption(ask, plan, state.roster.gangs)
             self.metrics.count_victims(mark_victims(state, ask, plan))
             await self.evictor.nominate(ask, plan.placement)
         await self._publish_wait(ask, sentence)
@@ -84,19 +84,19 @@ class Executor(Struct, frozen=True):
         """
         if head is None:
             sentence = "The nodes are kept for a gang for which other pods were evicted."
-            self.records.waits(ask, NODES_NOMINATED, sentence)
+            self.records.record_wait(ask, NODES_NOMINATED, sentence)
             await self._keep_back(ask, sentence)
             return
         name, expected = split_key(head.key)[0], describe_expected_start(head, now)
         sentence = f"The nodes are kept for {name}, which goes first{expected}."
-        self.records.waits(ask, NODES_KEPT, sentence, name)
+        self.records.record_wait(ask, NODES_KEPT, sentence, name)
         await self._keep_back(ask, sentence)
 
     async def wait_for_devices(self, ask: GangTurn) -> None:
         """Let a gang wait because no node has a set of free devices that satisfies a pod's claims together."""
         nodes = f"0/{len(self.state.roster.capacity)} nodes are available"
         sentence = f"{nodes}: no node has free devices that suit a claim together."
-        self.records.waits(ask, DEVICES_DIFFER, sentence)
+        self.records.record_wait(ask, DEVICES_DIFFER, sentence)
         await self._keep_back(ask, sentence, rest="the rest no longer fits")
 
     async def replan(self, ask: GangTurn, refusals: Refusals) -> None:
@@ -166,14 +166,14 @@ class Executor(Struct, frozen=True):
         if ask.turn.repairs:
             sentence += self._give_back(ask)
         if self.state.pending.get_published_reason(ask.key) != sentence:
-            await self.teller.waits(ask.turn.pods, ask.carrier, sentence)
+            await self.teller.publish_wait(ask.turn.pods, ask.carrier, sentence)
             self.state.pending.record_published_reason(ask.key, sentence)
 
     def _give_back(self, ask: GangTurn) -> str:
         """Choose a broken gang's pods for eviction once it waited too long; return the sentence to publish."""
         sentence, message = decide_give_back(self.state, ask, self.clock.monotonic(), self.clock.now())
         if message:
-            self.records.gives_back(ask, self.state.rules.recovery_timeout)
+            self.records.record_return_of_nodes(ask, self.state.rules.recovery_timeout)
             if ask.carrier is not None:
                 self.teller.record_event("GangTakenBack", ask.carrier, f"{message}: starting over")
         return sentence

@@ -30,7 +30,7 @@ class Teller:
         self._recorder = recorder
         self._clock = clock
 
-    async def waits(self, pods: Sequence[Pod], carrier: Carrier | None, sentence: str) -> None:
+    async def publish_wait(self, pods: Sequence[Pod], carrier: Carrier | None, sentence: str) -> None:
         """Publish that these pods of a gang do not fit: an event on the carrier and the first pod, a condition on each.
 
         If only the reason changes, only the first pod's condition is updated. Autoscalers add nodes for pods with the

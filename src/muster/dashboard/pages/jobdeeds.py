@@ -64,10 +64,10 @@ def _make_deed(
         await require_right(visit, list_job_rights(choice, kind), readings.name, readings.namespace)
         return Question(find_job_uid(readings.job, readings.workload), readings.name, *await ask(visit, readings))
 
-    async def act_on(visit: Visit, found: JobAndWorkload, form: Mapping[str, str]) -> str:
+    async def act_on(visit: Visit, target: JobAndWorkload, form: Mapping[str, str]) -> str:
         namespace, name = read_names(visit)
         session = Session(visit.viewer.client, namespace)
-        return await act(visit, session, name, find_job_uid(found.job, found.workload), form)
+        return await act(visit, session, name, find_job_uid(target.job, target.workload), form)
 
     return make_deed(_JOBS, choice, title, button, ask_about, act_on, danger=danger, after=after)
 
@@ -80,7 +80,7 @@ async def _find_job(visit: Visit) -> JobAndWorkload:
     return found
 
 
-_JOBS = Subject("/jobs/{namespace}/{name}", "jobs", _find_job, lambda found: find_job_uid(found.job, found.workload))
+_JOBS = Subject("/jobs/{namespace}/{name}", "jobs", _find_job, lambda target: find_job_uid(target.job, target.workload))
 
 
 async def _investigate_job(visit: Visit) -> JobReadings:

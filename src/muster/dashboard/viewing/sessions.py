@@ -165,10 +165,10 @@ def _hash(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def _make_room(kept: dict[str, Session] | dict[str, Link], user: str, most_each: int, most: int) -> None:
+def _make_room(entries: dict[str, Session] | dict[str, Link], user: str, most_each: int, most: int) -> None:
     """Drop the oldest sessions or links of a user, and then of all users, so that one more has room."""
-    own = [name for name, one in kept.items() if one.user == user]
+    own = [name for name, one in entries.items() if one.user == user]
     for name in own[: max(0, len(own) - most_each + 1)]:
-        del kept[name]
-    while len(kept) >= most:
-        del kept[next(iter(kept))]
+        del entries[name]
+    while len(entries) >= most:
+        del entries[next(iter(entries))]

@@ -163,7 +163,10 @@ class Devices:
     # Queries on devices and their use.
 
     def count_devices(self, node: str) -> dict[str, int]:
-        """Return how many devices of each selection a node offers to pods."""
+        """Return how many devices that match each selection a node offers to pods, by the selection's resource.
+
+        Devices of a claim that no pod on a node uses are not offered. A selection with `whole` counts 0 or 1.
+        """
         if node not in self._on_node:
             return {}
         orphans = {one for one, claims in self._find_held(node).items() if not any(map(self._find_holder, claims))}

@@ -299,10 +299,10 @@ def _ask_of_claims(pod: Pod) -> DeviceAsk:
     return DeviceAsk(unable=named_claim(pod))
 
 
-def _find_lacks_of_pod(capacity: Capacity, shape: Shape, asked: Mapping[str, int], ever: str) -> dict[str, str]:
+def _find_lacks_of_pod(capacity: Capacity, shape: Shape, requests: Mapping[str, int], ever: str) -> dict[str, str]:
     """Return why no node fits one pod, by resource, or by "" if the reason is no single resource; {} if one fits.
 
-    asked: the pod's requests, as the messages quote them.
+    requests: the pod's requests, as the messages quote them.
     ever: " ever" if the cluster never adds nodes, else "".
     """
     if shape.unable:
@@ -318,9 +318,9 @@ def _find_lacks_of_pod(capacity: Capacity, shape: Shape, asked: Mapping[str, int
         most = int(capacity.allocatable_of(resource)[eligible].max(initial=0))
         if wanted > most:
             largest = f"the largest has {format_quantity(resource, most)}" if most else "none has any"
-            needed = format_quantity(resource, asked.get(resource, wanted))
+            needed = format_quantity(resource, requests.get(resource, wanted))
             lacking[resource] = f"no node{ever} has {needed} {resource}; {largest}"
-    return lacking or {"": f"no node{ever} has {_format_amounts(asked)} at once"}
+    return lacking or {"": f"no node{ever} has {_format_amounts(requests)} at once"}
 
 
 def _format_amounts(amounts: Mapping[str, int]) -> str:
@@ -351,7 +351,7 @@ def _find_lacks_of_quota(ask: LeastDemand, node: QuotaNode, name: str) -> dict[s
     return _find_lacks_of_all(node, total, name) | lacks
 
 
-def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) -> dict[str, str]:
+def _find_lacks_of_podset(node: QuotaNode, requests: Mapping[str, int], name: str) -> dict[str, str]:
     """Return a sentence for each resource of a podset of which no flavor can ever have enough, by resource.
 
     All resources of a group come from the same flavor. The key "" has the sentence about resources for which there are
@@ -359,7 +359,7 @@ def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) 
     """
     lacks = {}
     for group in node.policy.groups:
-        wanted = {resource: asked[resource] for resource in group.resources if asked.get(resource)}
+        wanted = {resource: requests[resource] for resource in group.resources if requests.get(resource)}
         for resource, amount in wanted.items():
             most = max(_list_potentials(node, group, resource), default=0)
             if amount > most:

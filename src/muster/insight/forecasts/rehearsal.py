@@ -167,17 +167,17 @@ class _Rehearsal:
         for pod in readings.pods:
             self.roster.pod_changed(None, pod)
 
-    def run(self, asked: frozenset[str]) -> dict[str, GangPlan]:
+    def run(self, wanted_keys: frozenset[str]) -> dict[str, GangPlan]:
         """Place all waiting gangs in the scheduler's order; return the plans of the requested gangs, by key."""
         plans: dict[str, GangPlan] = {}
         asks = []
         for key in list(self.roster.gangs):
             _, due = self._said.due(key, self.roster)
-            if key in asked and not due.turns and self.roster.gangs[key].unbound:
+            if key in wanted_keys and not due.turns and self.roster.gangs[key].unbound:
                 plans[key] = self._lacking(key, due.lacking)
             asks += [self._make_turn(key, turn) for turn in due.turns]
         for ask in sorted(asks, key=lambda ask: self._pending.rank(ask.key, ask.criteria)):
-            plan = self._place_gang(ask, told=ask.key in asked)
+            plan = self._place_gang(ask, wants_plan=ask.key in wanted_keys)
             if plan is not None:
                 before = plans.get(ask.key)
                 plans[ask.key] = plan if before is None else merge_plans(before, plan)
@@ -187,19 +187,23 @@ class _Rehearsal:
         gang, carrier = self.roster.gangs[key], self._carriers.get(key)
         return GangTurn.of(key, gang, turn, carrier, self.roster.capacity, frozenset(), _ask_no_devices)
 
-    def _place_gang(self, ask: GangTurn, *, told: bool) -> GangPlan | None:
-        """Place a gang, or let it wait, as the scheduler would; return its plan if `told`, else None.
+    def _place_gang(self, ask: GangTurn, *, wants_plan: bool) -> GangPlan | None:
+        """Place a gang, or let it wait, as the scheduler would; return its plan if `wants_plan`, else None.
 
-        told: whether the caller requested the plan of this gang.
+        wants_plan: whether the caller requested the plan of this gang.
         """
         outcome = decide_start(self._pending, ask, self.roster.capacity, self._now)
         if isinstance(outcome, Refusal):
-            return self._no_room(ask, outcome, told=told)
+            return self._no_room(ask, outcome, wants_plan=wants_plan)
         if isinstance(outcome, KeptRoom):
             name = split_key(outcome.head.key)[0] if outcome.head is not None else "others"
-            return self._plan(ask, "waits", reason=f"the nodes are kept for {name}, which goes first") if told else None
+            return (
+                self._plan(ask, "waits", reason=f"the nodes are kept for {name}, which goes first")
+                if wants_plan
+                else None
+            )
         self._bind(ask, outcome)
-        return self._plan(ask, "starts", nodes=_count_pods_by_node(outcome.placement)) if told else None
+        return self._plan(ask, "starts", nodes=_count_pods_by_node(outcome.placement)) if wants_plan else None
 
     def _bind(self, ask: GangTurn, chosen: Chosen) -> None:
         """Count the chosen pods as running on their nodes, as after a binding."""
@@ -207,10 +211,10 @@ class _Rehearsal:
             self.roster.capacity.assign(pod.metadata.uid, node, guest_of(pod))
             self.roster.count_as_bound(pod, node)
 
-    def _no_room(self, ask: GangTurn, refusal: Refusal, *, told: bool) -> GangPlan | None:
+    def _no_room(self, ask: GangTurn, refusal: Refusal, *, wants_plan: bool) -> GangPlan | None:
         sentence = explain(self.roster.capacity, refusal, len(ask.turn.pods), ask.turn.demand)
         plan = self._plan(ask, "waits", reason=sentence)
-        if told and not ask.turn.surplus:
+        if wants_plan and not ask.turn.surplus:
             decision = self._victims.decide(ask, self._budgets, self._leaving(), self._now)
             if isinstance(decision, GangPreemption) and decision.victims:
                 return self._preempting(ask, decision, sentence)
@@ -218,10 +222,10 @@ class _Rehearsal:
                 reason = f"{sentence} Others would have to go that are protected by {', '.join(decision.budgets)}."
                 plan = self._plan(ask, "waits", reason=reason)
         if ask.turn.surplus:
-            return plan if told else None
+            return plan if wants_plan else None
         waiter = Waiter(ask.alike, ask.criteria)
         never = self._pending.reserve_for(ask.key, waiter, partial(ask.placing, self.roster.capacity), self._now)
-        if not told:
+        if not wants_plan:
             return None
         if never is not None and never.is_of_room:
             return self._plan(ask, "never", reason=sentence)

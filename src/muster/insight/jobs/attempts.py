@@ -42,13 +42,15 @@ class WorkerAttempt(Struct, frozen=True):
     newest: bool
 
 
-def list_attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ours: bool) -> list[WorkerAttempt]:
+def list_attempts(
+    job: JobRecord, pods: Iterable[Pod], kept_pods: Iterable[KeptPod], *, ours: bool
+) -> list[WorkerAttempt]:
     """Return all runs of the workers' containers, of existing and deleted pods, by rank and container.
 
-    kept: the deleted pods whose logs are kept. ours: whether the server is Muster's own, which keeps the logs of more
-    runs than upstream's.
+    kept_pods: the deleted pods whose logs are kept. ours: whether the server is Muster's own, which keeps the logs of
+    more runs than upstream's.
     """
-    attempts = [(pod.created, _attempts_of_kept_pod(job, pod)) for pod in kept]
+    attempts = [(pod.created, _attempts_of_kept_pod(job, pod)) for pod in kept_pods]
     for pod in pods:
         created = pod.metadata.creation_timestamp
         attempts.append((created.isoformat() if created is not None else "", _attempts_of_pod(job, pod, ours=ours)))

@@ -384,10 +384,10 @@ def explain_unheard(job: JobRecord, live: Sequence[Pod]) -> str:
     return f"{who} on {', '.join(nodes[:NAMED])}{more}, which does not report"
 
 
-def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str]:
+def explain_waiting(job: JobRecord, pod: Pod, *, with_reason: bool = False) -> list[str]:
     """Return why containers of a pod do not run yet, a line each.
 
-    A container that runs, or only waits its turn, has no line. told: whether to add the reason in the words of
+    A container that runs, or only waits its turn, has no line. with_reason: whether to add the reason in the words of
     Kubernetes.
     """
     if is_unheard(pod):
@@ -408,5 +408,5 @@ def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str
         else:
             detail = last_telling_line(wait.message)
             text = f"{job.name_of_pod(pod)} {what}" + (f": {detail}" if detail else "")
-        reasons.append(f"{text} ({wait.reason})" if told and wait.reason not in text else text)
+        reasons.append(f"{text} ({wait.reason})" if with_reason and wait.reason not in text else text)
     return reasons

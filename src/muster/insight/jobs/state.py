@@ -393,15 +393,17 @@ def _state_of_suspended(job: JobRecord, quota_state: QuotaState | None, done: in
     return JobState("Suspended", done, wanted, "the job is suspended", blocked=True)
 
 
-def _state_elsewhere(job: JobRecord, told: RemoteCounts, quota_state: QuotaState | None, wanted: int) -> JobState:
+def _state_elsewhere(
+    job: JobRecord, remote_counts: RemoteCounts, quota_state: QuotaState | None, wanted: int
+) -> JobState:
     """Return the state of a job that runs in another cluster, or is still to be sent to one.
 
-    told: the other cluster's counts of pods.
+    remote_counts: the other cluster's counts of pods.
     """
-    done = told.succeeded + told.ready
+    done = remote_counts.succeeded + remote_counts.ready
     if quota_state is None or not quota_state.cluster:
         return JobState("Starting", done, wanted, _NO_CLUSTER, blocked=True)
-    if told.ready or done >= wanted:
+    if remote_counts.ready or done >= wanted:
         return JobState("Running", done, wanted, describe_evictions(quota_state, job))
     reason = f"not started in {quota_state.cluster} yet: muster why {job.metadata.name}"
     return JobState("Starting", done, wanted, reason)

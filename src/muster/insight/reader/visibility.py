@@ -24,26 +24,26 @@ class Visibility(msgspec.Struct):
     client: Client
     _versions: list[str] = msgspec.field(default_factory=lambda: list(VISIBILITY_VERSIONS))
 
-    async def local(
+    async def list_of_local_queue(
         self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0
     ) -> list[PendingWorkload] | None:
         """Return the pending workloads of a LocalQueue in order, or None if the server does not serve them."""
         return await self._ask(f"namespaces/{namespace}/{LOCAL_QUEUE.plural}/{queue}", limit, offset)
 
-    async def cluster(
+    async def list_of_cluster_queue(
         self, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0
     ) -> list[PendingWorkload] | None:
         """Return the pending workloads of a ClusterQueue in order, or None if the server does not serve them."""
         return await self._ask(f"clusterqueues/{queue}", limit, offset)
 
-    async def positions(self, queues: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    async def find_positions(self, queues: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Return the positions, from 1, of all workloads that wait in LocalQueues, by their namespace and name.
 
         queues: the namespace and name of each LocalQueue.
         """
         position_by_key = {}
         for namespace, queue in sorted(queues):
-            for one in await self.local(namespace, queue) or ():
+            for one in await self.list_of_local_queue(namespace, queue) or ():
                 position_by_key[namespace, one.metadata.name] = one.position_in_cluster_queue + 1
         return position_by_key
 

@@ -42,7 +42,7 @@ def _explain_unready(readings: JobReadings) -> list[str]:
         return []
     waiting = (pod for pod in readings.live if not is_ready(pod) and not is_unheard(pod))
     unheard = explain_unheard(readings.job, readings.live)
-    reasons = [reason for pod in waiting for reason in explain_waiting(readings.job, pod, told=True)]
+    reasons = [reason for pod in waiting for reason in explain_waiting(readings.job, pod, with_reason=True)]
     return ([unheard] if unheard else []) + reasons[:NAMED]
 
 

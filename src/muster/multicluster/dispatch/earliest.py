@@ -66,7 +66,7 @@ def sum_requests(workload: Workload) -> dict[str, int]:
     return {name: n for name, n in total.items() if n > 0}
 
 
-def seconds_until_start(asked: Amounts, queue: ClusterQueue, load: Load, usual: float) -> float:
+def seconds_until_start(requests: Amounts, queue: ClusterQueue, load: Load, usual: float) -> float:
     """Return the seconds until a workload with these requests would start; `inf` if no start can be estimated.
 
     load: the manager's workloads in the queue.
@@ -77,8 +77,8 @@ def seconds_until_start(asked: Amounts, queue: ClusterQueue, load: Load, usual: 
         return inf
     nominal, used = _sum_nominal_quota(queue), _sum_used_quota(queue)
     others = max(0, (queue.status.pending_workloads or 0) - load.waits)
-    fits, seconds = _fits(asked, queue, nominal, used), 0.0
-    for name, n in asked.items():
+    fits, seconds = _fits(requests, queue, nominal, used), 0.0
+    for name, n in requests.items():
         quotas = [quota[name] for quota in nominal.values() if name in quota]
         if name == PODS and not quotas:  # pods count only if there is a quota for them
             continue
@@ -98,16 +98,16 @@ def _is_closed(queue: ClusterQueue) -> bool:
     return queue.spec.stop_policy != STOP_NONE or (active is not None and active.status != "True")
 
 
-def _fits(asked: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts], used: Mapping[str, Amounts]) -> bool:
+def _fits(requests: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts], used: Mapping[str, Amounts]) -> bool:
     """Return whether each resource group has a flavor with enough free quota of all its resources."""
 
     def has_free(flavor: str, names: Iterable[str]) -> bool:
         quota, taken = nominal[flavor], used.get(flavor, {})
-        return all(quota.get(name, 0) - taken.get(name, 0) >= asked[name] for name in names)
+        return all(quota.get(name, 0) - taken.get(name, 0) >= requests[name] for name in names)
 
     return all(
         any(
-            has_free(flavor.name, [name for name in group.covered_resources if name in asked])
+            has_free(flavor.name, [name for name in group.covered_resources if name in requests])
             for flavor in group.flavors
         )
         for group in queue.spec.resource_groups

@@ -57,16 +57,20 @@ class Fleet:
     """The connections to all worker clusters, by name. A `ClusterController` adds and removes clusters."""
 
     def __init__(
-        self, around: Surroundings, register: Register, workloads: Informer[Workload], said: Callable[[str], None]
+        self,
+        around: Surroundings,
+        register: Register,
+        workloads: Informer[Workload],
+        on_activity: Callable[[str], None],
     ) -> None:
         """Make a fleet without clusters.
 
         workloads: the manager's workloads.
-        said: called with the name of a cluster whose activity changed.
+        on_activity: called with the name of a cluster whose activity changed.
         """
         self._around = around
         self._register = register
-        self._said = said
+        self._on_activity = on_activity
         self._workloads = workloads
         self._clusters: dict[str, RemoteCluster] = {}
         self._served: dict[str, frozenset[Kind[Any]]] = {}  # the kinds of jobs that each connected cluster serves
@@ -157,7 +161,7 @@ class Fleet:
             self._tried.add(name)
         if is_first or self._served.get(name) != before:
             self._notify_workloads(name, cluster.keys())
-        self._said(name)
+        self._on_activity(name)
 
     def _notify_workloads(self, name: str, keys: set[str]) -> None:
         """Call the handlers for each workload that has objects in a cluster, or should have, as its connection changed.

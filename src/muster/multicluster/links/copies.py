@@ -138,7 +138,7 @@ class _Copy:
                 self._late.cancel()
             self.served = error is None and self.informer.version != ""  # otherwise the kind does not exist there
             self.refusal = one_line(str(error or ""))
-            self._owner.answers()
+            self._owner.note_watch_started()
         elif not self.followed or self._interrupted is not None:
             self._break(_describe_error(self.informer.kind, error))
         else:
@@ -231,7 +231,7 @@ class Copies:
         self.is_certain = False
         self._doubts += 1
 
-    def answers(self) -> None:
+    def note_watch_started(self) -> None:
         """Record that a watch has begun: the cluster's identity can be read, and the cache may be complete."""
         self._answers.set()
         self.update_served()

@@ -46,14 +46,14 @@ def find_connection(profile: ClusterProfile, configured: Sequence[AccessProvider
     return config
 
 
-def _plugin_config(said: ExecCredentials) -> dict[str, Any]:
+def _plugin_config(credentials: ExecCredentials) -> dict[str, Any]:
     """Return the plugin in kubeconfig form, without terminal input."""
     return {
-        "apiVersion": said.api_version,
-        "command": said.command,
-        "args": list(said.args),
-        "env": [{"name": variable.name, "value": variable.value} for variable in said.env],
-        "installHint": said.install_hint,
-        "provideClusterInfo": said.provide_cluster_info,
+        "apiVersion": credentials.api_version,
+        "command": credentials.command,
+        "args": list(credentials.args),
+        "env": [{"name": variable.name, "value": variable.value} for variable in credentials.env],
+        "installHint": credentials.install_hint,
+        "provideClusterInfo": credentials.provide_cluster_info,
         "interactiveMode": "Never",
     }

@@ -57,11 +57,11 @@ def over_https(config: "ConnectionConfig", clock: Clock, random: Random) -> Tran
     )
 
 
-def pace_reach(reach: Reach, said: ClientConnection | None) -> Reach:
+def pace_reach(reach: Reach, limits: ClientConnection | None) -> Reach:
     """Return the function with a limit on the requests per second to each worker."""
 
     def pacing(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
-        return paced_as(reach(config, clock, random), clock, said)
+        return paced_as(reach(config, clock, random), clock, limits)
 
     return pacing
 

@@ -46,23 +46,23 @@ def add_time_zone(obj: T) -> T:
     return obj if status is before else replace(obj, status=status)  # type: ignore[type-var]
 
 
-def _add_zones(said: Any) -> Any:
+def _add_zones(value: Any) -> Any:
     """Return the value with time zones; the same object if nothing changes."""
-    if isinstance(said, datetime):
-        return said if said.tzinfo is not None else said.replace(tzinfo=UTC)
-    if isinstance(said, tuple):
-        converted = tuple(map(_add_zones, said))
-        return said if all(new is old for new, old in zip(converted, said, strict=True)) else converted
-    if not isinstance(said, Struct):
-        return said
-    fields = {name: getattr(said, name) for name in said.__struct_fields__}
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if isinstance(value, tuple):
+        converted = tuple(map(_add_zones, value))
+        return value if all(new is old for new, old in zip(converted, value, strict=True)) else converted
+    if not isinstance(value, Struct):
+        return value
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
     changed = {name: new for name, old in fields.items() if (new := _add_zones(old)) is not old}
-    return replace(said, **changed) if changed else said
+    return replace(value, **changed) if changed else value
 
 
-def sanitize_conditions(said: Iterable[Condition]) -> tuple[Condition, ...]:
+def sanitize_conditions(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     """Return the valid conditions, the first of each type, with texts that the manager's API accepts."""
-    condition_by_type = {one.type: one for one in reversed(tuple(said)) if _is_valid(one)}
+    condition_by_type = {one.type: one for one in reversed(tuple(conditions)) if _is_valid(one)}
     return tuple(
         replace(
             one,

@@ -3,18 +3,16 @@
 from hashlib import sha1
 
 _LONGEST = 253  # the limit of names
-_LONGEST_LABEL = 63  # the limit of label values
 _HASH = 5
 
 
-def workload_name(kind: str, group: str, name: str, uid: str, extra: str = "", *, short: bool = False) -> str:
+def workload_name(kind: str, group: str, name: str, uid: str, extra: str = "") -> str:
     """Return the name of the Workload of an object: `job-NAME-HASH`, cut so that it stays a valid name.
 
     group: the API group of the object, "" for the core.
     extra: distinguishes several Workloads of one object (its generation).
-    short: make the name valid as the value of a label, too (upstream gate ShortWorkloadNames).
     """
-    room = (_LONGEST_LABEL if short else _LONGEST) - 1 - _HASH
+    room = _LONGEST - 1 - _HASH
     identity = "\n".join([kind, group, name, uid, *([extra] if extra else [])])
     digest = sha1(identity.encode(), usedforsecurity=False).hexdigest()
     return f"{f'{kind.lower()}-{name}'[:room]}-{digest[:_HASH]}"

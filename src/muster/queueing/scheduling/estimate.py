@@ -116,22 +116,21 @@ def estimate_all(
     runs: Mapping[str, RunTime],
     now: datetime,
     settings: cycle.AdmissionSettings | None = None,
-    names: Mapping[str, str] | None = None,
 ) -> dict[str, StartEstimate]:
     """Return by key when each of these workloads is expected to get quota, from one simulation for all.
 
     The function changes the tree and the queues, so pass copies.
     runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
-    names: how messages name workloads, by key.
     """
-    forecast = StartForecast(tree, queues, flavors, runs, now, settings or cycle.AdmissionSettings(), names or {})
+    forecast = StartForecast(tree, queues, flavors, runs, now, settings or cycle.AdmissionSettings(), {})
     return forecast.estimate(keys)
 
 
 class StartForecast(Struct):
     """A simulation of admission cycles, which goes on only until the starts that the caller asked for are known.
 
-    It changes the tree and the queues, so pass copies. The other arguments are those of `estimate_all`.
+    It changes the tree and the queues, so pass copies. The other arguments are those of `estimate_all`, and
+    `names`: how messages name workloads, by key.
     """
 
     tree: Tree

@@ -131,13 +131,13 @@ class WorkQueue:
         """
         self._add(key, self._clock.monotonic() + max(seconds, 0.0), priority)
 
-    def add_rate_limited(self, key: str, priority: int = 0, *, at_least: float = 0.0) -> float:
+    def add_rate_limited(self, key: str, *, at_least: float = 0.0) -> float:
         """Queue a failed key after a delay that doubles with every failure; return the delay."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = max(self._retry.delay(failures, self._random), at_least)
         if self._observer and not self._shut_down:
             self._observer.retried()
-        self.add_after(key, delay, priority)
+        self.add_after(key, delay)
         return delay
 
     def forget(self, key: str) -> None:

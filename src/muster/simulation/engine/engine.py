@@ -227,7 +227,7 @@ class Engine(JobResizer):
     def _release_all(self, job: SimulatedJob) -> None:
         """Take the quota and the nodes of a job. The job is not queued again."""
         self._give_up_growth(job)
-        self._take_nodes(job)
+        self._evict_from_nodes(job)
         self._unplaced.pop(job.workload.key, None)
         job.counts_since = None
         job.flavors = ()

@@ -93,7 +93,7 @@ class JobRunner(SimulatedCluster):
         self._agenda.plan(max(self.record.now, at), Rank.END, partial(self._end, job.workload.key, job.starts))
 
     def _stop_job(self, job: SimulatedJob) -> float:
-        """Take the nodes of a job; return how many seconds of its work are lost."""
+        """Free the nodes of a job, and reset it to its last checkpoint; return how many seconds of its run are lost."""
         if self._machines is not None:
             self._machines.free(job.workload.key)
         job.lacking = None
@@ -122,14 +122,14 @@ class JobRunner(SimulatedCluster):
             end = partial(self._end, job.workload.key, job.starts)
             self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
 
-    def _take_nodes(self, job: SimulatedJob) -> None:
-        """Take the nodes of an evicted job, and record the eviction and the lost work."""
+    def _evict_from_nodes(self, job: SimulatedJob) -> None:
+        """Free the nodes of an evicted job, and record the eviction and the lost work."""
         lost = self._stop_job(job)
         self._note_eviction(job, lost)
         self._note_loss(job.workload, lost)
 
     def _displace(self, job: SimulatedJob) -> None:
-        """Take the nodes of a job that the scheduler preempted, and let it request nodes again. It keeps its quota."""
+        """Free the nodes of a job that the scheduler preempted, and let it request nodes again. It keeps its quota."""
         self._record_eviction(job, POD_PRIORITY, "a job of a higher priority needs its nodes")
         lost = self._stop_job(job)
         self._note_displacement(job, lost)

@@ -31,7 +31,7 @@ class Peer:
     """One who connects."""
 
     def __init__(self, found, uid="uid"):
-        self.host, self.port, self.secret = found.endpoint(uid).split()
+        self.host, self.port, self.secret = found.make_endpoint_line(uid).split()
 
     async def connect(self):
         self.reader, self.writer = await asyncio.open_connection(self.host, int(self.port))
@@ -66,8 +66,8 @@ async def waiter(found, epoch, uid="uid"):
 
 def test_the_word_reaches_all_who_wait_and_all_who_come_later():
     async def story(found):
-        found.endpoint("uid")
-        found.awaits("uid", 3, 200)
+        found.make_endpoint_line("uid")
+        found.set_epoch("uid", 3, 200)
         peers = [await waiter(found, 3) for _ in range(200)]
         await waiting(found, "uid", 200)
         assert found.release_group("uid", 3) == 200
@@ -80,8 +80,8 @@ def test_the_word_reaches_all_who_wait_and_all_who_come_later():
 def test_the_word_is_for_one_group():
     async def story(found):
         for uid in ("uid", "other"):
-            found.endpoint(uid)
-            found.awaits(uid, 3, 1)
+            found.make_endpoint_line(uid)
+            found.set_epoch(uid, 3, 1)
         other = await waiter(found, 3, "other")
         await waiting(found, "other", 1)
         assert found.release_group("uid", 3) == 0
@@ -94,8 +94,8 @@ def test_the_word_is_for_one_group():
 @pytest.mark.parametrize("epoch", [2, 4, "03"])
 def test_the_word_is_for_one_epoch(epoch):
     async def story(found):
-        found.endpoint("uid")
-        found.awaits("uid", 3, 1)
+        found.make_endpoint_line("uid")
+        found.set_epoch("uid", 3, 1)
         assert await (await waiter(found, epoch)).hears() == b""
         found.release_group("uid", 3)
         assert await (await waiter(found, epoch)).hears() == b""
@@ -106,14 +106,14 @@ def test_the_word_is_for_one_epoch(epoch):
 @pytest.mark.parametrize("told", [False, True])
 def test_barriers_of_an_earlier_epoch_do_not_stay(told):
     async def story(found):
-        found.endpoint("uid")
-        found.awaits("uid", 3, 2)
+        found.make_endpoint_line("uid")
+        found.set_epoch("uid", 3, 2)
         early = await waiter(found, 3)
         await waiting(found, "uid", 1)
         if told:
             assert found.release_group("uid", 4) == 0
         else:
-            found.awaits("uid", 4, 2)
+            found.set_epoch("uid", 4, 2)
         assert await early.hears() == b""
 
     play(story)
@@ -121,9 +121,9 @@ def test_barriers_of_an_earlier_epoch_do_not_stay(told):
 
 def test_a_new_epoch_is_not_released_by_the_one_before():
     async def story(found):
-        found.endpoint("uid")
+        found.make_endpoint_line("uid")
         found.release_group("uid", 3)
-        found.awaits("uid", 4, 1)
+        found.set_epoch("uid", 4, 1)
         late = await waiter(found, 4)
         await waiting(found, "uid", 1)
         assert found.release_group("uid", 4) == 1
@@ -134,9 +134,9 @@ def test_a_new_epoch_is_not_released_by_the_one_before():
 
 def test_a_look_at_a_released_group_keeps_it_released():
     async def story(found):
-        found.endpoint("uid")
+        found.make_endpoint_line("uid")
         found.release_group("uid", 3)
-        found.awaits("uid", 3, 1)
+        found.set_epoch("uid", 3, 1)
         assert await (await waiter(found, 3)).hears() == b"started uid 3\n"
 
     play(story)
@@ -144,15 +144,15 @@ def test_a_look_at_a_released_group_keeps_it_released():
 
 def test_a_group_has_room_for_its_pods_and_the_oldest_go():
     async def story(found):
-        found.endpoint("uid")
-        found.awaits("uid", 3, 2)
+        found.make_endpoint_line("uid")
+        found.set_epoch("uid", 3, 2)
         peers = []
         for count in range(1, 5):
             peers.append(await waiter(found, 3))
             await waiting(found, "uid", count)
         peers.append(await waiter(found, 3))
         assert await peers[0].hears() == b""
-        found.awaits("uid", 3, 1)
+        found.set_epoch("uid", 3, 1)
         assert [await peer.hears() for peer in peers[1:3]] == [b"", b""]
         assert found.release_group("uid", 3) == 2
         assert {await peer.hears() for peer in peers[3:]} == {b"started uid 3\n"}
@@ -176,7 +176,7 @@ def test_what_does_not_say_for_what_it_waits_hears_nothing(line):
 def test_a_secret_is_of_one_group():
     async def story(found):
         stranger = Peer(found, "other")
-        found.endpoint("uid")
+        found.make_endpoint_line("uid")
         found.release_group("uid", 3)
         proof = stranger.secret.partition(".")[2]
         assert await (await (await stranger.connect()).say(f"3 uid.{proof}\n".encode())).hears() == b""
@@ -188,17 +188,17 @@ def test_the_next_controller_knows_the_secret_that_pods_have_mounted():
     lines = []
 
     async def first(found):
-        lines.append(found.endpoint("uid"))
+        lines.append(found.make_endpoint_line("uid"))
 
     async def next_one(found):
-        host, port, secret = found.endpoint("uid", lines[0]).split()
+        host, port, secret = found.make_endpoint_line("uid", lines[0]).split()
         assert secret == lines[0].split()[2]
-        found.awaits("uid", 3, 1)
+        found.set_epoch("uid", 3, 1)
         peer = await waiter(found, 3)
         await waiting(found, "uid", 1)
         found.release_group("uid", 3)
         assert await peer.hears() == b"started uid 3\n"
-        assert found.endpoint("uid", f"{host} {port} uid.{'0' * 32}").split()[2] == secret, (
+        assert found.make_endpoint_line("uid", f"{host} {port} uid.{'0' * 32}").split()[2] == secret, (
             "what users write is not taken"
         )
 
@@ -211,7 +211,7 @@ def test_the_next_controller_knows_the_secret_that_pods_have_mounted():
 )
 def test_what_is_no_secret_of_the_group_is_not_taken(said):
     async def story(found):
-        _, _, secret = found.endpoint("uid", said).split()
+        _, _, secret = found.make_endpoint_line("uid", said).split()
         assert secret not in said or not said
         assert len(secret) == len("uid.") + 32
 
@@ -230,8 +230,8 @@ def test_the_silent_are_sent_away_and_there_is_room_for_so_many(monkeypatch):
             peer.writer.close()
         while len(found._unknown) == 5:
             await asyncio.sleep(0.01)
-        found.endpoint("uid")
-        found.awaits("uid", 1, 1)
+        found.make_endpoint_line("uid")
+        found.set_epoch("uid", 1, 1)
         served = await waiter(found, 1)
         await waiting(found, "uid", 1)
         found.release_group("uid", 1)
@@ -248,8 +248,8 @@ def test_there_is_room_for_so_many_in_all(monkeypatch):
     async def story(found):
         peers = []
         for uid in ("uid", "other"):
-            found.endpoint(uid)
-            found.awaits(uid, 1, 1000)
+            found.make_endpoint_line(uid)
+            found.set_epoch(uid, 1, 1000)
             peers += [await waiter(found, 1, uid) for _ in range(4)]
             await waiting(found, uid, 4)
         assert await (await Peer(found).connect()).hears() == b""
@@ -284,8 +284,8 @@ def test_the_silent_do_not_stay(monkeypatch):
 
 def test_a_peer_whose_machine_has_gone_is_asked_for():
     async def story(found):
-        found.endpoint("uid")
-        found.awaits("uid", 3, 1)
+        found.make_endpoint_line("uid")
+        found.set_epoch("uid", 3, 1)
         peer = await waiter(found, 3)
         await waiting(found, "uid", 1)
         [connection] = found._connections
@@ -300,8 +300,8 @@ def test_a_peer_whose_machine_has_gone_is_asked_for():
 
 def test_what_says_more_than_there_is_to_say_goes():
     async def story(found):
-        found.endpoint("uid")
-        found.awaits("uid", 3, 1)
+        found.make_endpoint_line("uid")
+        found.set_epoch("uid", 3, 1)
         peer = await waiter(found, 3)
         await waiting(found, "uid", 1)
         assert await (await peer.say(b"more\n")).hears() == b""
@@ -314,8 +314,8 @@ def test_without_an_address_there_is_no_endpoint():
     async def body():
         found = Release(GroupScheduling(), Random())
         await found.listen()
-        assert found.endpoint("uid") == ""
-        found.awaits("uid", 1, 1)
+        assert found.make_endpoint_line("uid") == ""
+        found.set_epoch("uid", 1, 1)
         assert found.release_group("uid", 1) == 0
         found.close()
 

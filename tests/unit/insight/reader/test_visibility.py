@@ -32,7 +32,7 @@ def refusal(code):
 
 def ask(*script, queues=frozenset({("ns", "q")})):
     transport = ScriptedTransport(*script)
-    found = asyncio.run(Visibility(Client(transport)).positions(set(queues)))
+    found = asyncio.run(Visibility(Client(transport)).find_positions(set(queues)))
     return found, [request.path.split("/")[3] for request in transport.requests]
 
 

@@ -12,21 +12,19 @@ LONG = (
 
 
 @pytest.mark.parametrize(
-    ("name", "extra", "short", "expected"),
+    ("name", "extra", "expected"),
     [
-        ("name", "", False, "job-name-ef3a1"),
-        ("name", "1", False, "job-name-2514c"),
-        (LONG, "", False, f"job-{LONG[:243]}-218b8"),
-        (LONG, "", True, f"job-{LONG[:53]}-218b8"),
+        ("name", "", "job-name-ef3a1"),
+        ("name", "1", "job-name-2514c"),
+        (LONG, "", f"job-{LONG[:243]}-218b8"),
     ],
 )
-def test_pitfall_38_golden_names(name: str, extra: str, short: bool, expected: str) -> None:
-    assert workload_name("Job", "batch", name, "uid", extra, short=short) == expected
+def test_pitfall_38_golden_names(name: str, extra: str, expected: str) -> None:
+    assert workload_name("Job", "batch", name, "uid", extra) == expected
 
 
 def test_longest() -> None:
     assert len(workload_name("Job", "batch", "x" * 300, "uid")) == 253
-    assert len(workload_name("Job", "batch", "x" * 300, "uid", short=True)) == 63
 
 
 def test_what_makes_a_name_different() -> None:

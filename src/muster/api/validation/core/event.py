@@ -32,7 +32,7 @@ def _validate_event(event: Event) -> Errors:
         if not about and namespace not in ("default", "kube-system"):
             yield invalid(path, about, _MISMATCH)
         yield from validate_reporter("reportingComponent", event.reporting_component, event.reporting_instance)
-        yield from validate_texts(event.action, event.reason, "message", event.message)
+        yield from validate_texts(event.action, event.reason, event.message)
     yield from make_errors("namespace", namespace, names.dns_subdomain(namespace))
 
 
@@ -47,7 +47,7 @@ def validate_reporter(path: str, controller: str, instance: str) -> Errors:
         yield invalid("reportingInstance", "", f"can have at most {MAX_INSTANCE} characters")
 
 
-def validate_texts(action: str, reason: str, note_path: str, note: str) -> Errors:
+def validate_texts(action: str, reason: str, note: str) -> Errors:
     """Yield the errors in the event's texts."""
     for path, text, limit in (("action", action, MAX_ACTION), ("reason", reason, MAX_REASON)):
         if not text:
@@ -55,4 +55,4 @@ def validate_texts(action: str, reason: str, note_path: str, note: str) -> Error
         if len(text.encode()) > limit:
             yield invalid(path, "", f"can have at most {limit} characters")
     if len(note.encode()) > MAX_NOTE:
-        yield invalid(note_path, "", f"can have at most {MAX_NOTE} characters")
+        yield invalid("message", "", f"can have at most {MAX_NOTE} characters")

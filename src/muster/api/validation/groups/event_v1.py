@@ -40,7 +40,7 @@ def _validate_common_fields(event: Event) -> Errors:
         if not about and namespace not in ("default", "kube-system"):
             yield invalid("involvedObject.namespace", about, "does not match event.namespace")
         yield from validate_reporter("reportingController", event.reporting_controller, event.reporting_instance)
-        yield from validate_texts(event.action, event.reason, "message", event.note)
+        yield from validate_texts(event.action, event.reason, event.note)
     yield from make_errors("namespace", namespace, names.dns_subdomain(namespace))
 
 

@@ -57,14 +57,6 @@ def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
     return list(_status_update(new, old))
 
 
-def validate_ephemeral_containers_update(new: Pod, old: Pod) -> list[FieldError]:
-    """Return the errors in a change through `pods/ephemeralcontainers`.
-
-    Containers may be added, but not changed or removed.
-    """
-    return list(_ephemeral_update(new, old))
-
-
 def validate_binding(binding: Binding) -> list[FieldError]:
     """Return the errors in a `pods/binding`."""
     return list(_validate_binding(binding))
@@ -309,15 +301,3 @@ def _validate_addresses(status: PodStatus, before: PodStatus) -> Errors:
     for i, ip in enumerate(host_ips):
         yield from ip_address(f"status.hostIPs[{i}]", ip, tuple(address.ip for address in before.host_ips))
     yield from one_of_each_family("status.hostIPs", host_ips)
-
-
-def _ephemeral_update(new: Pod, old: Pod) -> Errors:
-    yield from changed_metadata(new.metadata, old.metadata)
-    yield from _validate_spec(new)
-    given = {container.name: container for container in new.spec.ephemeral_containers}
-    path = "spec.ephemeralContainers"
-    for i, container in enumerate(old.spec.ephemeral_containers):
-        if container.name not in given:
-            yield forbidden(path, f'existing ephemeral containers "{container.name}" may not be removed\n')
-        elif given[container.name] != container:
-            yield forbidden(path, f'existing ephemeral containers "{container.name}" may not be changed: [{i}]')

@@ -139,9 +139,9 @@ class Audit:
 class AuditRecord:
     """The audit events of one request, as they are filled in from stage to stage."""
 
-    def __init__(self, event: dict[str, Any], kept: Scope, access: Access, audit: Audit) -> None:
+    def __init__(self, event: dict[str, Any], scope: Scope, access: Access, audit: Audit) -> None:
         self._event = event
-        self._kept = kept
+        self._scope = scope
         self._access = access
         self._audit = audit
 
@@ -157,7 +157,7 @@ class AuditRecord:
         """
         self._event["annotations"] = {**annotations, **self._audit.annotations(self._access)}
         self._event["responseStatus"] = _make_status(answer)
-        if self._kept.level in ("Request", "RequestResponse") and request.body:
+        if self._scope.level in ("Request", "RequestResponse") and request.body:
             self._add("requestObject", request.body, request.content_type)
         if isinstance(answer, Stream):
             self.log_stage("ResponseStarted", self._audit.moment())
@@ -166,7 +166,7 @@ class AuditRecord:
             self.log_stage("ResponseStarted", self._audit.moment())
             return replace(answer, ended=lambda: self.log_stage("ResponseComplete", self._audit.moment()))
         if isinstance(answer, Response):
-            if self._kept.level == "RequestResponse":
+            if self._scope.level == "RequestResponse":
                 self._add("responseObject", answer.body, answer.content_type)
             self.log_stage("ResponseComplete", self._audit.moment())
         return answer
@@ -188,7 +188,7 @@ class AuditRecord:
 
     def log_stage(self, stage: Stage, now: datetime) -> None:
         """Log a stage, unless the policy omits it."""
-        if stage not in self._kept.omit_stages:
+        if stage not in self._scope.omit_stages:
             self._audit.put(self._event | {"stage": stage, "stageTimestamp": _render_moment(now)})
 
     async def _until_end(self, stream: Stream) -> AsyncIterator[Any]:
@@ -204,7 +204,7 @@ class AuditRecord:
             value, _ = decode_any(body, content_type, "", strict=False)
         except ApiError:
             return  # the answer already says why the body is invalid
-        if self._kept.omit_managed_fields:
+        if self._scope.omit_managed_fields:
             _without_managed_fields(value)
         self._event[field] = value
 

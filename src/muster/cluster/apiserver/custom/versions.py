@@ -60,7 +60,7 @@ class CustomVersion:
             loaded += await self._load(piece)
         return loaded
 
-    async def save(self, document: Document) -> Document:
+    async def convert_to_stored(self, document: Document) -> Document:
         """Convert an object of this version to the stored version.
 
         Raises:

@@ -81,14 +81,14 @@ def same_but_times(old: Document, new: Document) -> bool:
     return len(entries) == len(others) and all(map(same_entry, entries, others))
 
 
-def _read_entries(live: Document | None, given: Any) -> list[Entry]:
+def _read_entries(live: Document | None, sent: Any) -> list[Entry]:
     """Return the `managedFields` before an update: those that the client sent if valid, else the stored ones."""
     stored = entries_of(live)
-    if not given or given == stored:
+    if not sent or sent == stored:
         return stored
-    if given == [{}]:
+    if sent == [{}]:  # the form in which a client asks to drop all entries
         return []
-    return read_entries(given) or stored
+    return read_entries(sent) or stored
 
 
 def remove_ignored(changes: Changes, ignored: FieldSet) -> Changes:

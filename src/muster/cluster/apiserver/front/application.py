@@ -116,7 +116,7 @@ class Application:
             with self._server.deadlines.within(seconds):
                 return await self._server.answer(exchange)
         except TimeoutError:
-            return make_refusal(_make_timeout_error("request did not complete within the allotted timeout"))
+            return make_refusal(_make_timeout_error())
 
     async def _admit(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> float | None:
         """Read the body, and wait for a seat; return the seconds that the answer may take (None for no limit).
@@ -198,9 +198,10 @@ def _on_behalf(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...
     )
 
 
-def _make_timeout_error(message: str) -> ApiError:
+def _make_timeout_error() -> ApiError:
     # The answer has no Retry-After: the write may have happened, and a client must not repeat it blindly.
-    return ApiError(Status(status="Failure", code=504, reason="Timeout", message=f"Timeout: {message}"))
+    message = "Timeout: request did not complete within the allotted timeout"
+    return ApiError(Status(status="Failure", code=504, reason="Timeout", message=message))
 
 
 def _parse_query_lists(raw: bytes) -> Mapping[str, tuple[str, ...]]:

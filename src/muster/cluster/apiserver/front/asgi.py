@@ -67,7 +67,7 @@ class Caller(Protocol):
         """Wait until the client has taken most of what was written."""
         ...
 
-    def holds(self, size: int) -> None:
+    def count_held(self, size: int) -> None:
         """Count `size` bytes of the answer that the application still holds, in place of the last count."""
         ...
 

@@ -124,15 +124,15 @@ async def _in_pieces(body: bytes, caller: Caller, send: Send, *, has_more: bool)
     try:
         for first in range(0, len(body), PIECE_BYTES):
             end = first + PIECE_BYTES
-            caller.holds(len(body) - first)
+            caller.count_held(len(body) - first)
             await caller.drained()
-            caller.holds(max(len(body) - end, 0))
+            caller.count_held(max(len(body) - end, 0))
             await send(
                 {"type": "http.response.body", "body": body[first:end], "more_body": has_more or end < len(body)}
             )
         await caller.drained()
     finally:
-        caller.holds(0)
+        caller.count_held(0)
 
 
 def _takes_gzip(accepted: bytes) -> bool:

@@ -34,7 +34,7 @@ class Unsent:
         self._most = 0  # the highest total since `relieved` was last called
         self.total = 0
 
-    def owes(self, connection: Abortable, size: int, owner: str = "") -> None:
+    def set_unsent(self, connection: Abortable, size: int, owner: str = "") -> None:
         """Set how many bytes of a connection are unsent. If all together exceed the limit, cut off connections."""
         if not size:
             self.forget(connection)

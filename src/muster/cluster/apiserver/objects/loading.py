@@ -56,7 +56,7 @@ async def make_saved_document(resource: Resource, document: Document) -> Documen
     Raises:
         ApiError: a webhook fails to convert the object.
     """
-    return document if resource.storage is None else await resource.storage.save(document)
+    return document if resource.storage is None else await resource.storage.convert_to_stored(document)
 
 
 def written_body(document: Document, saved: Document, body: bytes) -> bytes:

@@ -46,8 +46,8 @@ def count_change(document: Document, stored: Document, *, status: bool = False) 
         document["metadata"]["generation"] = stored["metadata"].get("generation", 0) + 1
 
 
-def new_with(**status: Any) -> Callable[[Document], None]:
-    """Return a preparation that gives a new object this status, whose fields the status of the kind always has."""
+def make_status_setter(**status: Any) -> Callable[[Document], None]:
+    """Return a function that sets the status of a new object of a kind whose stored status always has these fields."""
 
     def prepare(document: Document) -> None:
         document["status"] = deepcopy(status)

@@ -55,7 +55,7 @@ class OpenApi:
                 return self._make_answer(path, JSON)
             if media_type in (v2_protobuf.MEDIA_TYPE, v2_protobuf.CONTENT_TYPE) and path == "/openapi/v2":
                 return self._make_answer(path, v2_protobuf.CONTENT_TYPE)
-        raise not_acceptable("only the following media types are accepted: application/json")
+        raise not_acceptable()
 
     def _make_answer(self, path: str, content_type: str) -> StaticAnswer:
         group = self._groups.get(path.removeprefix("/openapi/v3/"))

@@ -58,9 +58,9 @@ def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
 
 
 def component_of(kind: Kind[Any]) -> str:
-    """Return the name of the component of a kind's objects.
+    """Return the name under which the OpenAPI document defines the objects of a kind.
 
-    The name of a custom kind's component is its reversed group, its version and its kind.
+    A custom kind has the name that Kubernetes gives it: its reversed group, its version and its kind.
     """
     if not _is_custom(kind):
         return component_of_kind(kind)

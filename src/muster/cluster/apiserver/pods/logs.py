@@ -92,13 +92,13 @@ def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptio
     )
 
 
-def container_of(pod: Pod, asked: str) -> str:
+def container_of(pod: Pod, requested_name: str) -> str:
     """Return the container that a request names, or the pod's only one. Raises `ApiError` (400)."""
     name, spec = pod.metadata.name, pod.spec
-    if asked:
-        if asked not in _list_names(pod):
-            raise bad_request(f"container {asked[:100]} is not valid for pod {name}")
-        return asked
+    if requested_name:
+        if requested_name not in _list_names(pod):
+            raise bad_request(f"container {requested_name[:100]} is not valid for pod {name}")
+        return requested_name
     if len(spec.containers) == 1:
         return spec.containers[0].name
     containers = " ".join(container.name for container in spec.containers)

@@ -12,6 +12,6 @@ _OF_THE_CRD = make_custom_resource(
     JOB_SET,
     (jobset.validate_create, jobset.validate_update),
     jobset.validate_status_update,
-    prepare_create=preparation.new_with(restarts=0),
+    prepare_create=preparation.make_status_setter(restarts=0),
 )
 JOB_SETS = replace(_OF_THE_CRD, subresources=(*_OF_THE_CRD.subresources, Subresource("log", JOB_SET, ("get",))))

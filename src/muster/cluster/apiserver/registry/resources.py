@@ -134,7 +134,7 @@ class Storage(Protocol):
         """Return the entries in the resource's own form; an entry that has this form is returned itself."""
         ...
 
-    async def save(self, document: Document) -> Document:
+    async def convert_to_stored(self, document: Document) -> Document:
         """Return the object in the form to store, or the object itself if it has that form."""
         ...
 

@@ -95,7 +95,7 @@ def _make_rules(stored: StoredKind, plural: str) -> Rules:
     if stored.counts_all:
         return replace(rules, prepare_create=preparation.prepare_counted, prepare_update=preparation.count_change)
     if stored.new_status is not None:
-        return replace(rules, prepare_create=preparation.new_with(**stored.new_status))
+        return replace(rules, prepare_create=preparation.make_status_setter(**stored.new_status))
     return rules
 
 

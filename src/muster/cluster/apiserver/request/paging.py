@@ -131,11 +131,11 @@ def make_expired_error(last: str) -> ApiError:
     return ApiError(Status(metadata=meta, status="Failure", code=410, reason="Expired", message=_EXPIRED))
 
 
-def too_large_revision(asked: int, current: int) -> ApiError:
+def too_large_revision(revision: int, current: int) -> ApiError:
     """Return the error (504) for a revision that the store has not reached."""
     cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
     details = StatusDetails(causes=(cause,), retry_after_seconds=1)
-    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    message = f"Timeout: Too large resource version: {revision}, current: {current}"
     return ApiError(Status(status="Failure", code=504, reason="Timeout", message=message, details=details))
 
 

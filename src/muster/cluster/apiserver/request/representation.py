@@ -52,7 +52,7 @@ def form_of(accept: str) -> Form:
             continue
         if form == "object" or (parameters.get("g") == "meta.k8s.io" and parameters.get("v") == "v1"):
             return form
-    raise not_acceptable("only the following media types are accepted: application/json")
+    raise not_acceptable()
 
 
 class Presentation:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import Container
-from muster.api.meta import LabelSelector, ObjectMeta, Struct
+from muster.api.meta import LabelSelector, Struct
 from muster.api.values.selectors import SelectorError, label_matcher
 
 NONE = "<none>"
@@ -56,19 +56,14 @@ NAME = Column(name="Name", format="name", description="Name must be unique withi
 AGE = Column(name="Age", description="Time since the object was created.")
 
 
-def make_wide_column(name: str, description: str = "", type: str = "string") -> Column:
+def make_wide_column(name: str, description: str = "") -> Column:
     """Return a column of the wide form."""
-    return Column(name=name, type=type, description=description, priority=1)
+    return Column(name=name, description=description, priority=1)
 
 
 def make_text_column(name: str, description: str) -> Column:
     """Return a column of text."""
     return Column(name=name, description=description)
-
-
-def render_age_of(meta: ObjectMeta, now: datetime) -> str:
-    """Return the age of an object in readable form."""
-    return format_age(meta.creation_timestamp, now)
 
 
 def format_age(since: datetime | None, now: datetime) -> str:

@@ -42,7 +42,7 @@ class Reserves:
                     )
 
     def take(self, container: str) -> ReservedShim | None:
-        """Remove and return the reserved shim of a container, which then gets its spec; None without one."""
+        """Remove and return the shim reserved for a container; None if none is. The caller sends it the spec."""
         return self._made.pop(container, None)
 
     def close(self) -> None:

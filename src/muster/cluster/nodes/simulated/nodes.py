@@ -297,7 +297,7 @@ class SimulatedConnection:
         """Raise `ApiError` (400), because simulated pods run no programs."""
         raise _nothing_runs(pod, "it has no ports")
 
-    async def usage(self) -> Mapping[tuple[str, str], Reading]:
+    async def measure_usage(self) -> Mapping[tuple[str, str], Reading]:
         """Return the simulated usage, by the pod's UID and the container's name."""
         return dict(self._play_usage())
 

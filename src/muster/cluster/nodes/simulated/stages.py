@@ -189,10 +189,8 @@ def _make_running(pod: Pod, now: datetime, node_address: str) -> PodStatus:
         pod_ip=address,
         pod_ips=(PodIP(ip=address),),
         conditions=_make_conditions(pod, now, ready=True),
-        init_container_statuses=tuple(
-            _make_status(c, _make_terminated(now, now, 0), ready=True) for c in pod.spec.init_containers
-        ),
-        container_statuses=tuple(_make_status(c, running, ready=True, started=True) for c in pod.spec.containers),
+        init_container_statuses=tuple(_make_status(c, _make_terminated(now, now, 0)) for c in pod.spec.init_containers),
+        container_statuses=tuple(_make_status(c, running, started=True) for c in pod.spec.containers),
     )
 
 
@@ -241,12 +239,12 @@ def _make_conditions(pod: Pod, now: datetime, *, ready: bool, reason: str = "") 
     return (*others, *(make_condition(pod, now, type, holds, why) for type, holds, why in wanted))
 
 
-def _make_status(container: Container, state: ContainerState, *, ready: bool, started: bool = False) -> ContainerStatus:
+def _make_status(container: Container, state: ContainerState, *, started: bool = False) -> ContainerStatus:
     return ContainerStatus(
         name=container.name,
         image=container.image,
         state=state,
-        ready=ready,
+        ready=True,
         started=started,
     )
 

@@ -96,7 +96,7 @@ def template_at(document: Any, path: Path) -> PodTemplateSpec:
         raise UnreadableJobError(text_of_path(path), str(error)) from None
 
 
-def true_condition(status: Json, *types: str) -> Json | None:
+def find_true_condition(status: Json, *types: str) -> Json | None:
     """Return the first condition of these types that is True."""
     conditions = (one for one in list_at(status, "conditions") if isinstance(one, dict))
     return next((one for one in conditions if one.get("type") in types and one.get("status") == "True"), None)

@@ -29,7 +29,7 @@ def _describe_kubeflow_kind(
         name=name,
         controller=controller,
         places=replica_specs(field, *roles),
-        end=statusreaders.end_by_condition("Succeeded", "Failed"),
+        end=statusreaders.end_by_condition("Succeeded"),
         is_active=statusreaders.has_active_replicas,
         is_ready=statusreaders.by_condition("Running"),
         suspend=("spec", "runPolicy", "suspend"),

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from muster.controllers.integrations.external.documents import (
     ExternalJob,
+    find_true_condition,
     list_at,
     mapping_at,
     number_at,
     text_at,
-    true_condition,
 )
 from muster.queueing.jobframework.observedjob import End
 
@@ -18,14 +18,14 @@ EndOf = Callable[[ExternalJob], End | None]
 
 def by_condition(type: str) -> IsSo:
     """Return a function that returns whether a job's condition of this type is True."""
-    return lambda job: true_condition(job.status, type) is not None
+    return lambda job: find_true_condition(job.status, type) is not None
 
 
-def end_by_condition(succeeded: str, failed: str) -> EndOf:
-    """Return a function that returns how a job ended, by two conditions; None if neither is True."""
+def end_by_condition(succeeded: str) -> EndOf:
+    """Return a function that returns how a job ended: by this condition, or `Failed`; None if neither is True."""
 
     def end(job: ExternalJob) -> End | None:
-        condition = true_condition(job.status, succeeded, failed)
+        condition = find_true_condition(job.status, succeeded, "Failed")
         return None if condition is None else End(condition.get("type") == succeeded, text_at(condition, "message"))
 
     return end
@@ -40,7 +40,9 @@ def has_active_replicas(job: ExternalJob) -> bool:
     roles = mapping_at(job.status, "replicaStatuses")
     if any(number_at(roles, role, "active") for role in roles):
         return True
-    return true_condition(job.status, "Running") is not None and true_condition(job.status, "Suspended") is None
+    return (
+        find_true_condition(job.status, "Running") is not None and find_true_condition(job.status, "Suspended") is None
+    )
 
 
 def ray_job_is_active(job: ExternalJob) -> bool:
@@ -76,7 +78,7 @@ def app_wrapper_end(job: ExternalJob) -> End | None:
     phase = text_at(job.status, "phase")
     if phase == "Succeeded":
         return End(True, "AppWrapper finished successfully")
-    if phase == "Failed" and true_condition(job.status, "ResourcesDeployed") is None:
+    if phase == "Failed" and find_true_condition(job.status, "ResourcesDeployed") is None:
         return End(False, "AppWrapper failed")
     return None
 

@@ -111,7 +111,7 @@ TRAIN_JOB: Final = Shape(
     name="trainer.kubeflow.org/trainjob",
     controller="trainer.kubeflow.org/trainjob-controller",
     places=_no_places,
-    end=statusreaders.end_by_condition("Complete", "Failed"),
+    end=statusreaders.end_by_condition("Complete"),
     is_active=statusreaders.train_job_is_active,
     is_ready=_is_ready,
 )

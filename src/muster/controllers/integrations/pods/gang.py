@@ -1,4 +1,7 @@
-"""Define the gang of a group of pods (Kueue KEP-976): as many as the pods say. It has no carrier. Pure."""
+"""Define the gang of a plain pod group (Kueue KEP-976), whose size is an annotation of its pods. Pure.
+
+No object stands for such a group, so the gang has no carrier.
+"""
 
 from muster.api.core import Pod
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION

@@ -133,7 +133,8 @@ def gates_left(pod: Pod, info: PodSetInfo) -> tuple[PodSchedulingGate, ...]:
 def make_opening_patch(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
     """Return the patch that removes the gates of a pod.
 
-    If the queue's own gate held the pod, the patch also injects the values.
+    If the admission gate still holds the pod, the patch also sets the labels, annotations, node selector and
+    tolerations of `info`.
     """
     gates = gates_left(pod, info)
     if not is_held(pod):

@@ -78,9 +78,9 @@ async def read_wait(
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, reason))
     facts = replace(facts, cluster_queue=queue, stopped=await _find_stopped(lists, local))
     visibility = Visibility(lists.client)
-    pending = await visibility.cluster(queue)
+    pending = await visibility.list_of_cluster_queue(queue)
     if pending is None:
-        pending = await visibility.local(namespace, stands.queue)
+        pending = await visibility.list_of_local_queue(namespace, stands.queue)
     return await _add_outlook(lists, _add_position(facts, workload, pending or []), workload, queue, memo)
 
 

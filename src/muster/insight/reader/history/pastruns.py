@@ -33,9 +33,9 @@ async def list_existing_runs(client: Client, wanted: RunQuery, say: Callable[[st
     return sorted(matching, key=lambda run: (run.ended, run.uid), reverse=True)
 
 
-def _drop_parts(told: Iterable[Run], jobs: Iterable[JobRecord]) -> list[Run]:
+def _drop_parts(all_runs: Iterable[Run], jobs: Iterable[JobRecord]) -> list[Run]:
     """Return the runs without those of a JobSet's Jobs, which are recognized by the prefix of their names."""
-    runs = list(told)
+    runs = list(all_runs)
     sets = {(run.namespace, run.name) for run in runs if run.kind == JOB_SET.kind}
     sets |= {(job.metadata.namespace, job.metadata.name) for job in jobs if job.kind == JOB_SET}
 

@@ -289,7 +289,7 @@ async def _read_positions(
     positions: dict[tuple[str, str], int] | None = memo.find("positions", "", inputs)
     if positions is None:
         queues = {(one.metadata.namespace, one.spec.queue_name) for one in waiting}
-        positions = memo.keep("positions", "", inputs, await Visibility(client).positions(queues))
+        positions = memo.keep("positions", "", inputs, await Visibility(client).find_positions(queues))
     return positions
 
 

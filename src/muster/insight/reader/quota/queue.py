@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from muster.api.kueue import ClusterQueue, LocalQueue, Workload
+from muster.api.kueue import ClusterQueue, Workload
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.meta import ObjectMeta
 from muster.api.values.quantity import parse_amount
@@ -95,9 +95,9 @@ async def read_pending(
     """
     served = Visibility(client)
     if queue.namespace:
-        pending = await served.local(queue.namespace, queue.name, most, first)
+        pending = await served.list_of_local_queue(queue.namespace, queue.name, most, first)
     else:
-        pending = await served.cluster(queue.name, most, first)
+        pending = await served.list_of_cluster_queue(queue.name, most, first)
     queues = {behind.metadata.name: behind} if behind is not None else {}
     if pending is None:
         return _order_pending(queue, queues, workloads)[first : first + most], False
@@ -202,8 +202,3 @@ async def forecast_starts(
     if len(list(snapshot.workloads)) > _ASIDE:
         return await asyncio.to_thread(run)
     return run()
-
-
-def find_cluster_queue(queues: Iterable[ClusterQueue] | None, local: LocalQueue) -> ClusterQueue | None:
-    """Return the ClusterQueue behind a LocalQueue; None if it does not exist or is not visible."""
-    return next((one for one in queues or () if one.metadata.name == local.spec.cluster_queue), None)

@@ -1,9 +1,9 @@
 """Make the *barrier*: an init container that waits until all pods of its group have started.
 
-The barrier opens only on its own word, made of its JobSet's UID and its epoch, so that leftovers of another JobSet of
-the same name have no effect. The word arrives in two ways. The file `started` of the mounted ConfigMap contains it,
-which suffices alone. The endpoint named in the file `endpoint` sends it as a line, which is faster. On any error the
-barrier stays shut, and exits with its own exit code at its timeout.
+A barrier opens when it reads its *word*: the UID and the epoch of its JobSet. So leftovers of another JobSet of the
+same name have no effect. The barrier finds the word in the file `started` of the mounted ConfigMap, which suffices
+alone. The server that the file `endpoint` names sends the word as a line, which is faster. On any error the barrier
+stays shut, and exits with its own exit code at its timeout.
 """
 
 from collections.abc import Mapping

@@ -267,15 +267,15 @@ class ManagerEngine(Engine):
 
         That may be later, if its home is lost. The eviction and the lost work are recorded now, as in a cluster.
         """
-        super()._take_nodes(one.job)
+        super()._evict_from_nodes(one.job)
         one.status = evict(one.status, reason, message, self._moment)
         one.job.workload = replace(one.job.workload, evicted=True)
         self._tree.hold(one.job.workload)
         self._unseen[one.job.workload.key] = None
 
-    def _take_nodes(self, job: SimulatedJob) -> None:
+    def _evict_from_nodes(self, job: SimulatedJob) -> None:
         if not job.workload.evicted:  # else `_begin_eviction` has recorded the eviction
-            super()._take_nodes(job)
+            super()._evict_from_nodes(job)
 
     def _decide_dispatch(self, key: str, one: _Dispatch) -> None:
         """Decide where a workload runs, as the manager's controller does after each change, and carry the plan out.

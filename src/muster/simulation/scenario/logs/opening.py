@@ -36,8 +36,9 @@ def says_requests(trace: Trace) -> bool:
 
 
 def read_trace(file: Path, trace: Trace, watch: Watch = lambda _file, jobs: jobs) -> OrderedJobs:
-    """Return the jobs of a log that ran, in order of submission. watch: returns the jobs of a log and looks at each.
+    """Return the jobs of a log that ran, in order of submission.
 
+    watch: wraps the iterator over the jobs of a file, for example to show the progress.
     Raises `LogError` if a line is wrong, and `ColumnError` if the columns of the trace are.
     """
     left_out = LeftOut()

@@ -65,4 +65,4 @@ def test_a_path_is_written_for_people_and_as_a_pointer():
 
 @pytest.mark.parametrize("conditions", [None, "x", ["x"], [{"type": "A", "status": "False"}], [{"type": "B"}]])
 def test_no_condition_is_true_that_does_not_say_so(conditions):
-    assert documents.true_condition({"conditions": conditions}, "A", "B") is None
+    assert documents.find_true_condition({"conditions": conditions}, "A", "B") is None

@@ -69,6 +69,6 @@ def test_a_ray_job_is_over_once_its_deployment_is(status, end):
 
 @pytest.mark.parametrize("type", ["Succeeded", "Failed"])
 def test_a_condition_ends_a_job(type):
-    end = statusreaders.end_by_condition("Succeeded", "Failed")
+    end = statusreaders.end_by_condition("Succeeded")
     assert end(job(**conditions(Running="True", **{type: "True"}))) == End(type == "Succeeded", "m")
     assert end(job(**conditions(**{type: "False"}))) is None

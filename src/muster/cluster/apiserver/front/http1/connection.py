@@ -337,14 +337,14 @@ class Connection(asyncio.Protocol):
             self._behind += size
             self._tell_unsent()
 
-    def holds(self, size: int) -> None:
+    def count_held(self, size: int) -> None:
         """Count `size` bytes of the answer that the application still holds, in place of the last count."""
         self._held = size
         if not self._is_writable.is_set():
             self._tell_unsent()
 
     def _tell_unsent(self) -> None:
-        self._shared.unsent.owes(self.transport, TLS_BYTES + self._behind + self._held, self.slot.owner)
+        self._shared.unsent.set_unsent(self.transport, TLS_BYTES + self._behind + self._held, self.slot.owner)
 
     # -- another protocol
 

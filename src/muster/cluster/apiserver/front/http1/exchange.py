@@ -43,7 +43,7 @@ class ExchangeConnection(Protocol):
         """Wait until little is left to send."""
         ...
 
-    def holds(self, size: int) -> None:
+    def count_held(self, size: int) -> None:
         """Set the number of bytes of the answer that the application still holds."""
         ...
 
@@ -249,9 +249,9 @@ class Exchange:
         """Wait until little is left to send."""
         await self._carrier.drained()
 
-    def holds(self, size: int) -> None:
+    def count_held(self, size: int) -> None:
         """Set the number of bytes of the answer that the application still holds."""
-        self._carrier.holds(size)
+        self._carrier.count_held(size)
 
     def break_off(self) -> None:
         """Send what waits, and close: the client sees that the answer is incomplete."""

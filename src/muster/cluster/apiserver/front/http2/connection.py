@@ -192,7 +192,7 @@ class Connection(asyncio.Protocol):
                 continue
             unsent = self.session.count_unsent(number)
             stream.set_unsent(unsent)
-            self._shared.unsent.owes(stream, unsent and unsent + stream.held, self.slot.owner)
+            self._shared.unsent.set_unsent(stream, unsent and unsent + stream.held, self.slot.owner)
             if stream.is_done and not self.session.has(number):
                 self._streams.pop(number, None)  # `Unsent` may have cut the stream off just now
             elif unsent and self._stall_timer is None:
@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
         """Stop sending to a client that is behind, and cut it off unless it catches up in time."""
         self.is_paused = True
         self._pause_timer = self._loop.call_later(STALLED_SECONDS, self.transport.abort)
-        self._shared.unsent.owes(self.transport, TLS_BYTES, self.slot.owner)
+        self._shared.unsent.set_unsent(self.transport, TLS_BYTES, self.slot.owner)
 
     def resume_writing(self) -> None:
         """Go on sending: the client has caught up."""

@@ -153,7 +153,7 @@ class Stream:
         while self._unsent > HELD_BYTES and not self.is_gone:
             await self._wait()
 
-    def holds(self, size: int) -> None:
+    def count_held(self, size: int) -> None:
         """Count `size` bytes of the answer that the application still holds, in place of the last count."""
         self.held = size
 
