@@ -7,7 +7,7 @@ that can be read at any time (depth, age of running work) are read at a scrape a
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from muster.runtime.control.controller import Outcome
 from muster.runtime.control.queue import WorkQueue
@@ -88,7 +88,10 @@ class Registry:
         for ask in self._computed:
             # All at once, because what `ask` reads may change between the parts of a scrape.
             yield from map(str.encode, chain.from_iterable([_series_of(gauges).pieces() for gauges in ask()]))
-        for series in (*self._gauges.values(), *self._counters.values(), *self._histograms.values()):
+        named: tuple[Series[Any], ...] = (
+            *self._gauges.values(), *self._counters.values(), *self._histograms.values(),
+        )  # fmt: skip
+        for series in named:
             yield from map(str.encode, series.pieces())
 
     def _register(self, metrics: dict[str, M], type_: str, name: str, make: Callable[[], M]) -> M:

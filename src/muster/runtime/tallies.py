@@ -169,4 +169,4 @@ def _format_number(value: float) -> str:
 def _find_formatter() -> Callable[[float], str]:
     from prometheus_client.utils import floatToGoString  # importing it takes 20 ms, and many clusters see no scrape
 
-    return floatToGoString  # type: ignore[no-any-return]
+    return floatToGoString
