@@ -139,7 +139,7 @@ def _key_of_text(name: str, value: str) -> str:
     return f"k:{_encode({name: value}).decode()}"
 
 
-_NO_MEMBERS = _Members({}, {})
+_NO_MEMBERS: _Members = _Members({}, {})
 DEDUCED = FieldSchema("map", (*_ANY_SCALAR, dict, list), open=True)
 _ATOMIC = FieldSchema("atomic", (*_ANY_SCALAR, dict, list))
 _UNTYPED = FieldSchema("scalar", _ANY_SCALAR)
