@@ -75,6 +75,16 @@ def test_a_question_loads_no_slow_module(cluster: Muster, arguments: tuple[str, 
     assert done.stderr.splitlines()[-1] == ""
 
 
+# What a job without a cluster needs no part of.
+UNUSED = ("aiohttp", "prometheus_client", "http.client", "email", "importlib.metadata", "yaml")
+
+
+def test_a_cluster_of_one_command_loads_no_module_that_it_does_not_use(muster: Muster) -> None:
+    program = [sys.executable, "-c", PROBE, ",".join(UNUSED), "run", "--workers", "1", "--", "true"]
+    done = subprocess.run(program, env=muster.env(), capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.splitlines()[-1] == ""
+
+
 PATTERNS = """
 import re, sys
 from muster.cli.main import main

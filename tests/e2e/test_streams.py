@@ -256,4 +256,28 @@ def test_what_is_imported_before_ctrl_c_is_silent():
     """Each module more would be milliseconds in which Ctrl-C prints a traceback."""
     imports = "import sys; before = {*sys.modules}; import muster.cli.entry; print(*sorted({*sys.modules} - before))"
     done = subprocess.run([sys.executable, "-c", imports], capture_output=True, text=True, timeout=60, check=True)
-    assert {*done.stdout.split()} - {"gc"} == {"muster", "muster.cli", "muster.cli.entry"}
+    assert {*done.stdout.split()} - {"gc", "atexit"} == {"muster", "muster.cli", "muster.cli.entry"}
+
+
+def test_a_command_ends_without_the_interpreters_shutdown(muster):
+    """To take apart the modules of a cluster takes 40 ms, while the user waits for the prompt."""
+    program = """
+import atexit, os, sys
+from muster.cli.entry import main
+class Kept:
+    def __del__(self, write=os.write):  # sys.stdout is gone by then
+        write(1, b"taken apart")
+sys.kept = Kept()
+atexit.register(print, "at exit")
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, "run", "--workers", "1", "--", "sh", "-c", "echo said; echo gone >&2; exit 3"],
+        env=muster.env(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("said\nat exit\n", 3)
+    assert "gone\n" in done.stderr

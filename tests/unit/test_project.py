@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from muster.api.ours.release import VERSION
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -17,6 +19,7 @@ def test_the_version_is_named_in_one_place_and_repeated_where_others_need_it():
     assert (chart["version"], chart["appVersion"], citation["version"]) == (version, version, version)
     assert f"\n## {version}\n" in (ROOT / "CHANGELOG.md").read_text()
     assert f"version {version}." in (ROOT / "README.md").read_text()
+    assert version == VERSION
 
 
 def test_the_changelog_begins_with_what_is_not_released():

@@ -2,14 +2,22 @@
 
 # The core of `signal`, which itself imports other modules first: a Ctrl-C meanwhile would print a traceback.
 import _signal  # type: ignore[import-not-found]
+import atexit
 import gc
+import os
+import sys
+
+# The allocations before a garbage collection. The modules of a command stay in memory, and collecting among them takes
+# a tenth of the start. A cluster sets its own thresholds once it has started.
+_COLLECTION_THRESHOLD = 300_000
 
 
 def main() -> None:
-    """Import the command line and run it.
+    """Import the command line and run it, and end the process with its exit code.
 
     An interrupt before the import ends, or after the command, ends the process at once, without a traceback.
     """
+    gc.set_threshold(_COLLECTION_THRESHOLD)
     # A signal that the shell ignores for background jobs stays ignored.
     interruptible = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if interruptible:
@@ -20,7 +28,13 @@ def main() -> None:
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     try:
         run()
-    finally:
-        if interruptible:  # an interrupt during the interpreter's shutdown needs no report
+    except SystemExit as ending:
+        code = ending.code
+        if interruptible:  # an interrupt from here on needs no report
             _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-        gc.freeze()  # else the interpreter's shutdown looks for garbage among all modules, which takes 15 ms
+        if not isinstance(code, int):
+            raise
+        atexit._run_exitfuncs()  # noqa: SLF001 - as the shutdown begins, too
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # the interpreter's shutdown would take apart the modules one by one, a cluster's in 40 ms

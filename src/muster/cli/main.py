@@ -1,6 +1,5 @@
 """The entry point of `muster`. It imports the module of a command when the command is called."""
 
-import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -68,10 +67,6 @@ PROGRAM = "muster"
 # The variable by which a shell asks for completions.
 COMPLETE_VARIABLE = "_MUSTER_COMPLETE"
 
-# The allocations before a garbage collection. The modules of a command stay in memory, and collecting among them takes
-# a tenth of the start. A cluster sets its own thresholds once it has started.
-_COLLECTION_THRESHOLD = 300_000
-
 
 class _Commands(SuggestingGroup):
     """The group of all commands. Each command is a module in a room of `muster.cli.commands`, imported when used."""
@@ -118,7 +113,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     An expected failure prints one line on stderr; its code is not 0.
     """
-    gc.set_threshold(_COLLECTION_THRESHOLD)
     streams.replace_streams()
     try:
         code = _run(arguments)

@@ -6,27 +6,16 @@ that can be read at any time (depth, age of running work) are read at a scrape a
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
-
-from prometheus_client import (
-    CollectorRegistry,
-    Gauge,
-    GCCollector,
-    PlatformCollector,
-    ProcessCollector,
-    generate_latest,
-)
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
 from muster.runtime.control.controller import Outcome
 from muster.runtime.control.queue import WorkQueue
-from muster.runtime.tallies import Series, Spread, Tally, make_counter, make_histogram
+from muster.runtime.tallies import Level, Series, Spread, Tally, make_counter, make_gauge, make_histogram
 
 M = TypeVar("M")
 
-CONTENT_TYPE = CONTENT_TYPE_LATEST
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 # client-go's: 10 ns to 10 s for queues; controller-runtime's for reconciles.
 _QUEUE_BUCKETS = tuple(10.0**n for n in range(-8, 2))
@@ -53,15 +42,12 @@ class Registry:
 
     def __init__(self, *, process: bool = False) -> None:
         """Make an empty registry. process: include the metrics of the operating system and the interpreter."""
-        self._registry = CollectorRegistry(auto_describe=True)
         self._types: dict[str, str] = {}  # of all metrics, by name
-        self._gauges: dict[str, Gauge] = {}
+        self._process = process
+        self._computed: list[Callable[[], Iterable[Gauges]]] = []
+        self._gauges: dict[str, Series[Level]] = {}
         self._counters: dict[str, Series[Tally]] = {}
         self._histograms: dict[str, Series[Spread]] = {}
-        if process:
-            ProcessCollector(registry=self._registry)
-            PlatformCollector(registry=self._registry)
-            GCCollector(registry=self._registry)
 
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Series[Tally]:
         """Return the counter with this name: a number that only grows, for each combination of label values."""
@@ -71,13 +57,13 @@ class Registry:
         """Return the histogram with this name: a distribution over buckets, for each combination of label values."""
         return self._register(self._histograms, "histogram", name, lambda: make_histogram(name, text, labels, bounds))
 
-    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-        """Return the gauge with this name: a number that goes up and down."""
-        return self._register(self._gauges, "gauge", name, lambda: Gauge(name, text, labels, registry=self._registry))
+    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Series[Level]:
+        """Return the gauge with this name: a number that goes up and down, for each combination of label values."""
+        return self._register(self._gauges, "gauge", name, lambda: make_gauge(name, text, labels))
 
     def add_computed(self, ask: Callable[[], Iterable[Gauges]]) -> None:
         """Add gauges whose values `ask` computes at every scrape."""
-        self._registry.register(_Scraped(ask))
+        self._computed.append(ask)
 
     def controller(self, name: str) -> "ControllerMetrics":
         """Return the observer for a `Controller` of that name."""
@@ -97,12 +83,16 @@ class Registry:
 
     def _pieces(self) -> Iterator[bytes]:
         """Yield all metrics as text, some milliseconds of work at a time."""
-        for metric in self._registry.collect():
-            yield generate_latest(_Collected(metric))
-        for counter in [*self._counters.values()]:
-            yield from map(str.encode, counter.pieces())
-        for histogram in [*self._histograms.values()]:
-            yield from map(str.encode, histogram.pieces())
+        if self._process:
+            yield _render_process()
+        for ask in self._computed:
+            # All at once, because what `ask` reads may change between the parts of a scrape.
+            yield from map(str.encode, chain.from_iterable([_series_of(gauges).pieces() for gauges in ask()]))
+        named: tuple[Series[Any], ...] = (
+            *self._gauges.values(), *self._counters.values(), *self._histograms.values(),
+        )  # fmt: skip
+        for series in named:
+            yield from map(str.encode, series.pieces())
 
     def _register(self, metrics: dict[str, M], type_: str, name: str, make: Callable[[], M]) -> M:
         if (known := self._types.setdefault(name, type_)) != type_:
@@ -112,37 +102,23 @@ class Registry:
         return metrics[name]
 
 
-class _Collected(Collector):
-    """A metric with the values that it had when it was collected."""
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-
-    def collect(self) -> Iterable[Metric]:
-        return (self._metric,)
-
-
-class _Scraped(Collector):
-    def __init__(self, ask: Callable[[], Iterable[Gauges]]) -> None:
-        self._ask = ask
-
-    def describe(self) -> Iterable[Metric]:
-        """Yield nothing.
-
-        A gauge may share its name with a counter's without `_total`, which the registry would take for one name.
-        """
-        return ()
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        # All at once, because what `ask` reads may change between the parts of a scrape.
-        return [*map(_family_of, self._ask())]
-
-
-def _family_of(gauges: Gauges) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(gauges.name, gauges.text, labels=gauges.labels)
+def _series_of(gauges: Gauges) -> Series[Level]:
+    series = make_gauge(gauges.name, gauges.text, gauges.labels)
     for labels, value in gauges.values:
-        family.add_metric(labels, value)
-    return family
+        series.labels(*labels).set(value)
+    return series
+
+
+def _render_process() -> bytes:
+    """Return the metrics of the operating system and the interpreter as text."""
+    # Importing them takes 20 ms, and many clusters see no scrape.
+    from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return generate_latest(registry)
 
 
 class ControllerMetrics:
@@ -150,10 +126,9 @@ class ControllerMetrics:
 
     def __init__(self, registry: Registry, name: str) -> None:
         self._name = name
-        queue = {"name": name, "controller": name}
-        both = tuple(queue)
+        both = ("name", "controller")
         mine = ("controller",)
-        self._depth = registry.gauge("workqueue_depth", "Current depth of the queue", both).labels(**queue)
+        self._depth = registry.gauge("workqueue_depth", "Current depth of the queue", both).labels(name, name)
         self._adds = registry.counter("workqueue_adds_total", "Number of adds to the queue", both).labels(name, name)
         self._retries = registry.counter("workqueue_retries_total", "Number of retries", both).labels(name, name)
         self._waits = registry.histogram(
@@ -164,10 +139,10 @@ class ControllerMetrics:
         ).labels(name, name)
         self._unfinished = registry.gauge(
             "workqueue_unfinished_work_seconds", "Seconds of work in progress, all workers together", both
-        ).labels(**queue)
+        ).labels(name, name)
         self._longest = registry.gauge(
             "workqueue_longest_running_processor_seconds", "How long the longest running worker has its key", both
-        ).labels(**queue)
+        ).labels(name, name)
         self._results = registry.counter(
             "controller_runtime_reconcile_total", "Reconciles by result", (*mine, "result")
         )

@@ -27,7 +27,7 @@ def samples(registry: Registry) -> Samples:
 def test_registries_are_apart() -> None:
     one, other = Registry(), Registry()
     one.counter("muster_things_total", "Things", ("color",)).labels("red").inc(3)
-    one.gauge("muster_level", "Level").set(7)
+    one.gauge("muster_level", "Level").labels().set(7)
     one.histogram("muster_seconds", "Seconds", (), (1, 10)).labels().observe(5)
     assert samples(one)["muster_things_total", "color=red"] == 3
     assert samples(one)["muster_level", ""] == 7

@@ -1,11 +1,11 @@
-"""Counters and histograms are scraped as prometheus_client's own are."""
+"""Counters, gauges and histograms are scraped as prometheus_client's own are."""
 
 import asyncio
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from muster.runtime.metrics import Registry
 from muster.runtime.tallies import PIECE_SERIES
@@ -24,7 +24,13 @@ def test_numbers_are_scraped_as_those_of_the_library(numbers: list[tuple[str, fl
         ours.histogram("seconds", "Seconds", ("who",), BOUNDS),
         Histogram("seconds", "Seconds", ("who",), buckets=BOUNDS, registry=usual),
     )
+    levels = (
+        ours.gauge("level", "Level", ("who",)),
+        Gauge("level", "Level", ("who",), registry=usual),
+    )
     for who, number in numbers:
+        for level in levels:
+            level.labels(who).set(number)
         for count in counts:
             count.labels(who).inc(int(number))
         for distribution in times:
@@ -50,6 +56,14 @@ def test_the_same_name_is_the_same_series() -> None:
     first = registry.counter("things_total", "Things", ("who",))
     assert registry.counter("things_total", "Things", ("who",)) is first
     assert first.labels("a") is first.labels("a")
+
+
+def test_a_gauge_of_a_function_is_read_at_each_scrape() -> None:
+    registry, depth = Registry(), [1, 2]
+    registry.gauge("depth", "Depth").labels().set_function(lambda: len(depth))
+    assert "depth 2.0" in _lines(registry.text())
+    depth.clear()
+    assert "depth 0.0" in _lines(registry.text())
 
 
 def test_a_scrape_of_many_series_lets_other_tasks_run() -> None:

@@ -9,7 +9,6 @@ guest's fence.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from muster.api.groups.coordination import LEASE, Lease, micro_time
 from muster.api.meta import ObjectMeta
 from muster.api.ours.embedded import NODE_IDENTITY, PROCESS, SERVER_MACHINE
 from muster.api.ours.gpus import GPUS_ANNOTATION
+from muster.api.ours.release import VERSION
 from muster.api.status import ApiError, conflict, not_found
 from muster.api.values.quantity import Quantity
 from muster.cluster.nodes import node_object
@@ -38,7 +38,6 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 REPORT_SECONDS = 300.0
 # How many times a Lease is renewed within its duration, and by how much sooner a failed renewal is retried.
 _RENEWALS, _RETRIES = 4, 5
-_VERSION = version("muster-batch")
 
 log = logging.getLogger(__name__)
 
@@ -324,8 +323,8 @@ class Heartbeat:
             boot_id=self._machine.boot_id,
             kernel_version=self._machine.kernel,
             os_image=self._machine.os_image,
-            container_runtime_version=f"process://{_VERSION}",
-            kubelet_version=f"{GIT_VERSION}-{_VERSION}",
+            container_runtime_version=f"process://{VERSION}",
+            kubelet_version=f"{GIT_VERSION}-{VERSION}",
             operating_system="linux",
             architecture=self._machine.architecture,
         )

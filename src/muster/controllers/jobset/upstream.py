@@ -29,7 +29,7 @@ class Upstream:
         self._held: tuple[Lease, float] | None = None  # and when it was renewed
         self._standing_back = manager.registry.gauge(
             "muster_jobset_standing_back", "Whether JobSets are left to JobSet's own controller, which holds its Lease"
-        )
+        ).labels()
         leases = manager.informer(LEASE, namespace=namespace, fields=f"metadata.name={LEASE_NAME}")
         leases.on_change(self._lease_changed)
 

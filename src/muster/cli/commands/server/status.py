@@ -4,13 +4,13 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from muster.actions.server.home import Home
 from muster.actions.server.session import Target, has_cluster, names_another
+from muster.api.ours.release import VERSION
 from muster.cli.names.examples import format_examples
 from muster.cli.session import ask, connect, target_options
 
@@ -60,7 +60,7 @@ async def _status(target: Target, home: Home) -> int:
     nodes = scene.nodes
     pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
-    if pid and (upgrade := describe_upgrade(nodes or (), find_installed_release())):
+    if pid and (upgrade := describe_upgrade(nodes or (), VERSION)):
         click.echo(f"upgrade  {upgrade}")
     if pid and (outdated := find_outdated(home)):
         click.echo(f"service  {outdated}")
@@ -85,19 +85,10 @@ async def _status(target: Target, home: Home) -> int:
     return 0 if not scene.unready and not scene.silence and well == len(nodes or ()) and takes_pods else 1
 
 
-def find_installed_release() -> str:
-    """Return the release of this installation, from the name of the folder with its metadata; "" if it has none.
-
-    Reading the metadata itself would take ten times as long.
-    """
-    folders = (folder.name for place in sys.path for folder in Path(place).glob("muster_batch-*.dist-info"))
-    return next((name.removeprefix("muster_batch-").removesuffix(".dist-info") for name in folders), "")
-
-
 def describe_upgrade(nodes: Iterable["Node"], installed: str) -> str:
     """Return a sentence on what to do if the server runs another release than the installed one.
 
-    "" if it runs the same, or one of the two is unknown. nodes: all nodes. The server's own process nodes among them
+    "" if it runs the same, or its release is unknown. nodes: all nodes. The server's own process nodes among them
     tell its release.
     """
     from muster.api.ours.embedded import NODE_IDENTITY
@@ -105,7 +96,7 @@ def describe_upgrade(nodes: Iterable["Node"], installed: str) -> str:
     own = (one for one in nodes if NODE_IDENTITY not in one.metadata.annotations)  # the others have joined
     runtimes = [one.status.node_info.container_runtime_version for one in own]
     running = {one.removeprefix(_RUNTIME) for one in runtimes if one.startswith(_RUNTIME)}
-    if not running or running == {installed} or not installed:
+    if not running or running == {installed}:
         return ""
     return f"the server runs Muster {', '.join(sorted(running))}, and {installed} is installed: muster restart"
 

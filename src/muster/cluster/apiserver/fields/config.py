@@ -44,7 +44,7 @@ class _Walk:
         node: FieldSet = {}
         for name, item in value.items():
             inner = f"{path}.{name}"
-            named = schema.fields.get(name)
+            named = schema.fields[name]
             if named is None and schema.rest is None and not schema.open:
                 self.errors.append(f"{inner}: field not declared in schema")
                 continue

@@ -86,7 +86,7 @@ def prune_given_up(document: Document, given_up: FieldSet, owned: FieldSet, sche
         if last is None:
             continue
         owned_below = owned.get(key)
-        named = name in schema.fields
+        named = schema.fields[name] is not None
         # A member that the schema names stays as long as a manager owns a field in it.
         goes = (named or is_member(last)) and (owned_below is None or not (named or is_member(owned_below)))
         left = None if goes else _pruned_value(value, last, owned_below, schema.member(name))

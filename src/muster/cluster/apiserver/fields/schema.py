@@ -39,11 +39,29 @@ _SHORT = 64  # characters of a key whose path element is cached
 _encode = msgspec.json.Encoder().encode
 
 
+class _Members(dict[str, "FieldSchema | None"]):
+    """The nodes of an object's declared members, each compiled when a document first has the member.
+
+    An undeclared member has None. made: the nodes compiled so far, as for `_compile`.
+    """
+
+    def __init__(self, schemas: Mapping[str, Schema], made: "dict[int, FieldSchema]") -> None:
+        super().__init__()
+        self._schemas = schemas
+        self._made = made
+
+    def __missing__(self, name: str) -> "FieldSchema | None":
+        if name not in self._schemas:
+            return None
+        node = self[name] = _compile(self._schemas[name], self._made)
+        return node
+
+
 class FieldSchema(Struct, frozen=True, eq=False):
     """One node of the compiled schema.
 
     types: the Python types that the value may have.
-    fields: the schemas of the members that the schema names.
+    fields: the schemas of the members that the schema names; None for any other name.
     rest: the schema of all other members; None if the schema declares no others.
     open: whether undeclared members are allowed. Their schemas follow from their values.
     element: the schema of a list's items.
@@ -54,7 +72,7 @@ class FieldSchema(Struct, frozen=True, eq=False):
 
     shape: Shape
     types: tuple[type, ...]
-    fields: Mapping[str, "FieldSchema"] = field(default_factory=dict)
+    fields: _Members = field(default_factory=lambda: _NO_MEMBERS)
     rest: "FieldSchema | None" = None
     open: bool = False
     element: "FieldSchema | None" = None
@@ -80,7 +98,7 @@ class FieldSchema(Struct, frozen=True, eq=False):
 
     def member(self, name: str) -> "FieldSchema":
         """Return the schema of a member. For an undeclared member it is `DEDUCED`: the value decides."""
-        return self.fields.get(name) or self.rest or DEDUCED
+        return self.fields[name] or self.rest or DEDUCED
 
     def items_of(self, items: list[Any]) -> dict[str, Any] | None:
         """Return the items of a list by path element, or None if an item has no key.
@@ -121,6 +139,7 @@ def _key_of_text(name: str, value: str) -> str:
     return f"k:{_encode({name: value}).decode()}"
 
 
+_NO_MEMBERS: _Members = _Members({}, {})
 DEDUCED = FieldSchema("map", (*_ANY_SCALAR, dict, list), open=True)
 _ATOMIC = FieldSchema("atomic", (*_ANY_SCALAR, dict, list))
 _UNTYPED = FieldSchema("scalar", _ANY_SCALAR)
@@ -180,7 +199,7 @@ def _make_object_node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSche
     return FieldSchema(
         "map",
         (dict,),
-        {name: _compile(member, made) for name, member in members.items()},
+        _Members(members, made),
         rest,
         open=says_nothing or others in (True, {}) or bool(schema.get("x-kubernetes-preserve-unknown-fields")),
     )

@@ -185,14 +185,30 @@ def render(path: Path) -> str:
     return "".join(reversed(parts)).removeprefix(".")
 
 
+class _Members(dict[str, Compiled | None]):
+    """The checks of an object's members, each compiled when a document first has the member.
+
+    A schema declares hundreds of fields, of which most documents have a few: to compile all takes longer than a job.
+    """
+
+    def __init__(self, schema: Schema, dialect: SchemaDialect, field: ValuePlace) -> None:
+        super().__init__()
+        self._schemas: Mapping[str, Schema] = schema.get("properties") or {}
+        self._dialect = dialect
+        self._place = field._replace(struct=str(schema.get(DEFINITION, field.struct)).rpartition(".")[2])
+        others = schema.get("additionalProperties")
+        self._rest = compile_check(others, dialect, field, member=False) if isinstance(others, Mapping) else None
+
+    def __missing__(self, name: str) -> Compiled | None:
+        if name not in self._schemas:
+            return self._rest
+        place = self._place._replace(names=(*self._place.names, name))
+        made = self[name] = compile_check(self._schemas[name], self._dialect, place, member=True)
+        return made
+
+
 def _make_object_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
-    struct = str(schema.get(DEFINITION, field.struct)).rpartition(".")[2]
-    member_of = {
-        name: compile_check(member, dialect, ValuePlace(struct, (*field.names, name)), member=True)
-        for name, member in (schema.get("properties") or {}).items()
-    }.get
-    others = schema.get("additionalProperties")
-    rest = compile_check(others, dialect, field, member=False) if isinstance(others, Mapping) else None
+    members = _Members(schema, dialect, field)
     keeps_unknown = dialect.keeps_unknown(schema)
     mismatch = dialect.mismatch(schema, field)
     complete = _make_completion(schema, dialect)
@@ -204,7 +220,7 @@ def _make_object_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace
             return ABSENT
         result, sound = value, findings.sound
         for name, item in value.items():
-            known = member_of(name) or rest
+            known = members[name]
             if known is None:
                 if keeps_unknown:
                     continue

@@ -22,6 +22,7 @@ from muster.cluster.nodes.disk.complaints import naming_path
 from muster.cluster.nodes.network.addresses import Addresses
 from muster.cluster.nodes.network.hosts import Circle, Peer, render, shared_part
 from muster.runtime.control.manager import Manager
+from muster.runtime.tasks import run_until_first
 
 # Files are rewritten once for all the changes within this time.
 COALESCE_SECONDS = 0.05
@@ -63,7 +64,7 @@ class Network:
         self._files: dict[str, tuple[Pod, Path]] = {}  # hosts files that are kept up to date, by pod uid
         self._shared: dict[Circle, str] = {}  # the shared lines of a circle's files, until something changes
         self._changed = asyncio.Event()
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self.pods.on_change(self._on_pod_changed)
         self._services.on_change(self._on_service_changed)
 
@@ -94,7 +95,7 @@ class Network:
 
     async def run(self) -> None:
         """Rewrite the hosts files after changes of pods and Services, until `stop`."""
-        while not self._stopping:
+        while not self._stopping.is_set():
             await self._changed.wait()
             self._changed.clear()
             for pod, path in list(self._files.values()):
@@ -102,11 +103,11 @@ class Network:
                     _overwrite(path, self._render(pod))
                 except OSError as error:
                     log.warning("hosts file of pod %s: %s", pod.metadata.name, error)
-            await self._clock.sleep(COALESCE_SECONDS)
+            await run_until_first(self._clock.sleep(COALESCE_SECONDS), self._stopping.wait())
 
     async def stop(self) -> None:
         """End `run`."""
-        self._stopping = True
+        self._stopping.set()
         self._changed.set()
 
     def _render(self, pod: Pod) -> str:

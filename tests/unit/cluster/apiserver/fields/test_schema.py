@@ -17,3 +17,14 @@ def test_equal_items_are_together_in_order():
         'k:{"name":"c"}': items[3],
     }
     assert list(found) == ['k:{"name":"a"}', 'k:{"name":"b"}', 'k:{"name":"c"}']
+
+
+def test_a_schema_compiles_the_members_that_documents_have():
+    schema = FieldSchema.of_kind(POD)
+    spec = schema.member("spec")
+    assert spec.member("containers").shape == "items"
+    assert spec.member("other").open
+    assert (dict(schema.fields), dict(spec.fields)) == (
+        {"spec": spec},
+        {"containers": spec.member("containers")},
+    )
