@@ -52,7 +52,13 @@ from muster.api.defaults.networking import (
     default_ingress_class,
     default_network_policy,
 )
-from muster.api.defaults.objects import default_namespace, default_node, default_priority_class, default_secret
+from muster.api.defaults.objects import (
+    default_namespace,
+    default_node,
+    default_priority_class,
+    default_secret,
+    default_spec,
+)
 from muster.api.defaults.others import (
     default_api_service,
     default_flow_schema,
@@ -76,8 +82,10 @@ from muster.api.defaults.structural import defaults_of
 from muster.api.defaults.volcano import default_volcano_job
 from muster.api.groups.apps import DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
 from muster.api.groups.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
+from muster.api.groups.coordination import LEASE
 from muster.api.groups.discovery import ENDPOINT_SLICE
 from muster.api.groups.networking import INGRESS, INGRESS_CLASS, NETWORK_POLICY
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET
 from muster.api.groups.resource import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from muster.api.groups.runtimeclass import RUNTIME_CLASS
 from muster.api.groups.scheduling import PRIORITY_CLASS
@@ -135,6 +143,8 @@ DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
     POD_GROUP.resource: default_pod_group,
     RESOURCE_QUOTA.resource: default_resource_quota,
     LIMIT_RANGE.resource: default_limit_range,
+    LEASE.resource: default_spec,
+    POD_DISRUPTION_BUDGET.resource: default_spec,
     MUTATING_WEBHOOK_CONFIGURATION.resource: default_mutating_webhooks,
     VALIDATING_WEBHOOK_CONFIGURATION.resource: default_validating_webhooks,
     VALIDATING_ADMISSION_POLICY.resource: default_policy,

@@ -56,8 +56,8 @@ def _default_match(match: Json, *rules: str) -> None:
 
 def default_resource_quota(quota: Json) -> None:
     """Set the defaults of a ResourceQuota."""
-    default_resource_list(quota.get("spec", {}).get("hard"))
-    status = quota.get("status", {})
+    default_resource_list(quota.setdefault("spec", {}).get("hard"))
+    status = quota.setdefault("status", {})
     default_resource_list(status.get("hard"))
     default_resource_list(status.get("used"))
 

@@ -10,6 +10,11 @@ Json = dict[str, Any]
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
+def default_spec(subject: Json) -> None:
+    """Give an object an empty spec, which upstream always returns: its programs read `spec` without a check."""
+    subject.setdefault("spec", {})
+
+
 def default_namespace(namespace: Json) -> None:
     """Set the defaults of a Namespace: a label with its name, so that selectors can match it."""
     metadata = namespace.setdefault("metadata", {})
@@ -21,7 +26,8 @@ def default_namespace(namespace: Json) -> None:
 
 
 def default_node(node: Json) -> None:
-    """Set the defaults of a Node: its allocatable resources are its capacity."""
+    """Set the defaults of a Node: an empty spec, and allocatable resources that are its capacity."""
+    default_spec(node)
     status = node.setdefault("status", {})
     if "capacity" in status and "allocatable" not in status:
         status["allocatable"] = dict(status["capacity"])

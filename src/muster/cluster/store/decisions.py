@@ -13,7 +13,7 @@ from zlib import crc32
 import msgspec
 
 from muster.api.ours.decisions import Decision
-from muster.cluster.store.sidefile import SideFileError, open_or_set_aside
+from muster.cluster.store.sidefile import SideFileError, describe_error, open_or_set_aside
 from muster.cluster.store.worker import Worker
 
 FILE = "decisions.db"
@@ -76,6 +76,7 @@ class DecisionFile:
             raise DecisionFileError(str(error)) from error
         except sqlite3.Error as error:
             raise DecisionFileError(f"cannot use {path}: {error}") from error
+        self._path = path
         self._size: int = size + rows * _ROW_BYTES
 
     def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
@@ -92,7 +93,8 @@ class DecisionFile:
                 if size > most_bytes:
                     size -= self._delete_oldest(size - most_bytes * _KEPT_PERCENT // 100)
         except sqlite3.Error as error:
-            raise DecisionFileError(f"the decisions cannot be written: {error}") from error
+            reason = describe_error(error, self._path)
+            raise DecisionFileError(f"the decisions cannot be written: {reason}") from error
         self._size = size
 
     def _delete_oldest(self, excess: int) -> int:

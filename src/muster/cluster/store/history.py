@@ -13,7 +13,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from muster.cluster.store.sidefile import SideFileError, open_or_set_aside
+from muster.cluster.store.sidefile import SideFileError, describe_error, open_or_set_aside
 
 FILE = "history.db"
 VERSION = 1
@@ -85,6 +85,7 @@ class HistoryFile:
 
     def __init__(self, path: Path, now: datetime) -> None:
         """Open the file, or create it. An unusable file is renamed, and `aside` says so."""
+        self._path = path
         self._count: int | None = None  # the number of rows, once needed; no other writer changes it
         try:
             self._connection, self.aside = open_or_set_aside(
@@ -110,7 +111,7 @@ class HistoryFile:
                     eldest = "SELECT rowid FROM runs ORDER BY ended, uid LIMIT ?"
                     self._connection.execute(f"DELETE FROM runs WHERE rowid IN ({eldest})", (excess,))  # noqa: S608
         except sqlite3.Error as error:
-            raise HistoryError(f"the history cannot be written: {error}") from error
+            raise HistoryError(f"the history cannot be written: {describe_error(error, self._path)}") from error
         self._count = min(count, most)
 
     def _count_rows(self) -> int:

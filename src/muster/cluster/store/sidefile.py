@@ -35,7 +35,7 @@ def open_or_set_aside(
         return _open(path, version, schema), ""
     except (sqlite3.DatabaseError, _UnknownVersionError) as error:
         if isinstance(error, sqlite3.OperationalError):  # a full disk or a missing right, not a damaged file
-            raise SideFileError(f"cannot use {path}: {error}") from error
+            raise SideFileError(f"cannot use {path}: {describe_error(error, path)}") from error
         aside_path = path.with_name(f"{path.name}-{now:{_STAMP}}")
         aside = f"{path} cannot be used ({error}): it is {aside_path.name} now, and a new {name} begins"
         try:
@@ -47,6 +47,13 @@ def open_or_set_aside(
             raise SideFileError(f"cannot use {path}: {again}") from again
     except OSError as error:
         raise SideFileError(f"cannot use {path}: {error.strerror}") from error
+
+
+def describe_error(error: sqlite3.Error, path: Path) -> str:
+    """Return SQLite's words for an error of a file, and where to free space if the disk is full."""
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        return f"{error}; free some space there (df -h {path.parent})"
+    return str(error)
 
 
 def _open(path: Path, version: int, schema: Sequence[str]) -> sqlite3.Connection:

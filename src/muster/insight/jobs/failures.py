@@ -228,9 +228,14 @@ def last_telling_line(text: str) -> str:
     their message.
     """
     split = reversed(re.split(r"[\r\n]+", re.sub(_ESCAPES, "", text)))
-    lines = list(filter(None, ("".join(char for char in line if char.isprintable()).strip() for line in split)))
+    lines = list(filter(None, (_drop_controls(line).strip() for line in split)))
     telling = next((line for line in lines if any(map(str.isalnum, line))), lines[0] if lines else "")
     return telling if len(telling) <= LINE_LENGTH else f"{telling[: LINE_LENGTH - 3]}..."
+
+
+def _drop_controls(line: str) -> str:
+    """Return a line without control characters, with a space for each tab and other white space."""
+    return "".join(" " if char.isspace() else char for char in line if char.isspace() or char.isprintable())
 
 
 def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:

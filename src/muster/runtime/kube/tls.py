@@ -25,6 +25,14 @@ _ALERTS = {
     "PROTOCOL_VERSION": "the server speaks only versions of TLS that are not safe",
 }
 
+_TRUST_CHECK = "look at certificate-authority, tls-server-name and the address in the kubeconfig"
+
+# What to check by OpenSSL's codes of verification (X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED).
+_CLOCK_CHECKS = {
+    9: "compare this machine's clock with the server's (date)",
+    10: "compare this machine's clock with the server's (date); if both are right, renew the certificate",
+}
+
 
 def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None) -> ssl.SSLContext:
     """Return the TLS context for connections to a server. Raises `TransportError`.
@@ -85,10 +93,8 @@ def explain(error: BaseException) -> str:
     match cause:
         case ssl.SSLCertVerificationError():
             reason = cause.verify_message.rstrip(".")
-            return (
-                f"the server's certificate is not trusted: {reason}; look at certificate-authority, "
-                "tls-server-name and the address in the kubeconfig"
-            )
+            check = _CLOCK_CHECKS.get(cause.verify_code, _TRUST_CHECK)
+            return f"the server's certificate is not trusted: {reason}; {check}"
         case ssl.SSLError():
             alert = next((text for word, text in _ALERTS.items() if word in (cause.reason or "")), "")
             return f"TLS failed: {alert or cause.reason or cause}"

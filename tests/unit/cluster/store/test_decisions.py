@@ -106,3 +106,10 @@ def test_a_folder_in_its_place_is_an_error(path):
     path.mkdir()
     with pytest.raises(DecisionFileError, match=r"cannot use .*decisions\.db"):
         DecisionFile(path, NOW)
+
+
+def test_a_full_disk_is_named_with_the_place_to_free(file, path):
+    file._connection.execute("PRAGMA max_page_count=1")  # SQLite's error for a full disk
+    problem = f"cannot be written: .* is full; free some space there .df -h {path.parent}"
+    with pytest.raises(DecisionFileError, match=problem):
+        file.put([decision(number, "default/" + "x" * 5_000) for number in range(9)], PLENTY)

@@ -156,3 +156,10 @@ def test_it_belongs_to_one_at_a_time(path, file):
     file.put([row(1)], **FOR_EVER)
     with pytest.raises(HistoryError, match="locked"):
         HistoryFile(path, NOW)
+
+
+def test_a_full_disk_is_named_with_the_place_to_free(file, path):
+    file._connection.execute("PRAGMA max_page_count=1")  # SQLite's error for a full disk
+    problem = f"cannot be written: .* is full; free some space there .df -h {path.parent}"
+    with pytest.raises(HistoryError, match=problem):
+        file.put([row(number, name="x" * 5_000) for number in range(9)], **FOR_EVER)

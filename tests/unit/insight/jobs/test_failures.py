@@ -216,6 +216,7 @@ def test_the_pods_of_a_job_that_was_interrupted_are_not_failed(type):
         ("10%\r50%\r", "50%"),
         ("\x1b[31mred\x1b[0m \x1b]0;title\x07alert\x07", "red alert"),
         ("\x1b[2J\x1b[1;1H", ""),
+        ("127.0.0.1\tbox\N{NO-BREAK SPACE}one\t\n", "127.0.0.1 box one"),
         ("x" * 500, "x" * (LINE_LENGTH - 3) + "..."),
     ],
 )

@@ -23,6 +23,7 @@ from muster.cluster.memory import give_back
 
 # A client that answers none of these probes is gone. The values are those of Go's servers.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 9}
+_LOOPBACK = ("127.0.0.1", "::1")
 SETTLED_SECONDS = 1.0  # a client has taken all of an answer that was sent this long ago
 
 
@@ -163,8 +164,18 @@ def bind_socket(host: str, port: int, option: str = "") -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             advice = f"choose another port{f' with {option}' if option else ''} (0 takes any free one)"
             raise AddressTaken(f"{host}:{port} is taken by another process: stop it or {advice}") from None
-        raise AddressUnusable(f"cannot listen on {host or 'this machine'}: {error.strerror}") from error
+        raise AddressUnusable(describe_bind_error(host, error)) from error
     return listener
+
+
+def describe_bind_error(host: str, error: OSError) -> str:
+    """Return why the server cannot listen on an address, and what to check if the machine lacks the address."""
+    problem = f"cannot listen on {host or 'this machine'}: {error.strerror}"
+    if error.errno != errno.EADDRNOTAVAIL:
+        return problem
+    if host in _LOOPBACK:
+        return f"{problem}: the interface lo must be up and have {host} (ip address show lo)"
+    return f"{problem}: this machine has no such address (ip address show)"
 
 
 def _give_back_soon() -> None:
