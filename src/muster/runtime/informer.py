@@ -16,7 +16,7 @@ from muster.api.status import ApiError
 from muster.runtime.cache import Cache, Change, IndexFunction, Reflector, Transform
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
-from muster.runtime.control.backoff import RECONNECT
+from muster.runtime.control.backoff import RECONNECT, UNSERVED, Backoff
 from muster.runtime.ids import Random
 from muster.runtime.objects import remove_managed_fields
 from muster.runtime.transport import ClosedError, TransportError, UnreadableAnswerError
@@ -131,6 +131,7 @@ class Informer(Generic[T]):
         """Follow the server until cancelled."""
         while True:
             watching_since: float | None = None
+            backoff = RECONNECT
             try:
                 if not self._reflector.version:
                     await self._list()
@@ -140,12 +141,13 @@ class Informer(Generic[T]):
                 self._reflector.failed(error)
                 self.trouble = str(error)
                 if self.optional and isinstance(error, ApiError) and error.code == 404:
+                    backoff = UNSERVED
                     await self._is_not_served()
                 elif self._heard is not None:
                     self._heard(error)
                 else:
                     self._report(error)
-            await self._pause(watching_since)
+            await self._pause(watching_since, backoff)
 
     async def _list(self) -> None:
         page = await self._client.list(self.kind, **self._where, transform=self._transform)
@@ -203,9 +205,9 @@ class Informer(Generic[T]):
             if number % _BURST == 0:
                 await self._clock.sleep(0)
 
-    async def _pause(self, watching_since: float | None) -> None:
+    async def _pause(self, watching_since: float | None, backoff: Backoff) -> None:
         self._failures += 1
-        delay = RECONNECT.delay(self._failures, self._random)
+        delay = backoff.delay(self._failures, self._random)
         if watching_since is not None and self._clock.monotonic() - watching_since >= delay:
             self._failures = 0
             return

@@ -496,7 +496,7 @@ def test_what_is_not_served_counts_as_empty_and_is_followed_once_it_is(server: M
         assert world.told[2:] == [("a=1", None), ("b=2", None)]
         asked = len(server.requests)
         await world.settle(3600)
-        assert len(server.requests) - asked < 300, "seldom"
+        assert len(server.requests) - asked < 60, "seldom"
 
     run(server, test, optional=True)
 

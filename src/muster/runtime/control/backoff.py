@@ -30,3 +30,5 @@ class Backoff(Struct, frozen=True):
 
 # client-go's reflector starts at 0.8 s and ends at 30 s.
 RECONNECT = Backoff(first=0.8, limit=30.0)
+# Kueue waits with these delays for a kind that the server does not serve.
+UNSERVED = Backoff(first=1.0, limit=120.0)
