@@ -398,7 +398,7 @@ async def test_what_a_jobset_does_not_count_is_not_looked_at(cluster: Cluster) -
 async def test_one_that_the_queue_admits_at_once_is_never_made_suspended(cluster: Cluster) -> None:
     document = {"metadata": {"name": "js"}, "spec": {"replicatedJobs": [role("a", 2)], "suspend": True}}
     await cluster.client.create(JOB_SET, msgspec.convert(document, JobSet), "default")
-    await cluster.settle(0.1)
+    await cluster.settle(0.9)
     await cluster.change(suspend=False)
     assert [(job.spec.suspend, job.metadata.generation) for job in (await cluster.jobs()).values()] == [(False, 1)] * 2
     assert await cluster.events() == []

@@ -54,9 +54,9 @@ WORKERS = 8
 GATHER_SECONDS_PER_JOB = 0.0002
 GATHER_SECONDS_MOST = 10.0
 
-# A new suspended JobSet is usually resumed within a moment, by its queue. For this time the controller creates nothing
-# for it, because all of that would have to change then.
-BEGINNING_SECONDS = 0.25
+# A new suspended JobSet is usually resumed by its queue, within a second also in a burst of JobSets. For this time the
+# controller creates nothing for it, because all of that would have to change then.
+BEGINNING_SECONDS = 1.0
 
 # A JobSet with stale caches is reconciled at the event that updates them, or after this time if there is none.
 STALE_SECONDS = 5.0
