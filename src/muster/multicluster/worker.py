@@ -58,7 +58,7 @@ class Worker(Struct, frozen=True):
     async def create(self, one: Dispatched) -> bool:
         """Create a clone, which may try to get quota. Return whether this call created it. Raises `BarredError`."""
         meta, kind = one.workload.metadata, WORKLOAD.seen_as(dict)
-        document = await self.here.get(kind, meta.name, meta.namespace)
+        document = one.document or await self.here.get(kind, meta.name, meta.namespace)
         try:
             await self.there.client.create(kind, make_clone(document, self.origin), meta.namespace)
         except ApiError as error:
