@@ -277,9 +277,9 @@ class JobController(Reconciler):
             raise
         finally:
             memory.storing = False
-        key = key_of(job)
-        if (cached := self._jobs.get(key)) is not None and revision_of(cached) > memory.expected.owner:
-            self._controller.queue.add_after(key, SHOW_SECONDS)  # another program has changed it meanwhile
+            key, newest = key_of(job), max(memory.expected.owner, revision_of(job))
+            if (cached := self._jobs.get(key)) is not None and revision_of(cached) > newest:
+                self._controller.queue.add_after(key, SHOW_SECONDS)  # another program has changed it meanwhile
 
     async def _change_pods(self, job: Job, plan: JobPlan, memory: _Memory) -> tuple[Outcome, list[Refusal]]:
         if plan.delete:
