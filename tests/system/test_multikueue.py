@@ -340,7 +340,7 @@ async def test_what_a_job_asks_of_its_workers(f: Federation) -> None:
 
 @federated("a", "b", "c")
 async def test_what_a_job_asks_of_its_manager(f: Federation) -> None:
-    """The clone is made from the answer to its nomination. A fresh read must confirm the home before the job is made."""
+    """The clone is made from the answer to its nomination. A fresh read confirms the home before the job is made."""
     await f.queues()
     f.dispatch.wire.reads.clear()
     await f.job("j", seconds=1)

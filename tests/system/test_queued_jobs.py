@@ -21,6 +21,7 @@ from muster.api.kueue import (
     AdmissionCheck,
     Workload,
     WorkloadPriorityClass,
+    WorkloadStatus,
 )
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.status import ApiError
@@ -465,13 +466,15 @@ async def test_pods_that_are_done_give_their_quota_back(q):
 async def test_a_job_that_succeeds_gives_all_its_quota_back_by_one_write(q):
     await q.queue(cpu=4)
     await q.job("a", workers=4)
-    statuses = []
+    statuses: list[WorkloadStatus] = []
+
+    def note(workload: Workload | None) -> None:
+        statuses.extend([] if workload is None else [workload.status])  # a bookmark has none
 
     async def follow() -> None:
         async with q.client.watch(WORKLOAD, "default") as events:
             async for event in events:
-                if event.object is not None:  # a bookmark has none
-                    statuses.append(event.object.status)
+                note(event.object)
 
     following = asyncio.create_task(follow())
     await q.world.settle()

@@ -97,7 +97,7 @@ class JobIntegration(Integration[Job]):
     def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
         """Return how many of the Job's parallel pods have no completions left to do; empty if all have some.
 
-        Return none, too, if the Job is about to succeed and has no pods left: its Workload then finishes within a moment.
+        Return none, too, if the Job is about to succeed and has no pods left: its Workload then finishes at once.
         """
         count = 0 if _is_about_to_succeed(job) else reclaimable_pods(job)
         return (ReclaimablePod(name=MAIN_POD_SET, count=count),) if count else ()
