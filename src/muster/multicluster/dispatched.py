@@ -1,6 +1,6 @@
 """One dispatched workload, with the job that it was made for. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -36,7 +36,7 @@ class Dispatched(Struct, frozen=True):
     owners: tuple[OwnerReference, ...]
     mirror: Mirror[Any] | None
     jobs: tuple[Any, ...]
-    document: Mapping[str, Any] | None = None
+    document: dict[Any, Any] | None = None
 
     @property
     def key(self) -> str:
