@@ -52,6 +52,7 @@ class Wire:
         self.lost_answers: set[int] = set()
         self.lags: dict[str, float] = {}
         self.answers_lag = 0.0
+        self.reads: list[Request] = []
         self.writes: list[Request] = []
         self._inner = inner
 
@@ -61,6 +62,7 @@ class Wire:
 
     async def request(self, request: Request) -> Response:
         if request.method == "GET":
+            self.reads.append(request)
             return await self._inner.request(request)
         if self.writes_left == 0:
             raise TransportError("the connection is dead")

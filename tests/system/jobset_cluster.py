@@ -79,18 +79,19 @@ class Words:
             await self.report(job, startTime=self._now(), active=pods, ready=pods)
         await self.settle()
 
+    async def announce(self, job: str) -> None:
+        """It is about to succeed: its pods have ended and are not counted yet."""
+        ends = [self._condition("SuccessCriteriaMet", "CompletionsReached", "")]
+        await self.report(job, conditions=ends, active=0, ready=0)
+
     async def complete(self, *jobs: str) -> None:
         """They have succeeded."""
         for job in jobs:
             found = (await self.jobs())[job]
             count = found.spec.completions or 1
-            done = {
-                "active": 0,
-                "ready": 0,
-                "succeeded": count,
-                "startTime": self._now(),
-                "completionTime": self._now(),
-            }
+            done = {"active": 0, "ready": 0, "succeeded": count, "completionTime": self._now()}
+            if found.status.start_time is None:
+                done["startTime"] = self._now()
             if found.spec.completion_mode == "Indexed":
                 done["completedIndexes"] = f"0-{count - 1}" if count > 2 else ",".join(map(str, range(count)))
             ends = [self._condition(type, "CompletionsReached", "") for type in ("SuccessCriteriaMet", "Complete")]

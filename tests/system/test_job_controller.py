@@ -169,7 +169,7 @@ async def test_suspend_and_resume(cluster: JobCluster) -> None:
 @virtual
 async def test_a_new_suspended_job_has_a_moment_to_be_resumed(cluster: JobCluster) -> None:
     creation = asyncio.create_task(cluster.create(THREE | {"suspend": True}))
-    await cluster.rest(0.2)
+    await cluster.rest(0.9)
     assert cluster.wire.writes == []
     await cluster.set_spec(suspend=False)
     await creation

@@ -124,6 +124,20 @@ async def test_a_pod_that_is_gone_already_is_no_error(cluster: JobCluster) -> No
 
 
 @virtual
+async def test_a_status_that_met_a_conflict_is_written_again_once_the_newer_job_is_seen(cluster: JobCluster) -> None:
+    await cluster.create(THREE)
+    await cluster.bind_all()
+    await cluster.rest()
+    cluster.wire.lags, cluster.wire.answers_lag = {"jobs": 0.2}, 0.4
+    before = len(cluster.wire.writes)
+    await cluster.client.patch(JOB, "job", {"metadata": {"annotations": {"example.com/a": "b"}}}, NAMESPACE_NAME)
+    await cluster.set_phase((await cluster.active())[0], "Failed")
+    await cluster.rest(0.9)  # the event of the newer job comes before the answer of the refused write
+    assert [one.path.rpartition("/")[2] for one in cluster.wire.writes[before:]][:2] == ["status", "status"]
+    assert (await cluster.job()).status.ready == 2
+
+
+@virtual
 async def test_a_job_that_is_going_adopts_nothing(cluster: JobCluster) -> None:
     job = await cluster.create(THREE)
     cluster.wire.lags = {"jobs": 5.0}

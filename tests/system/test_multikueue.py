@@ -338,6 +338,19 @@ async def test_what_a_job_asks_of_its_workers(f: Federation) -> None:
     assert sorted(asked.values()) == [[], [], ["POST workloads", "POST jobs"]]
 
 
+@federated("a", "b", "c")
+async def test_what_a_job_asks_of_its_manager(f: Federation) -> None:
+    """The clone is made from the answer to its nomination. A fresh read confirms the home before the job is made."""
+    await f.queues()
+    f.dispatch.wire.reads.clear()
+    await f.job("j", seconds=1)
+    await f.settle(30)
+    name = (await f.here.workload()).metadata.name
+    reads = [request.path.rpartition("/")[2] for request in f.dispatch.wire.reads]
+    assert [one for one in reads if one in (name, "j")] == [name, "j"]
+    assert len(await f.clones()) == 1
+
+
 @virtual
 async def test_where_there_is_no_other_cluster_no_workload_is_reconciled_for_one(world: World) -> None:
     await flavor(world)

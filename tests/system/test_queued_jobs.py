@@ -10,6 +10,7 @@ from tests.system.plane import looks
 from tests.system.queued_jobs import Queued, configured, story
 
 from muster.api.batch import JOB, Job
+from muster.api.conditions import is_true
 from muster.api.core import NAMESPACE, POD
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.kueue import (
@@ -20,6 +21,7 @@ from muster.api.kueue import (
     AdmissionCheck,
     Workload,
     WorkloadPriorityClass,
+    WorkloadStatus,
 )
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.status import ApiError
@@ -458,6 +460,30 @@ async def test_pods_that_are_done_give_their_quota_back(q):
     (reclaimable,) = (await q.workload("a")).status.reclaimable_pods
     assert (reclaimable.name, reclaimable.count) == ("main", 2)
     assert await q.running("b") == [0, 1]
+
+
+@story
+async def test_a_job_that_succeeds_gives_all_its_quota_back_by_one_write(q):
+    await q.queue(cpu=4)
+    await q.job("a", workers=4)
+    statuses: list[WorkloadStatus] = []
+
+    def note(workload: Workload | None) -> None:
+        statuses.extend([] if workload is None else [workload.status])  # a bookmark has none
+
+    async def follow() -> None:
+        async with q.client.watch(WORKLOAD, "default") as events:
+            async for event in events:
+                note(event.object)
+
+    following = asyncio.create_task(follow())
+    await q.world.settle()
+    statuses.clear()
+    await asyncio.gather(*map(q.world.finish, await q.world.pods("a")))
+    await q.world.settle(30)
+    await cancel([following])
+    ends = [(is_true(one.conditions, "Finished"), one.reclaimable_pods) for one in statuses]
+    assert ends == [(True, ())] * 2  # then its finalizer goes
 
 
 # Prebuilt Workloads.

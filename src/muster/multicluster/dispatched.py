@@ -29,12 +29,14 @@ class Dispatched(Struct, frozen=True):
     owners: the job that the workload names, or the pods of a group.
     mirror: None for a kind that cannot be dispatched.
     jobs: those owners that exist in the cache.
+    document: the workload with all its fields, if this reconcile has just written it.
     """
 
     workload: Workload
     owners: tuple[OwnerReference, ...]
     mirror: Mirror[Any] | None
     jobs: tuple[Any, ...]
+    document: dict[Any, Any] | None = None
 
     @property
     def key(self) -> str:

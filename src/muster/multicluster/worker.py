@@ -58,9 +58,9 @@ class Worker(Struct, frozen=True):
     async def create(self, one: Dispatched) -> bool:
         """Create a clone, which may try to get quota. Return whether this call created it. Raises `BarredError`."""
         meta, kind = one.workload.metadata, WORKLOAD.seen_as(dict)
-        document = await self.here.get(kind, meta.name, meta.namespace)
+        stored = await self.here.get(kind, meta.name, meta.namespace) if one.document is None else one.document
         try:
-            await self.there.client.create(kind, make_clone(document, self.origin), meta.namespace)
+            await self.there.client.create(kind, make_clone(stored, self.origin), meta.namespace)
         except ApiError as error:
             if not is_refusal(error, "AlreadyExists"):
                 raise

@@ -17,7 +17,15 @@ from muster.api.conditions import is_true
 from muster.api.config.types import MultiKueue
 from muster.api.core import POD
 from muster.api.kinds import Kind
-from muster.api.kueue import ADMISSION_CHECK, MULTI_KUEUE_CONFIG, WORKLOAD, AdmissionCheck, MultiKueueConfig, Workload
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    MULTI_KUEUE_CONFIG,
+    WORKLOAD,
+    AdmissionCheck,
+    MultiKueueConfig,
+    Workload,
+    WorkloadStatus,
+)
 from muster.api.kueue.names import ADMITTED, FINISHED, MULTI_KUEUE_CONTROLLER, PODS_READY, RESOURCE_IN_USE_FINALIZER
 from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION, home_of
 from muster.api.notes import Note
@@ -334,20 +342,27 @@ class DispatchController(Reconciler):
         self._known.wrote(await self._client.patch_object(WORKLOAD, one.workload, {"metadata": patch}))
 
     async def _carry_out(self, one: Dispatched, plan: DispatchPlan) -> Result:
-        workload = one.workload
-        if plan.status != workload.status:
-            status = merge_patch(plan.status, workload.status)
-            workload = await self._client.patch_object(WORKLOAD, workload, {"status": status}, subresource="status")
-            self._known.wrote(workload)
-            if plan.status.cluster_name and one.workload.status.cluster_name is None:
-                self._metrics.count_admission(one.cluster_queue, plan.status.cluster_name)
+        if plan.status != one.workload.status:
+            one = await self._store_status(one, plan.status)
         for note in plan.notes:
-            self._record_event(workload, note)
+            self._record_event(one.workload, note)
         self._errands.want(one.key, self._list_errands(one, plan))
         if plan.stopped and one.mirror is not None:  # last, because the manager's server may refuse it for good
             for job in one.jobs:
                 await self._steps.write_status(one, job, one.mirror.make_stop_patch(job, self._clock.now()))
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
+
+    async def _store_status(self, one: Dispatched, status: WorkloadStatus) -> Dispatched:
+        """Store the status of the workload; return the workload as stored, from which clones can be made."""
+        before = one.workload.status
+        document = await self._client.patch_object(
+            WORKLOAD.seen_as(dict), one.workload, {"status": merge_patch(status, before)}, subresource="status"
+        )
+        workload = WORKLOAD.typed(document)
+        self._known.wrote(workload)
+        if status.cluster_name and before.cluster_name is None:
+            self._metrics.count_admission(one.cluster_queue, status.cluster_name)
+        return replace(one, workload=workload, document=document)
 
     def _list_errands(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
         """Return the errands of a plan, by cluster; a lost cluster gets none."""

@@ -249,7 +249,7 @@ class Client:
     async def patch_object(
         self,
         kind: Kind[T],
-        obj: T,
+        obj: Any,
         patch: Mapping[str, Any],
         *,
         lock: bool = True,
@@ -258,6 +258,7 @@ class Client:
     ) -> T:
         """Patch an object only if the server's object has the same UID.
 
+        obj: the object as it was read, in any type of its kind.
         lock: also require the resourceVersion that was read.
         Raises `ApiError` (NotFound, Conflict).
         """

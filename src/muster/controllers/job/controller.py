@@ -47,9 +47,9 @@ GATHER_SECONDS_PER_ENDED = 0.00003
 GATHER_SECONDS_MOST = 1.0
 SHOW_SECONDS = 0.1
 
-# A new suspended Job is usually resumed within a moment, by its queue. For this time the controller does not write that
-# the Job is suspended.
-BEGINNING_SECONDS = 0.25
+# A new suspended Job is usually resumed by its queue, within a second also in a burst of Jobs. For this time the
+# controller does not write that the Job is suspended.
+BEGINNING_SECONDS = 1.0
 
 # A Job with stale caches is reconciled at the event that updates them, or after this time if there is none.
 STALE_SECONDS = 5.0
@@ -277,9 +277,9 @@ class JobController(Reconciler):
             raise
         finally:
             memory.storing = False
-        key = key_of(job)
-        if (cached := self._jobs.get(key)) is not None and revision_of(cached) > memory.expected.owner:
-            self._controller.queue.add_after(key, SHOW_SECONDS)  # another program has changed it meanwhile
+            key, newest = key_of(job), max(memory.expected.owner, revision_of(job))
+            if (cached := self._jobs.get(key)) is not None and revision_of(cached) > newest:
+                self._controller.queue.add_after(key, SHOW_SECONDS)  # another program has changed it meanwhile
 
     async def _change_pods(self, job: Job, plan: JobPlan, memory: _Memory) -> tuple[Outcome, list[Refusal]]:
         if plan.delete:

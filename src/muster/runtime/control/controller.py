@@ -32,7 +32,8 @@ STOP_LIMIT_SECONDS = 30.0
 
 # A server's Retry-After may be any number.
 MOST_RETRY_AFTER_SECONDS = 3600
-# NotFound is no failure as long as the retry comes sooner than this: watches may lag as much.
+# Watches may lag as much. NotFound is no failure as long as the retry comes sooner. After a conflict the event of the
+# newer object queues the key, and a retry before that event would meet the same conflict.
 HEARD_WITHIN_SECONDS = 1.0
 # A controller logs that requests get no answer once in this time: hundreds of keys may be tried again meanwhile.
 UNANSWERED_LOG_SECONDS = 10.0
@@ -161,10 +162,7 @@ class Controller:
             self._observer.reconciled(outcome, self._clock.monotonic() - started)
 
     def _handle_failure(self, key: str, error: Exception) -> Outcome:
-        retry_after = 0.0
-        if isinstance(error, ApiError) and error.status.details:
-            retry_after = float(min(error.status.details.retry_after_seconds, MOST_RETRY_AFTER_SECONDS))
-        delay = self.queue.add_rate_limited(key, at_least=retry_after)
+        delay = self.queue.add_rate_limited(key, at_least=_find_least_delay(error))
         fields: dict[str, Any] = {"controller": self.name, "key": key, "retry_seconds": round(delay, 3)}
         if _is_behind(error, delay):
             log.debug("%s: %s changed meanwhile, looking again: %s", self.name, key, error, extra=fields)
@@ -198,6 +196,15 @@ class Controller:
             return logging.DEBUG
         self._silent_until = now + UNANSWERED_LOG_SECONDS
         return logging.WARNING
+
+
+def _find_least_delay(error: Exception) -> float:
+    """Return the least number of seconds before the retry of a reconcile that failed with this error."""
+    if not isinstance(error, ApiError):
+        return 0.0
+    requested = error.status.details.retry_after_seconds if error.status.details else 0
+    lag = HEARD_WITHIN_SECONDS if error.reason == "Conflict" else 0.0
+    return max(lag, float(min(requested, MOST_RETRY_AFTER_SECONDS)))
 
 
 def _is_behind(error: Exception, delay: float) -> bool:

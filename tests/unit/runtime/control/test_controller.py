@@ -13,7 +13,13 @@ from tests.unit.runtime.conftest import THING, MemoryServer, Thing
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, conflict, not_found, too_many_requests
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.control.controller import UNANSWERED_LOG_SECONDS, Controller, Reconcile, Result
+from muster.runtime.control.controller import (
+    HEARD_WITHIN_SECONDS,
+    UNANSWERED_LOG_SECONDS,
+    Controller,
+    Reconcile,
+    Result,
+)
 from muster.runtime.control.queue import WorkQueue
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
@@ -215,6 +221,32 @@ def test_server_that_does_not_answer_is_logged_seldom(caplog: pytest.LogCaptureF
 
 def test_conflict_is_quiet_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert logged(caplog, conflict("things", "a"), 5) == []
+
+
+@pytest.mark.parametrize(("event_after", "times"), [(0.3, [0.0, 0.3]), (None, [0.0, HEARD_WITHIN_SECONDS])])
+def test_a_conflict_is_not_met_again_before_the_watch_shows_the_newer_object(
+    event_after: float | None, times: list[float]
+) -> None:
+    attempts: list[float] = []
+
+    async def reconcile(key: str) -> Result:
+        attempts.append(CLOCK.monotonic())
+        if CLOCK.monotonic() < times[-1]:
+            raise conflict("things", key)
+        return None
+
+    async def test() -> None:
+        ear = Ear()
+        controller = make(reconcile, observer=ear)
+        controller.queue.add("a")
+        async with running(controller):
+            if event_after is not None:
+                await CLOCK.sleep(event_after)
+                controller.queue.add("a")
+            await CLOCK.sleep(60)
+        assert (attempts, ear.outcomes) == (times, ["conflict", "success"])
+
+    run(test)
 
 
 def test_what_has_gone_meanwhile_is_no_failure_unless_it_stays_unfound(caplog: pytest.LogCaptureFixture) -> None:

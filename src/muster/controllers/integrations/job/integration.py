@@ -30,7 +30,7 @@ from muster.controllers.integrations.job import admission
 from muster.controllers.integrations.job.gang import JobGangs
 from muster.controllers.integrations.stopping import make_restart_patch, make_stop_patch
 from muster.controllers.integrations.templates import make_injecting_patch, make_restoring_patch
-from muster.jobs.job.conditions import SUSPENDED, finish
+from muster.jobs.job.conditions import SUCCESS_CRITERIA_MET, SUSPENDED, finish
 from muster.jobs.job.terms import managed_by
 from muster.queueing.jobframework.observedjob import End, PodSetInfo
 from muster.queueing.jobframework.reclaimable import reclaimable_pods
@@ -95,8 +95,11 @@ class JobIntegration(Integration[Job]):
         return None if condition is None else End(condition.type == "Complete", condition.message)
 
     def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Return how many of the Job's parallel pods have no completions left to do; empty if all have some."""
-        count = reclaimable_pods(job)
+        """Return how many of the Job's parallel pods have no completions left to do; empty if all have some.
+
+        Return none, too, if the Job is about to succeed and has no pods left: its Workload then finishes at once.
+        """
+        count = 0 if _is_about_to_succeed(job) else reclaimable_pods(job)
         return (ReclaimablePod(name=MAIN_POD_SET, count=count),) if count else ()
 
     def started_at(self, job: Job) -> datetime | None:
@@ -143,6 +146,12 @@ class JobIntegration(Integration[Job]):
     def changes(self, new: Job, old: Job) -> Errors:
         """Return the changes that partial admission forbids while the Job runs."""
         return admission.validate_changes(new, old)
+
+
+def _is_about_to_succeed(job: Job) -> bool:
+    """Return whether all pods of the Job have ended and it has announced its success."""
+    status = job.status
+    return is_true(status.conditions, SUCCESS_CRITERIA_MET) and not status.active and not status.terminating
 
 
 def _may_have_begun(job: Job) -> bool:
