@@ -18,7 +18,7 @@ from muster.simulation.outcome.page import write_page
 from muster.simulation.outcome.report import Report, write_report
 from muster.simulation.scenario.logs.shelf import LogShelf, Look
 from muster.simulation.scenario.overlays import Overlay
-from muster.simulation.scenario.reading import read_documents
+from muster.simulation.scenario.reading import read_document
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import Sweep, SweepError, list_grid
 from muster.simulation.simulate import prepare, simulate
@@ -83,7 +83,7 @@ def list_cases(origins: Sequence[str | bytes], sweeps: Sequence[Sweep], seed: in
 
 
 def _list_variants(origin: str | bytes, seed: int | None) -> Iterator[Case]:
-    scenario, source, _ = read_documents(origin)
+    scenario, source = read_document(origin)
     first = scenario.spec.seed if seed is None else seed
     yield Case(scenario.metadata.name, scenario.metadata.name, origin, (), first)
     for number, one in enumerate(scenario.spec.variants):

@@ -54,13 +54,11 @@ from muster.simulation.scenario.changes import find_largest_size, name_nodes, re
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
-from muster.simulation.scenario.state import name_object, select_objects
+from muster.simulation.scenario.state import ClusterState
 
 _STRICT = {"fieldValidation": "Strict"}
 _DRY_RUN = _STRICT | {"dryRun": "All"}
 _PODS = "pods"
-# The metadata that a server gives.
-_GIVEN = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences"))
 # The job of a trace that says what pods request.
 _PLAIN_JOB: dict[str, Any] = {
     "apiVersion": "batch/v1",
@@ -143,8 +141,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
     async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         client = plane.client()
         if reading.state is not None:
-            names = {name_object(one.document) for one in reading.manifests}
-            await _store_state(plane, client, select_objects(reading.state, names))
+            await _store_state(plane, client, reading.state)
         await store_manifests(plane, client, reading.manifests)
         nodes = [_complete(one) for one in (await client.list(NODE)).items]
         nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
@@ -222,23 +219,22 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
             known.add(one.document["metadata"]["name"])
 
 
-async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Manifest]) -> None:
+async def _store_state(plane: ControlPlane, client: Client, state: ClusterState) -> None:
     """Create the objects of another cluster, or replace those that every cluster begins with.
 
     Raises `ScenarioError` if the server refuses an object.
     """
-    for one in objects:
+    for one in state.objects:
         kind = _find_kind(plane, one.document, one.title_with_line)
         meta = one.document["metadata"]
         namespace = meta.get("namespace", "") if kind.namespaced else ""
-        # The state says when an object was made, and by which UID others refer to it; the server would refuse both.
-        document = one.document | {"metadata": {key: meta[key] for key in meta if key not in _GIVEN}}
-        body = msgspec.json.encode(document)
+        body = msgspec.json.encode(one.document)
+        strict = {} if one.where == state.file else _STRICT  # a variant has changed it
         try:
             if await client.find(kind, meta["name"], namespace) is not None:
-                await client.raw(Request("PUT", kind.path(namespace, meta["name"]), body=body))
+                await client.raw(Request("PUT", kind.path(namespace, meta["name"]), strict, body))
             else:
-                await client.raw(Request("POST", kind.path(namespace), body=body))
+                await client.raw(Request("POST", kind.path(namespace), strict, body))
         except ApiError as error:
             raise ScenarioError(f"{one.title_with_line}: {error}") from None
 
