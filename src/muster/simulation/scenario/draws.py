@@ -57,24 +57,29 @@ def _parse_span(text: str) -> float:
 
 
 def parse_number(text: str | float) -> float:
-    """Return a value as a number; it is rounded once it is drawn.
-
-    Raises `DrawError` for any text.
-    """
+    """Return a value as a number. Raises `DrawError` for any text."""
     if isinstance(text, str):
         raise DrawError("", f"{text!r} is no number")
     return float(text)
 
 
 def parse_size(text: str | float) -> float:
-    """Return a number of pods of at least 1, which is rounded once it is drawn.
-
-    Raises `DrawError` for any text, and for less than 1.
-    """
+    """Return a number of pods of at least 1. Raises `DrawError` for any text, and for less than 1."""
     size = parse_number(text)
     if not size >= 1:
         raise DrawError("", f"{size:g} is no number of pods: 1 is the least")
     return size
+
+
+def parse_value(text: str | float, parse: Parse) -> float:
+    """Return a value that jobs have as it is: a number of pods or a priority is a whole number, and a mean need not be.
+
+    Raises `DrawError` if `parse` does, and for another number.
+    """
+    value = parse(text)
+    if parse is not parse_seconds and not value.is_integer():
+        raise DrawError("", f"{value:g} is no whole number")
+    return value
 
 
 # The functions that parse the values of work that may be drawn, by field.
@@ -94,7 +99,7 @@ def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
     distribution is not set, or wrong.
     """
     if not isinstance(value, Distribution):
-        return _draw_constant(parse(value))
+        return _draw_constant(parse_value(value, parse))
     chosen = [name for name in value.__struct_fields__ if getattr(value, name) is not None]
     if len(chosen) != 1:
         raise DrawError("", f"exactly one of {', '.join(value.__struct_fields__)} is needed")
@@ -106,7 +111,7 @@ def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
 
 def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
     if value.uniform is not None:
-        low, high = parse(value.uniform.low), parse(value.uniform.high)
+        low, high = (parse_value(end, parse) for end in (value.uniform.low, value.uniform.high))
         if high < low:
             raise DrawError("", "to is less than from")
         # A number is rounded: each one of the range, also its first and last, gets an interval of the same length.
@@ -128,7 +133,7 @@ def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
             raise DrawError("", f"{value.empirical} holds no value")
         return lambda random: random.choice(known)
     assert value.constant is not None, "one of them is set"
-    return _draw_constant(parse(value.constant))
+    return _draw_constant(parse_value(value.constant, parse))
 
 
 def _draw_constant(value: float) -> Draw:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
-from muster.simulation.scenario.draws import PARSERS, DrawError, parse_seconds
+from muster.simulation.scenario.draws import PARSERS, DrawError, parse_seconds, parse_value
 from muster.simulation.scenario.logs.cells import parse_time
 from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
 from muster.simulation.scenario.logs.opening import (
@@ -375,7 +375,7 @@ def _read_values(file: Path, parse: Any) -> tuple[float, ...]:
     for number, line in enumerate(_read_bytes(file).decode(errors="replace").splitlines(), 1):
         if text := line.strip():
             try:
-                values.append(parse(float(text) if _is_number(text) else text))
+                values.append(parse_value(float(text) if _is_number(text) else text, parse))
             except DrawError as error:
                 raise ScenarioError(f"{file}:{number}: {error.why}") from None
     return tuple(values)

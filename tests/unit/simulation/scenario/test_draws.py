@@ -96,6 +96,17 @@ def test_a_size_is_one_pod_at_least(document):
         make_draw(value(document), parse_size, SAMPLES)
 
 
+@pytest.mark.parametrize("parse", [parse_size, parse_number])
+@pytest.mark.parametrize("document", [2.5, {"constant": 2.5}, {"uniform": {"from": 2.5, "to": 3}}])
+def test_a_size_or_a_priority_is_a_whole_number(document, parse):
+    with pytest.raises(DrawError, match=r"2\.5 is no whole number"):
+        make_draw(value(document), parse, SAMPLES)
+
+
+def test_a_mean_of_sizes_need_not_be_whole():
+    assert sum(drawn({"exponential": {"mean": 2.5}}, parse_size)) / 2000 == pytest.approx(2.5, rel=0.1)
+
+
 def arrive(document, number=1000, seed=1):
     return list(islice(draw_arrivals(msgspec.convert(document, Arrivals), MONDAY, Random(seed)), number))
 

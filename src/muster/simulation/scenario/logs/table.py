@@ -147,7 +147,7 @@ def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[i
     assert columns.submit is not None and columns.run_time is not None, "they are needed"  # noqa: PT018
     submit, run_time = compile_seconds(columns.submit, places), compile_seconds(columns.run_time, places)
     limit = compile_seconds(columns.limit, places) if columns.limit is not None else None
-    gang, priority = _compile_optional(columns.gang, places), _compile_optional(columns.priority, places)
+    gang, priority = _compile_whole(columns.gang, places), _compile_whole(columns.priority, places)
     queue, user, name = (_compile_text(cell, places) for cell in (columns.queue, columns.user, columns.id))
     roles = _Roles(columns, places)
     priority_column = columns_of(columns.priority)[0] if columns.priority is not None else ""
@@ -183,8 +183,22 @@ def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[i
     return read
 
 
-def _compile_optional(cell: Cell | None, places: Mapping[str, int]) -> Number:
-    return compile_number(cell, places) if cell is not None else lambda _: None
+def _compile_whole(cell: Cell | None, places: Mapping[str, int]) -> Number:
+    """Return a function that computes a whole number from a row; it returns None without a column.
+
+    The function raises `CellError` for another number.
+    """
+    if cell is None:
+        return lambda _: None
+    number, column = compile_number(cell, places), columns_of(cell)[0]
+
+    def compute(row: Row) -> float | None:
+        value = number(row)
+        if value is not None and not value.is_integer():
+            raise CellError(column, f"{value:g} is no whole number")
+        return value
+
+    return compute
 
 
 def _compile_text(cell: Cell | None, places: Mapping[str, int]) -> Text:

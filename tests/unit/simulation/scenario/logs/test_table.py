@@ -104,6 +104,13 @@ def test_a_priority_has_32_bits(level):
         read(HEAD + f"a,10,60,1,{level}\n", columns)
 
 
+@pytest.mark.parametrize("field", ["priority", "gang"])
+def test_a_priority_and_a_gang_are_whole_numbers(field):
+    columns = merge_columns(SIMPLE, JobColumns(**{field: "cpus"}, requests={}))
+    with pytest.raises(LogError, match=r"line 2: cpus: 2\.5 is no whole number"):
+        read(HEAD + "a,10,60,4,2.5\n", columns)
+
+
 def test_a_job_before_the_start_is_named():
     with pytest.raises(LogError, match="line 2: at: was submitted before the start, 11"):
         read(HEAD + "a,10,60,1,1\n", origin=11)
