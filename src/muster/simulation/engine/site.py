@@ -25,6 +25,7 @@ from muster.api.ours.elastic import Bounds
 from muster.api.pods import get_priority as priority_of
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_subdomain
+from muster.api.validation.resources import LIMIT_NEEDED
 from muster.api.values.manifests import Manifest
 from muster.api.values.quantity import format_amount
 from muster.cluster.controlplane import ControlPlane, control_plane
@@ -59,6 +60,7 @@ from muster.simulation.scenario.state import ClusterState
 _STRICT = {"fieldValidation": "Strict"}
 _DRY_RUN = _STRICT | {"dryRun": "All"}
 _PODS = "pods"
+_LIMIT_HINT = ": write an amount such as that of nvidia.com/gpu as a limit, and the request is the same"
 # The job of a trace that says what pods request.
 _PLAIN_JOB: dict[str, Any] = {
     "apiVersion": "batch/v1",
@@ -423,5 +425,14 @@ async def _try_out(
     try:
         answer = await client.raw(Request("POST", kind.path(namespace), _DRY_RUN, msgspec.json.encode(document)))
     except ApiError as error:
-        raise reading.source.error(path, str(error)) from None
+        raise _explain_refusal(reading, path, error) from None
     return msgspec.json.decode(answer.body, type=type)
+
+
+def _explain_refusal(reading: Reading, path: str, refusal: ApiError) -> ScenarioError:
+    """Return the error of a refused template, with the line and path of its field if a single one is wrong."""
+    causes = refusal.status.details.causes if refusal.status.details is not None else ()
+    if len(causes) != 1 or not causes[0].field:
+        return reading.source.error(path, str(refusal))
+    hint = _LIMIT_HINT if causes[0].message.endswith(LIMIT_NEEDED) else ""
+    return reading.source.error(f"{path}.{causes[0].field}", causes[0].message + hint)
