@@ -16,7 +16,7 @@ from muster.api.config import EMBEDDED
 from muster.simulation.outcome.comparison import Comparison, SimulationRun, compare
 from muster.simulation.outcome.page import write_page
 from muster.simulation.outcome.report import Report, write_report
-from muster.simulation.scenario.logs.shelf import LogShelf, Look
+from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.overlays import Overlay
 from muster.simulation.scenario.reading import read_document
 from muster.simulation.scenario.source import ScenarioError
@@ -120,14 +120,14 @@ def simulate_all(
     folder: Path | None = None,
     first: Report | None = None,
     done: Done = lambda _done, _total: None,
-    look: Look = lambda _file, _jobs: None,
+    shelf: LogShelf | None = None,
 ) -> Comparing:
     """Simulate each case with this many seeds, and compare the cases with the first one.
 
     All cases are checked before the first is simulated. An interrupt leaves out what has not been simulated.
     processes: how many simulate at a time, each of which reads a log once. folder: where the report of each simulation
-    is written. first: that of the first case with its first seed, if it has been simulated. look: called while the
-    logs are read.
+    is written. first: that of the first case with its first seed, if it has been simulated. shelf: the logs that the
+    caller has read.
 
     Raises:
         ScenarioError: a case cannot be simulated, or one of the processes dies.
@@ -135,7 +135,7 @@ def simulate_all(
     if not 1 <= seeds <= MOST_SEEDS:
         raise ScenarioError(f"seeds: must be from 1 to {MOST_SEEDS}")
     variants = list(dict.fromkeys(case.variant for case in cases))
-    shelf = LogShelf(look)
+    shelf = shelf or LogShelf()
     for case in cases:
         prepare(case.origin, assertions, case.seed, EMBEDDED, case.overlays, variants, shelf=shelf)
     tasks = [
@@ -148,7 +148,7 @@ def simulate_all(
     total = len(place)
     at_once = min(processes, len(tasks))
     if at_once > 1:
-        shelf = LogShelf()  # each process of the pool reads for itself, and these logs take memory
+        shelf.clear()  # each process of the pool reads for itself
     stopped = False
     try:
         done(len(runs), total)

@@ -11,6 +11,7 @@ from muster.cli.actions.comparing import report_comparing
 from muster.cli.commands.forecasts.simulate import command
 from muster.simulation.outcome.comparison import compare
 from muster.simulation.runs import Comparing, list_cases, simulate_all
+from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import parse_sweep
 
@@ -67,7 +68,7 @@ def test_variants_and_seeds_share_what_is_read_of_a_log(file, tmp_path):
     lines = (f"{job} 0 0 600 1 -1 -1 1 900 -1 1 1 1 1 1 1 -1 -1\n" for job in range(4))
     (tmp_path / "log.swf").write_text("".join(lines))
     looks = []
-    outcome = simulate_all(cases, 3, look=lambda log, jobs: looks.append((log.name, jobs)))
+    outcome = simulate_all(cases, 3, shelf=LogShelf(lambda log, jobs: looks.append((log.name, jobs))))
     assert {run.variant: run.summary.makespan for run in outcome.runs} == {"base": 2400, "wide": 1200, "short": 2400}
     assert looks == [("log.swf", 0)]
     assert simulate_all(cases, 3, processes=2).runs == outcome.runs

@@ -48,7 +48,14 @@ from muster.simulation.scenario.overlays import (
     vary_scenario,
 )
 from muster.simulation.scenario.source import UNFILED, ScenarioError, Source
-from muster.simulation.scenario.state import ClusterState, StateError, name_object, parse_state, read_state, select_objects
+from muster.simulation.scenario.state import (
+    ClusterState,
+    StateError,
+    name_object,
+    parse_state,
+    read_state,
+    select_objects,
+)
 
 T = TypeVar("T")
 

@@ -61,7 +61,8 @@ _DECISIONS = re.compile(rb"^  decisions:", re.MULTILINE)  # after the items; no 
 class ClusterState(Struct, frozen=True):
     """The state of a cluster at a time, as a file says it.
 
-    objects: all but its Workloads, jobs and pods, without the metadata that a server gives. missing: the kinds that the reader could not see, and why.
+    objects: all but its Workloads, jobs and pods, without the metadata that a server gives. missing: the kinds that the
+    reader could not see, and why.
     """
 
     file: str

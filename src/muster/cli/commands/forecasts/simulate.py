@@ -106,6 +106,7 @@ def command(
         _make_folder(report)
     live = LiveLine()
     progress = _Progress(live, RealClock())
+    shelf = LogShelf(progress.read)
     try:
         cases = list_cases(scenarios, [parse_sweep(one) for one in sweeps], seed)
         with _deferring_interrupts(progress):
@@ -119,7 +120,7 @@ def command(
                     processes=len(os.sched_getaffinity(0)),
                     folder=report,
                     done=progress.count,
-                    look=progress.read,
+                    shelf=shelf,
                 )
                 live.show("", "")
                 sys.exit(report_comparing(compared, len(cases) * (seeds or 1), report, output))
@@ -131,7 +132,7 @@ def command(
                 progress=progress,
                 decisions=kept,
                 engine=engine,
-                shelf=LogShelf(progress.read),
+                shelf=shelf,
             )
     except KeyboardInterrupt:  # before anything was simulated
         live.show("", "")
