@@ -115,9 +115,9 @@ def test_a_priority_has_32_bits(level):
         read(HEAD + f"a,10,60,1,{level}\n", columns)
 
 
-@pytest.mark.parametrize("field", ["priority", "gang"])
-def test_a_priority_and_a_gang_are_whole_numbers(field):
-    columns = merge_columns(SIMPLE, JobColumns(**{field: "cpus"}, requests={}))
+@pytest.mark.parametrize("more", [JobColumns(priority="cpus", requests={}), JobColumns(gang="cpus", requests={})])
+def test_a_priority_and_a_gang_are_whole_numbers(more):
+    columns = merge_columns(SIMPLE, more)
     with pytest.raises(LogError, match=r"line 2: cpus: 2\.5 is no whole number"):
         read(HEAD + "a,10,60,4,2.5\n", columns)
 
