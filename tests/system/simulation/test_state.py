@@ -233,6 +233,14 @@ def test_variants_and_sweeps_change_objects_of_a_state(tmp_path, waiting):
     assert runs["deleted"].never == 1
 
 
+def test_a_folder_may_hold_the_scenario_and_its_snapshot(tmp_path, waiting):
+    write_scenario(tmp_path, waiting, "  state: state.yaml\n")
+    assert simulate(str(tmp_path)).summary.makespan == 190.0
+    write_scenario(tmp_path, waiting, "  until: 1h\n")
+    with pytest.raises(ScenarioError, match=r"state\.yaml: a snapshot has no effect unless spec\.state"):
+        simulate(str(tmp_path))
+
+
 def test_a_path_may_change_what_a_scenario_defines_instead_of_its_state(tmp_path, waiting):
     queue = json.loads(json.dumps(find(waiting, "ClusterQueue", "cq"))) | {"metadata": {"name": "cq"}}
     scenario = write_scenario(tmp_path, waiting, "  state: state.yaml\n", "---\n" + yaml.safe_dump(queue))

@@ -3,7 +3,7 @@
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
+from muster.insight.snapshot import API_VERSION as SNAPSHOT_VERSION
+from muster.insight.snapshot import KIND as SNAPSHOT
 from muster.simulation.scenario.draws import PARSERS, DrawError, parse_seconds, parse_value
 from muster.simulation.scenario.logs.cells import parse_time
 from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
@@ -103,7 +105,7 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
     try:
         scenario = _convert(set_fields(vary_scenario(document, overlays), overlays), source)
         state = _read_state(folder / scenario.spec.state.file) if isinstance(scenario.spec.state, State) else None
-        own = [*others, *read_files([folder / each for each in scenario.spec.manifests])[0]]
+        own = [*_leave_out_state(others, state), *read_files([folder / each for each in scenario.spec.manifests])[0]]
         manifests, state = _vary_objects(own, state, overlays)
     except OverlayError as error:
         raise ScenarioError(str(error)) from None
@@ -118,6 +120,18 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
         _read_tables(scenario, source, folder),
         state,
     )
+
+
+def _leave_out_state(others: Iterable[Manifest], state: ClusterState | None) -> Iterator[Manifest]:
+    """Yield the manifests of a folder without the snapshot that the scenario starts from.
+
+    Raises `ScenarioError` for a snapshot in a folder whose scenario has no state.
+    """
+    for one in others:
+        if (one.document["apiVersion"], one.document["kind"]) != (SNAPSHOT_VERSION, SNAPSHOT):
+            yield one
+        elif state is None:
+            raise ScenarioError(f"{one.where}: a snapshot has no effect unless spec.state names its file")
 
 
 def _vary_objects(
