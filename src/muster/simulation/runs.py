@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -31,6 +32,8 @@ _DIED = (
     "a process that simulates has died: there was too little memory, or a program simulates in several processes "
     'outside of `if __name__ == "__main__":`'
 )
+# A file system allows names of 255 bytes; several sweeps make a longer one.
+_LONGEST_NAME = 200
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
 
 
@@ -163,7 +166,8 @@ def simulate_all(
 
 def name_folder(variant: str, seed: int) -> str:
     """Return the name of the folder with the report of one simulation, safe for any file system."""
-    return _UNSAFE.sub("-", f"{variant}-seed-{seed}")
+    name = _UNSAFE.sub("-", f"{variant}-seed-{seed}")
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}-{crc32(name.encode()):08x}"
 
 
 def _play_all(

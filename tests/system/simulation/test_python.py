@@ -14,7 +14,7 @@ from tests.system.test_simulation import FLAVOR, ROOT, burst, queue, scenario
 
 import muster
 from muster.simulation.runs import list_cases, simulate_all
-from muster.simulation.scenario.logs import shelf
+from muster.simulation.scenario.logs.jobs import OrderedJobs
 from muster.simulation.scenario.model import Scenario
 from muster.simulation.simulate import simulate
 
@@ -76,11 +76,16 @@ def test_variants_and_seeds_read_a_log_once(tmp_path, monkeypatch):
     (tmp_path / "log.swf").write_text("1 0 0 60 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n")
     document = deepcopy(DOCUMENT)
     document["spec"]["work"] = [{"name": "w", "trace": {"file": "log.swf"}, "template": TEMPLATE}]
-    opened, read = [], shelf.read_trace
-    monkeypatch.setattr(shelf, "read_trace", lambda *arguments: opened.append(arguments) or read(*arguments))
+    counted, order = [], OrderedJobs.__init__
+
+    def count_and_order(self: OrderedJobs, *values: Any) -> None:
+        counted.append(self)
+        order(self, *values)
+
+    monkeypatch.setattr(OrderedJobs, "__init__", count_and_order)
     monkeypatch.chdir(tmp_path)
     assert muster.simulate(document, seeds=3).summary.makespan == 60.0
-    assert len(opened) == 1
+    assert len(counted) == 1
 
 
 def test_a_program_whose_processes_would_start_it_again_is_told(tmp_path):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from muster.cli.actions.comparing import report_comparing
 from muster.cli.commands.forecasts.simulate import command
@@ -92,6 +93,14 @@ def test_scenarios_are_compared_with_the_same_seeds(file, tmp_path):
     assert [run.seed for run in outcome.runs if run.variant == "other"] == [1, 2]
     with pytest.raises(ScenarioError, match="base is the name of another variant, too"):
         list_cases([file, file], [], None)
+
+
+def test_the_report_of_many_sweeps_has_a_folder_of_its_own(file, tmp_path):
+    cases = [case for case in list_cases([file], [], None) if case.name != "short"]
+    cases = [replace(case, name=f"{'work.w.runTime=10m, ' * 20}{case.name}") for case in cases]
+    simulate_all(cases, folder=tmp_path / "out")
+    folders = [path for path in (tmp_path / "out").iterdir() if (path / "report.html").exists()]
+    assert len(folders) == 2
 
 
 def test_an_assertion_names_the_variant_that_it_is_about(file):
