@@ -1,6 +1,6 @@
 """Draw values and arrivals as a scenario distributes them. Pure: the same source of chance gives the same values."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
 from math import log
@@ -56,6 +56,14 @@ def _parse_span(text: str) -> float:
     return durations.parse(text) / durations.SECOND
 
 
+def parse_limit(text: str | float) -> float:
+    """Return a time limit in seconds. Raises `DrawError` for what is no time span, and for 0."""
+    seconds = parse_seconds(text)
+    if seconds == 0:
+        raise DrawError("", "would end every job at its start: leave it out for jobs without a limit")
+    return seconds
+
+
 def parse_number(text: str | float) -> float:
     """Return a value as a number. Raises `DrawError` for any text."""
     if isinstance(text, str):
@@ -77,15 +85,17 @@ def parse_value(text: str | float, parse: Parse) -> float:
     Raises `DrawError` if `parse` does, and for another number.
     """
     value = parse(text)
-    if parse is not parse_seconds and not value.is_integer():
+    if parse in _WHOLE and not value.is_integer():
         raise DrawError("", f"{value:g} is no whole number")
     return value
 
 
+# The functions that parse numbers which are rounded once they are drawn.
+_WHOLE: Collection[Parse] = (parse_number, parse_size)
 # The functions that parse the values of work that may be drawn, by field.
 PARSERS: Mapping[str, Parse] = {
     "run_time": parse_seconds,
-    "limit": parse_seconds,
+    "limit": parse_limit,
     "startup": parse_seconds,
     "size": parse_size,
     "priority": parse_number,
@@ -115,7 +125,7 @@ def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
         if high < low:
             raise DrawError("", "to is less than from")
         # A number is rounded: each one of the range, also its first and last, gets an interval of the same length.
-        margin = 0.0 if parse is parse_seconds else 0.5
+        margin = 0.5 if parse in _WHOLE else 0.0
         return lambda random: random.uniform(low - margin, high + margin)
     if value.exponential is not None:
         mean = parse(value.exponential.mean)
