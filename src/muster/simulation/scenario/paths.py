@@ -81,6 +81,8 @@ def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> An
     field, _, resource = rest.partition(".")
     if field in _QUOTAS and field not in spec:
         rest = _find_quota(spec, field, resource, path)
+    elif resource and "resourceGroups" in spec and _find_step(rest, spec) is None:
+        raise _refuse_step(rest, (*spec, *_QUOTAS), path, "no field there")
     return document | {"spec": _set(spec, rest, value, path)}
 
 

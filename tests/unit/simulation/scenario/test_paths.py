@@ -56,6 +56,7 @@ def test_fields_of_the_scenario_and_of_manifests():
         ("clusterQueues.b", "the field of b is missing"),
         ("clusterQueues.b.nominalQuota.cpu", "several flavors have cpu: name one of nominalQuota.x.cpu, nominal"),
         ("clusterQueues.b.nominalQuota.memory", "memory is none of cpu, nvidia.com/gpu"),
+        ("clusterQueues.b.nominalQuot.cpu", "nominalQuot is no field there: do you mean nominalQuota"),
         ("clusterQueues.b.nominalQuota", "a resource has to follow: cpu, nvidia.com/gpu"),
         ("nodes.m.count", "m is no item of the list: there is n"),
         ("nodes.n.count.more", "more leads on from a value that has no fields"),
