@@ -10,6 +10,8 @@ from muster.api.values.quantity import format_amount
 
 _LONGEST = 10_000
 _MOST_DIGITS = 12
+# From here on, three digits of a number say less than the whole number.
+_WHOLE_FROM = 999.5
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # The spaces between two columns.
 GAP = 3
@@ -76,6 +78,14 @@ def format_quantity(resource: str, value: int) -> str:
     if abs(value) >= _LONGEST * 1024**power:
         power = largest
     return f"{value / 1024**power:.1f}".removesuffix(".0") + _BYTES[power]
+
+
+def format_mean(resource: str, value: float) -> str:
+    """Return a mean amount, or a change of one, to three digits: `57.9` CPUs, `1.5Gi`. From 1,000 on it is whole."""
+    if resource in ("memory", "ephemeral-storage"):
+        return format_quantity(resource, round(value))
+    number = value / 1000 if resource == "cpu" else value
+    return f"{number:,.0f}" if abs(number) >= _WHOLE_FROM else f"{number:.3g}"
 
 
 def shorten(text: str, most: int) -> str:

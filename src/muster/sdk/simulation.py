@@ -20,6 +20,7 @@ from muster.simulation.outcome.report import Report as WholeReport
 from muster.simulation.outcome.summary import Summary
 from muster.simulation.outcome.timeline import TimelineRow, list_rows
 from muster.simulation.runs import list_cases, simulate_all
+from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.model import Scenario
 from muster.simulation.scenario.source import UNFILED, ScenarioError
 from muster.simulation.simulate import simulate as simulate_one
@@ -96,10 +97,11 @@ def simulate(
     try:
         cases = list_cases([origin], [], None)
         variants = [case.variant for case in cases]
-        one = simulate_one(origin, assertions=assertions, progress=progress, variants=variants)
+        shelf = LogShelf()
+        one = simulate_one(origin, assertions=assertions, progress=progress, variants=variants, shelf=shelf)
         several = None
         if (len(cases) > 1 or seeds != 1) and not one.stopped:
-            several = simulate_all(cases, seeds, assertions=assertions, processes=processes, first=one)
+            several = simulate_all(cases, seeds, assertions=assertions, processes=processes, first=one, shelf=shelf)
     except ScenarioError as error:
         raise Error(str(error)) from None
     jobs, timeline = Records(one.jobs), Records(list_rows(one.timeline))

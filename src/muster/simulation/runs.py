@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -16,9 +17,9 @@ from muster.api.config import EMBEDDED
 from muster.simulation.outcome.comparison import Comparison, SimulationRun, compare
 from muster.simulation.outcome.page import write_page
 from muster.simulation.outcome.report import Report, write_report
-from muster.simulation.scenario.logs.shelf import LogShelf, Look
+from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.overlays import Overlay
-from muster.simulation.scenario.reading import read_documents
+from muster.simulation.scenario.reading import read_document
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import Sweep, SweepError, list_grid
 from muster.simulation.simulate import prepare, simulate
@@ -31,6 +32,8 @@ _DIED = (
     "a process that simulates has died: there was too little memory, or a program simulates in several processes "
     'outside of `if __name__ == "__main__":`'
 )
+# A file system allows names of 255 bytes; several sweeps make a longer one.
+_LONGEST_NAME = 200
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
 
 
@@ -83,7 +86,7 @@ def list_cases(origins: Sequence[str | bytes], sweeps: Sequence[Sweep], seed: in
 
 
 def _list_variants(origin: str | bytes, seed: int | None) -> Iterator[Case]:
-    scenario, source, _ = read_documents(origin)
+    scenario, source = read_document(origin)
     first = scenario.spec.seed if seed is None else seed
     yield Case(scenario.metadata.name, scenario.metadata.name, origin, (), first)
     for number, one in enumerate(scenario.spec.variants):
@@ -120,14 +123,14 @@ def simulate_all(
     folder: Path | None = None,
     first: Report | None = None,
     done: Done = lambda _done, _total: None,
-    look: Look = lambda _file, _jobs: None,
+    shelf: LogShelf | None = None,
 ) -> Comparing:
     """Simulate each case with this many seeds, and compare the cases with the first one.
 
     All cases are checked before the first is simulated. An interrupt leaves out what has not been simulated.
     processes: how many simulate at a time, each of which reads a log once. folder: where the report of each simulation
-    is written. first: that of the first case with its first seed, if it has been simulated. look: called while the
-    logs are read.
+    is written. first: that of the first case with its first seed, if it has been simulated. shelf: the logs that the
+    caller has read.
 
     Raises:
         ScenarioError: a case cannot be simulated, or one of the processes dies.
@@ -135,7 +138,7 @@ def simulate_all(
     if not 1 <= seeds <= MOST_SEEDS:
         raise ScenarioError(f"seeds: must be from 1 to {MOST_SEEDS}")
     variants = list(dict.fromkeys(case.variant for case in cases))
-    shelf = LogShelf(look)
+    shelf = shelf or LogShelf()
     for case in cases:
         prepare(case.origin, assertions, case.seed, EMBEDDED, case.overlays, variants, shelf=shelf)
     tasks = [
@@ -148,7 +151,7 @@ def simulate_all(
     total = len(place)
     at_once = min(processes, len(tasks))
     if at_once > 1:
-        shelf = LogShelf()  # each process of the pool reads for itself, and these logs take memory
+        shelf.clear()  # each process of the pool reads for itself
     stopped = False
     try:
         done(len(runs), total)
@@ -163,7 +166,8 @@ def simulate_all(
 
 def name_folder(variant: str, seed: int) -> str:
     """Return the name of the folder with the report of one simulation, safe for any file system."""
-    return _UNSAFE.sub("-", f"{variant}-seed-{seed}")
+    name = _UNSAFE.sub("-", f"{variant}-seed-{seed}")
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}-{crc32(name.encode()):08x}"
 
 
 def _play_all(

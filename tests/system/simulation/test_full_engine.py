@@ -79,6 +79,18 @@ def test_a_limit_counts_from_the_start(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["fast", "full"])
+@pytest.mark.parametrize("queued", [{}, {"queue": "q"}])
+def test_a_job_is_over_the_limit_of_its_template_if_an_interruption_takes_its_time(tmp_path, engine, queued):
+    """The first job would end within its limit, and starts again after a drain; the second has the same limit."""
+    nodes = [{"name": "n", "count": 1, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
+    works = [work("a", [10, 400], 100, template=job(activeDeadlineSeconds=150), **queued)]
+    changes = [{"at": 90, "drain": {"pool": "n", "for": 10}}]
+    report = play(tmp_path, works, queue("q", 1), engine=engine, nodes=nodes, changes=changes)
+    assert times(report) == [("a-0", 10, 160), ("a-1", 400, 500)]
+    assert [(one.over_limit, one.interruptions) for one in report.jobs] == [(True, 1), (False, 0)]
+
+
+@pytest.mark.parametrize("engine", ["fast", "full"])
 def test_the_jobs_that_a_stopped_queue_evicted_compete_at_once_when_it_is_released(tmp_path, engine):
     """The first job had preempted the second, and does not have to do so again."""
     works = [work("high", [50], 100, queue="q", priority=5), work("low", [60], 100, queue="q")]

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from copy import deepcopy
 from math import inf, nan
 from re import escape
 from typing import Any
@@ -13,6 +14,7 @@ from tests.system.test_simulation import FLAVOR, ROOT, burst, queue, scenario
 
 import muster
 from muster.simulation.runs import list_cases, simulate_all
+from muster.simulation.scenario.logs.jobs import OrderedJobs
 from muster.simulation.scenario.model import Scenario
 from muster.simulation.simulate import simulate
 
@@ -68,6 +70,22 @@ def test_the_first_seed_is_simulated_once(tmp_path):
     compared = simulate_all(cases, 2, first=simulate(str(file)), done=lambda done, total: counted.append((done, total)))
     assert counted[0] == (1, 2)
     assert compared == simulate_all(cases, 2)
+
+
+def test_variants_and_seeds_read_a_log_once(tmp_path, monkeypatch):
+    (tmp_path / "log.swf").write_text("1 0 0 60 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n")
+    document = deepcopy(DOCUMENT)
+    document["spec"]["work"] = [{"name": "w", "trace": {"file": "log.swf"}, "template": TEMPLATE}]
+    counted, order = [], OrderedJobs.__init__
+
+    def count_and_order(self: OrderedJobs, *values: Any) -> None:
+        counted.append(self)
+        order(self, *values)
+
+    monkeypatch.setattr(OrderedJobs, "__init__", count_and_order)
+    monkeypatch.chdir(tmp_path)
+    assert muster.simulate(document, seeds=3).summary.makespan == 60.0
+    assert len(counted) == 1
 
 
 def test_a_program_whose_processes_would_start_it_again_is_told(tmp_path):

@@ -70,6 +70,37 @@ def test_a_queue_that_can_never_admit_is_refused(tmp_path, case):
         play(tmp_path, scenario(nodes + "  work:\n" + burst(1, queued="q"), manifests))
 
 
+GPUS = """
+      apiVersion: %s
+      spec: %s
+"""
+POD = (
+    "template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {x.com/gpu: 1}}}]}}"
+)
+KINDS = {
+    "batch/v1\n      kind: Job": f"{{{POD}}}",
+    "jobset.x-k8s.io/v1alpha2\n      kind: JobSet": f"{{replicatedJobs: [{{name: r, template: {{spec: {{{POD}}}}}}}]}}",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_request_of_gpus_needs_a_limit(tmp_path, kind):
+    job = GPUS % (kind, KINDS[kind])
+    where = (
+        r"yaml:\d+: spec\.work\[0\]\.template\.spec\..*containers\[0\]\.resources\.limits: Required value: Limit must"
+    )
+    with pytest.raises(ScenarioError, match=where + ".*: write an amount such as that of nvidia.com/gpu as a limit"):
+        play(tmp_path, scenario("  work:\n" + burst(1, job=job)))
+    report = play(tmp_path, scenario("  work:\n" + burst(1, job=job.replace("requests", "limits"))))
+    assert [one.started for one in report.jobs] == [0.0]
+
+
+def test_sizes_of_a_file_are_whole_numbers(tmp_path):
+    (tmp_path / "sizes.txt").write_text("2\n2.5\n")
+    with pytest.raises(ScenarioError, match=r"sizes\.txt:2: 2\.5 is no whole number"):
+        play(tmp_path, scenario("  work:\n" + burst(1, more="    size: {empirical: sizes.txt}\n")))
+
+
 def test_a_queue_is_taken_that_a_change_releases_or_gives_nodes(tmp_path):
     more = NODES.replace("count: 1", "count: 0") + "  changes:\n  - {at: 5s, scale: {pool: n, count: 1}}\n"
     stop = "  - {at: 0, stop: {clusterQueue: q, policy: Hold, for: 10s}}\n  work:\n"

@@ -15,7 +15,9 @@ from muster.api.core import POD
 from muster.api.ours.simulated import RUN_TIME
 from muster.insight.reader.snapshot import take_snapshot
 from muster.insight.snapshot import write_snapshot
+from muster.simulation.runs import list_cases, simulate_all
 from muster.simulation.scenario.source import ScenarioError
+from muster.simulation.scenario.sweeps import parse_sweep
 from muster.simulation.simulate import simulate
 
 SCENARIO = "apiVersion: muster.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec:\n"
@@ -190,6 +192,83 @@ def waiting():
         return await snapshot(q)
 
     return run_story(body)
+
+
+VARIANTS = """  state: state.yaml
+  variants:
+  - name: set
+    set: {clusterQueues.cq.nominalQuota.cpu: 8}
+  - name: merged
+    manifests:
+    - apiVersion: kueue.x-k8s.io/v1beta2
+      kind: ClusterQueue
+      metadata: {name: cq}
+      spec: {stopPolicy: Hold}
+  - name: deleted
+    manifests:
+    - {apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: cq}, $patch: delete}
+"""
+
+
+def write_scenario(tmp_path, document, spec, after=""):
+    (tmp_path / "state.yaml").write_text(yaml.safe_dump(document))
+    (tmp_path / "scenario.yaml").write_text(SCENARIO + spec + after)
+    return [str(tmp_path / "scenario.yaml")]
+
+
+def find_ends(cases):
+    return {run.variant: run.summary.makespan for run in simulate_all(cases).runs}
+
+
+def test_variants_and_sweeps_change_objects_of_a_state(tmp_path, waiting):
+    scenario = write_scenario(tmp_path, waiting, "  state: state.yaml\n")
+    swept = find_ends(list_cases(scenario, [parse_sweep("clusterQueues.cq.nominalQuota.cpu=4,8")], None))
+    one_by_one, together = swept.values()
+    assert (one_by_one, together) == (190.0, 100.0), "ten of the first 100 s are over at the snapshot"
+    scenario = write_scenario(tmp_path, waiting, VARIANTS)
+    runs = {run.variant: run for run in simulate_all(list_cases(scenario, [], None)).runs}
+    assert runs["s"].summary.makespan == one_by_one
+    assert runs["set"].summary.makespan == together
+    assert runs["merged"].summary.total.waiting == 1, "its other fields are as in the state"
+    assert runs["deleted"].never == 1
+
+
+def test_a_folder_may_hold_the_scenario_and_its_snapshot(tmp_path, waiting):
+    write_scenario(tmp_path, waiting, "  state: state.yaml\n")
+    assert simulate(str(tmp_path)).summary.makespan == 190.0
+    write_scenario(tmp_path, waiting, "  until: 1h\n")
+    with pytest.raises(ScenarioError, match=r"state\.yaml: a snapshot has no effect unless spec\.state"):
+        simulate(str(tmp_path))
+
+
+def test_a_path_may_change_what_a_scenario_defines_instead_of_its_state(tmp_path, waiting):
+    queue = json.loads(json.dumps(find(waiting, "ClusterQueue", "cq"))) | {"metadata": {"name": "cq"}}
+    scenario = write_scenario(tmp_path, waiting, "  state: state.yaml\n", "---\n" + yaml.safe_dump(queue))
+    ends = find_ends(list_cases(scenario, [parse_sweep("clusterQueues.cq.nominalQuota.cpu=4,8")], None))
+    assert len(set(ends.values())) == 2
+
+
+def test_a_job_whose_local_queue_is_gone_waits(tmp_path, waiting):
+    document = json.loads(json.dumps(waiting))
+    document["spec"]["items"].remove(find(document, "LocalQueue", "cq"))
+    report = play(tmp_path, document)
+    (one,) = report.waiting
+    assert (one.name, one.why, one.never) == ("b", "LocalQueue default/cq doesn't exist", True)
+    assert report.jobs[0].ended is not None, "what runs holds its quota"
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("clusterQueues.c.nominalQuota.cpu", "c is the name of none of clusterQueues: there is cq"),
+        ("clusterQueue.cq.nominalQuota.cpu", "do you mean clusterQueues?"),
+        ("clusterQueues.cq.cohort", 'ClusterQueue cq: .*unknown field "spec.cohort"'),
+    ],
+)
+def test_a_path_that_a_state_does_not_have_is_refused(tmp_path, waiting, path, problem):
+    scenario = write_scenario(tmp_path, waiting, "  state: state.yaml\n")
+    with pytest.raises(ScenarioError, match=problem):
+        simulate_all(list_cases(scenario, [parse_sweep(f"{path}=8")], None))
 
 
 def find(document, kind, name):

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from muster.cli.actions.comparing import report_comparing
 from muster.cli.commands.forecasts.simulate import command
 from muster.simulation.outcome.comparison import compare
 from muster.simulation.runs import Comparing, list_cases, simulate_all
+from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import parse_sweep
 
@@ -67,7 +69,7 @@ def test_variants_and_seeds_share_what_is_read_of_a_log(file, tmp_path):
     lines = (f"{job} 0 0 600 1 -1 -1 1 900 -1 1 1 1 1 1 1 -1 -1\n" for job in range(4))
     (tmp_path / "log.swf").write_text("".join(lines))
     looks = []
-    outcome = simulate_all(cases, 3, look=lambda log, jobs: looks.append((log.name, jobs)))
+    outcome = simulate_all(cases, 3, shelf=LogShelf(lambda log, jobs: looks.append((log.name, jobs))))
     assert {run.variant: run.summary.makespan for run in outcome.runs} == {"base": 2400, "wide": 1200, "short": 2400}
     assert looks == [("log.swf", 0)]
     assert simulate_all(cases, 3, processes=2).runs == outcome.runs
@@ -91,6 +93,14 @@ def test_scenarios_are_compared_with_the_same_seeds(file, tmp_path):
     assert [run.seed for run in outcome.runs if run.variant == "other"] == [1, 2]
     with pytest.raises(ScenarioError, match="base is the name of another variant, too"):
         list_cases([file, file], [], None)
+
+
+def test_the_report_of_many_sweeps_has_a_folder_of_its_own(file, tmp_path):
+    cases = [case for case in list_cases([file], [], None) if case.name != "short"]
+    cases = [replace(case, name=f"{'work.w.runTime=10m, ' * 20}{case.name}") for case in cases]
+    simulate_all(cases, folder=tmp_path / "out")
+    folders = [path for path in (tmp_path / "out").iterdir() if (path / "report.html").exists()]
+    assert len(folders) == 2
 
 
 def test_an_assertion_names_the_variant_that_it_is_about(file):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from muster.api.values.quantity import parse_amount, parse_whole_units
-from muster.insight.text import format_age, format_owner, format_owners, format_quantity, format_table
+from muster.insight.text import format_age, format_mean, format_owner, format_owners, format_quantity, format_table
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -128,3 +128,20 @@ def test_in_a_narrower_one_the_columns_are_closer(width, heading):
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
 def test_the_narrowest_terminals(width):
     assert format_table(["A", "B"], [["a", "long words"]], width=width).split() == ["A", "a", "long", "words"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "text"),
+    [
+        ("cpu", 57_914.6, "57.9"),
+        ("cpu", 60_000, "60"),
+        ("cpu", -162.9, "-0.163"),
+        ("cpu", 1_234_567.0, "1,235"),
+        ("nvidia.com/gpu", 6.154, "6.15"),
+        ("nvidia.com/gpu", 999.7, "1,000"),
+        ("nvidia.com/gpu", 0, "0"),
+        ("memory", 1.5 * 2**30, "1.5Gi"),
+    ],
+)
+def test_a_mean_has_three_digits(resource, value, text):
+    assert format_mean(resource, value) == text

@@ -29,6 +29,7 @@ _COUNTED = frozenset({
 })  # fmt: skip
 STANDARD_RESOURCES = _CONTAINER_RESOURCES | _QUOTA_RESOURCES | _COUNTED
 HUGE_PAGES = "hugepages-"
+LIMIT_NEEDED = "Limit must be set for non overcommitable resources"
 
 Amounts = Mapping[str, Quantity]
 
@@ -98,7 +99,7 @@ def _validate_requirements(
 def _request_and_limit(path: str, resource: str, request: Quantity, limits: Amounts) -> Errors:
     if resource not in limits:
         if not may_overcommit(resource):
-            yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+            yield required(f"{path}.limits", LIMIT_NEEDED)
         return
     wanted, most = _parse_number(request), _parse_number(limits[resource])
     if wanted is None or most is None or wanted == most:

@@ -9,7 +9,7 @@ import msgspec
 from muster.charts.scales import format_span
 from muster.cli.terminal.output import dump, say
 from muster.cli.terminal.verdicts import format_verdict
-from muster.insight.text import format_quantity, format_table
+from muster.insight.text import format_mean, format_table
 from muster.simulation.outcome.comparison import (
     SECONDS,
     Difference,
@@ -109,7 +109,7 @@ def _format(value: float, figure: Figure) -> str:
     if figure.unit == SECONDS:
         return format_span(value)
     if figure.unit:
-        return format_quantity(figure.unit, round(value))
+        return format_mean(figure.unit, value)
     return f"{value:,.0f}" if value >= _WHOLE_FROM else f"{value:.4g}"
 
 

@@ -14,7 +14,7 @@ from muster.controllers.decisionlog import DecisionLog
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
 from muster.queueing.convert import list_flavors
-from muster.queueing.model import WorkloadInfo
+from muster.queueing.model import PendingReason, WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import EventAgenda
@@ -149,12 +149,21 @@ class SimulatedCluster(ABC):
         key = job.workload.key
         return explain_wait(
             job,
-            self._queues.why(key) if job.workload.queue else None,
+            self._find_reason(job),
             is_pending=key in self._queues,
             runs_anything=self._runs_anything,
             redefines_later=self.changes is not None and self.changes.redefines_later,
             explain_lack=partial(self._explain_lack, job, lacking),
         )
+
+    def _find_reason(self, job: SimulatedJob) -> PendingReason | None:
+        """Return why the queue of a job holds the job back, from the last decision about it; None without one."""
+        workload = job.workload
+        if not workload.queue:
+            return None
+        if workload.queue == workload.local_queue:  # a job of a state
+            return PendingReason("Misconfigured", f"LocalQueue {workload.local_queue} doesn't exist")
+        return self._queues.why(workload.key)
 
     def _runs_anything(self) -> bool:
         return any(job.started is not None for job in self._jobs.values())

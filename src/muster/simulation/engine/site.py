@@ -25,6 +25,7 @@ from muster.api.ours.elastic import Bounds
 from muster.api.pods import get_priority as priority_of
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_subdomain
+from muster.api.validation.resources import LIMIT_NEEDED
 from muster.api.values.manifests import Manifest
 from muster.api.values.quantity import format_amount
 from muster.cluster.controlplane import ControlPlane, control_plane
@@ -54,13 +55,12 @@ from muster.simulation.scenario.changes import find_largest_size, name_nodes, re
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
-from muster.simulation.scenario.state import name_object, select_objects
+from muster.simulation.scenario.state import ClusterState
 
 _STRICT = {"fieldValidation": "Strict"}
 _DRY_RUN = _STRICT | {"dryRun": "All"}
 _PODS = "pods"
-# The metadata that a server gives.
-_GIVEN = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences"))
+_LIMIT_HINT = ": write an amount such as that of nvidia.com/gpu as a limit, and the request is the same"
 # The job of a trace that says what pods request.
 _PLAIN_JOB: dict[str, Any] = {
     "apiVersion": "batch/v1",
@@ -143,8 +143,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
     async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         client = plane.client()
         if reading.state is not None:
-            names = {name_object(one.document) for one in reading.manifests}
-            await _store_state(plane, client, select_objects(reading.state, names))
+            await _store_state(plane, client, reading.state)
         await store_manifests(plane, client, reading.manifests)
         nodes = [_complete(one) for one in (await client.list(NODE)).items]
         nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
@@ -222,23 +221,22 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
             known.add(one.document["metadata"]["name"])
 
 
-async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Manifest]) -> None:
+async def _store_state(plane: ControlPlane, client: Client, state: ClusterState) -> None:
     """Create the objects of another cluster, or replace those that every cluster begins with.
 
     Raises `ScenarioError` if the server refuses an object.
     """
-    for one in objects:
+    for one in state.objects:
         kind = _find_kind(plane, one.document, one.title_with_line)
         meta = one.document["metadata"]
         namespace = meta.get("namespace", "") if kind.namespaced else ""
-        # The state says when an object was made, and by which UID others refer to it; the server would refuse both.
-        document = one.document | {"metadata": {key: meta[key] for key in meta if key not in _GIVEN}}
-        body = msgspec.json.encode(document)
+        body = msgspec.json.encode(one.document)
+        strict = {} if one.where == state.file else _STRICT  # a variant has changed it
         try:
             if await client.find(kind, meta["name"], namespace) is not None:
-                await client.raw(Request("PUT", kind.path(namespace, meta["name"]), body=body))
+                await client.raw(Request("PUT", kind.path(namespace, meta["name"]), strict, body))
             else:
-                await client.raw(Request("POST", kind.path(namespace), body=body))
+                await client.raw(Request("POST", kind.path(namespace), strict, body))
         except ApiError as error:
             raise ScenarioError(f"{one.title_with_line}: {error}") from None
 
@@ -427,5 +425,14 @@ async def _try_out(
     try:
         answer = await client.raw(Request("POST", kind.path(namespace), _DRY_RUN, msgspec.json.encode(document)))
     except ApiError as error:
-        raise reading.source.error(path, str(error)) from None
+        raise _explain_refusal(reading, path, error) from None
     return msgspec.json.decode(answer.body, type=type)
+
+
+def _explain_refusal(reading: Reading, path: str, refusal: ApiError) -> ScenarioError:
+    """Return the error of a refused template, with the line and path of its field if a single one is wrong."""
+    causes = refusal.status.details.causes if refusal.status.details is not None else ()
+    if len(causes) != 1 or not causes[0].field:
+        return reading.source.error(path, str(refusal))
+    hint = _LIMIT_HINT if causes[0].message.endswith(LIMIT_NEEDED) else ""
+    return reading.source.error(f"{path}.{causes[0].field}", causes[0].message + hint)

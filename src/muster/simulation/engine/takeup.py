@@ -188,8 +188,9 @@ class _Reader:
         self, workload: Workload, uids: Iterable[str], place: Holds | Waits, pods: Sequence[Pod]
     ) -> TakenJob:
         local = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
+        # Without its LocalQueue, the job waits in a queue of that name, which no ClusterQueue has.
         info = convert.convert_workload(
-            workload, self._local.get(local, ""), self._settings, devices_by_status(workload)
+            workload, self._local.get(local, local), self._settings, devices_by_status(workload)
         )
         sources = [self._sources[uid] for uid in uids if uid in self._sources]
         own = end_of(workload.metadata, workload.spec.maximum_execution_time_seconds, started=0.0)

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from muster.api.batch import JOB_NAME_LABEL
-from muster.api.conditions import find, is_true
+from muster.api.conditions import find, find_true, is_true
 from muster.api.core import POD, Pod
 from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kueue import WORKLOAD, Admission, Workload
-from muster.api.kueue.names import EVICTED, FINISHED, QUOTA_RESERVED
+from muster.api.kueue.names import EVICTED, FAILED, FINISHED, QUOTA_RESERVED
 from muster.api.meta import controller_of
 from muster.api.pods import find_condition, is_deleting
 from muster.controllers.integrations.framework import Integration
@@ -156,7 +156,7 @@ class Observer:
             self._note_stop(job)
         job.evicted = evicted
         if _has_finished(new):
-            self._finish(job)
+            self._finish(job, failed=_has_failed(new))
             return
         if new.status.admission is not None:
             job.queue = new.status.admission.cluster_queue
@@ -200,8 +200,8 @@ class Observer:
         The job's Workload shows the end a little later, or never if there is no Workload.
         """
         job = self._find(read_number(meta_of(new).name)) if new is not None else None
-        if job is not None and integration.end(new) is not None:
-            self._finish(job)
+        if job is not None and (end := integration.end(new)) is not None:
+            self._finish(job, failed=not end.success)
 
     def _on_pod(self, cluster: str, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
@@ -242,10 +242,11 @@ class Observer:
     def _find(self, number: int | None) -> _Job | None:
         return None if number is None else self._jobs.get(number)
 
-    def _finish(self, job: _Job) -> None:
+    def _finish(self, job: _Job, *, failed: bool) -> None:
+        """Record the end of a job. failed: by its deadline, because simulated pods do not fail."""
         self._mark()
         del self._jobs[job.number]
-        self._record.end(job.number, self._record.now, over_limit=job.exceeds_limit)
+        self._record.end(job.number, self._record.now, over_limit=job.exceeds_limit or failed)
         self._set_usage(job, _NO_USAGE)
         for clone in job.clones.values():
             self._record_difference(clone.queue, clone.usage, _NO_USAGE)
@@ -278,6 +279,11 @@ def _number_of_pod(pod: Pod | None) -> int | None:
 
 def _has_finished(workload: Workload) -> bool:
     return is_true(workload.status.conditions, FINISHED)
+
+
+def _has_failed(workload: Workload) -> bool:
+    finished = find_true(workload.status.conditions, FINISHED)
+    return finished is not None and finished.reason == FAILED
 
 
 def _count_pods(admission: Admission, pods: int) -> int:

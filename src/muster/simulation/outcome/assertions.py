@@ -15,8 +15,9 @@ _ASSERTION = re.compile(
     r"\s*(?P<operator><=|>=|==|<|>)\s*(?P<bound>\S+)\s*"
 )
 _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
-_VARIANT = "variant"
-_FIELDS = ("queue", "work", "priority", _VARIANT)
+_INTEGER = re.compile(r"-?\d+")
+_PRIORITY, _VARIANT = "priority", "variant"
+_FIELDS = ("queue", "work", _PRIORITY, _VARIANT)
 
 _METRICS: dict[str, Callable[[JobOutcome], float | None]] = {
     "wait": lambda job: job.wait,
@@ -102,7 +103,11 @@ def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertio
     filters = tuple((name, value) for name, value in _FILTER.findall(found["filters"]))
     if wrong := next((name for name, _ in filters if name not in _FIELDS), None):
         raise AssertionSyntaxError(f"{wrong} is none of {', '.join(_FIELDS)}")
+    if twice := next((name for at, (name, _) in enumerate(filters) if name in dict(filters[:at])), None):
+        raise AssertionSyntaxError(f"{twice} is given twice, and no job has two: write two assertions")
     for name, value in filters:
+        if name == _PRIORITY and not _INTEGER.fullmatch(value):
+            raise AssertionSyntaxError(f"priority={value}: a priority is a whole number, as in jobs.csv")
         if name in known and value not in known[name]:
             others = f", but {', '.join(known[name])}" if known[name] else ": the scenario has none"
             raise AssertionSyntaxError(f"there is no {name} {value}{others}")

@@ -8,7 +8,7 @@ from muster.charts.markup import Markup, make_element
 from muster.charts.page import Figure, Section, Tile, render_page
 from muster.charts.plot import draw_legend, draw_table
 from muster.charts.scales import format_span, format_value
-from muster.insight.text import format_quantity
+from muster.insight.text import format_mean
 from muster.simulation.outcome.comparison import (
     SECONDS,
     Comparison,
@@ -127,4 +127,4 @@ def _write(figure: Compared, value: float) -> str:
         return f"-{_write(figure, -value)}"
     if figure.unit == SECONDS:
         return format_span(value)
-    return format_quantity(figure.unit, round(value)) if figure.unit else format_value(value)
+    return format_mean(figure.unit, value) if figure.unit else format_value(value)

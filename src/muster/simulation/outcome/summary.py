@@ -74,7 +74,7 @@ class Use(Struct, frozen=True):
     queue: str
     flavor: str
     resource: str
-    mean: int
+    mean: float
     peak: int
 
 
@@ -209,6 +209,11 @@ def _measure_use(changes: Iterable[QuotaChange], seconds: float) -> list[Use]:
         since[key] = one.at
         peak[key] = max(peak[key], used[key])
     return [
-        Use(*key, round((area[key] + used[key] * (seconds - since[key])) / seconds) if seconds else 0, peak[key])
+        Use(*key, _round((area[key] + used[key] * (seconds - since[key])) / seconds) if seconds else 0.0, peak[key])
         for key in sorted(since)
     ]
+
+
+def _round(value: float) -> float:
+    """Return a mean without the error of its sums, which would look like a difference between two variants."""
+    return round(value, 3)

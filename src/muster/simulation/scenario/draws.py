@@ -1,6 +1,6 @@
 """Draw values and arrivals as a scenario distributes them. Pure: the same source of chance gives the same values."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
 from math import log
@@ -56,31 +56,46 @@ def _parse_span(text: str) -> float:
     return durations.parse(text) / durations.SECOND
 
 
-def parse_number(text: str | float) -> float:
-    """Return a value as a number; it is rounded once it is drawn.
+def parse_limit(text: str | float) -> float:
+    """Return a time limit in seconds. Raises `DrawError` for what is no time span, and for 0."""
+    seconds = parse_seconds(text)
+    if seconds == 0:
+        raise DrawError("", "would end every job at its start: leave it out for jobs without a limit")
+    return seconds
 
-    Raises `DrawError` for any text.
-    """
+
+def parse_number(text: str | float) -> float:
+    """Return a value as a number. Raises `DrawError` for any text."""
     if isinstance(text, str):
         raise DrawError("", f"{text!r} is no number")
     return float(text)
 
 
 def parse_size(text: str | float) -> float:
-    """Return a number of pods of at least 1, which is rounded once it is drawn.
-
-    Raises `DrawError` for any text, and for less than 1.
-    """
+    """Return a number of pods of at least 1. Raises `DrawError` for any text, and for less than 1."""
     size = parse_number(text)
     if not size >= 1:
         raise DrawError("", f"{size:g} is no number of pods: 1 is the least")
     return size
 
 
+def parse_value(text: str | float, parse: Parse) -> float:
+    """Return a value that jobs have as it is: a number of pods or a priority is a whole number, and a mean need not be.
+
+    Raises `DrawError` if `parse` does, and for another number.
+    """
+    value = parse(text)
+    if parse in _WHOLE and not value.is_integer():
+        raise DrawError("", f"{value:g} is no whole number")
+    return value
+
+
+# The functions that parse numbers which are rounded once they are drawn.
+_WHOLE: Collection[Parse] = (parse_number, parse_size)
 # The functions that parse the values of work that may be drawn, by field.
 PARSERS: Mapping[str, Parse] = {
     "run_time": parse_seconds,
-    "limit": parse_seconds,
+    "limit": parse_limit,
     "startup": parse_seconds,
     "size": parse_size,
     "priority": parse_number,
@@ -94,7 +109,7 @@ def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
     distribution is not set, or wrong.
     """
     if not isinstance(value, Distribution):
-        return _draw_constant(parse(value))
+        return _draw_constant(parse_value(value, parse))
     chosen = [name for name in value.__struct_fields__ if getattr(value, name) is not None]
     if len(chosen) != 1:
         raise DrawError("", f"exactly one of {', '.join(value.__struct_fields__)} is needed")
@@ -106,11 +121,11 @@ def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
 
 def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
     if value.uniform is not None:
-        low, high = parse(value.uniform.low), parse(value.uniform.high)
+        low, high = (parse_value(end, parse) for end in (value.uniform.low, value.uniform.high))
         if high < low:
             raise DrawError("", "to is less than from")
         # A number is rounded: each one of the range, also its first and last, gets an interval of the same length.
-        margin = 0.0 if parse is parse_seconds else 0.5
+        margin = 0.5 if parse in _WHOLE else 0.0
         return lambda random: random.uniform(low - margin, high + margin)
     if value.exponential is not None:
         mean = parse(value.exponential.mean)
@@ -128,7 +143,7 @@ def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
             raise DrawError("", f"{value.empirical} holds no value")
         return lambda random: random.choice(known)
     assert value.constant is not None, "one of them is set"
-    return _draw_constant(parse(value.constant))
+    return _draw_constant(parse_value(value.constant, parse))
 
 
 def _draw_constant(value: float) -> Draw:

@@ -4,14 +4,15 @@ An overlay is merged: maps merge, `null` removes a field, lists whose items all 
 value replaces what is there. `$patch: delete` in a named item or a manifest removes it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct
 
 from muster.api.values.manifests import Manifest
-from muster.simulation.scenario.paths import PathError, set_value
+from muster.simulation.scenario.paths import PathError, begins_with_field, set_field, set_in_manifest
 
 _DIRECTIVE = "$patch"
 _DELETE = "delete"
@@ -79,25 +80,45 @@ def vary_manifests(manifests: Iterable[Manifest], overlays: Iterable[Overlay]) -
     return varied
 
 
-def apply_settings(
-    document: Mapping[str, Any], manifests: Sequence[Manifest], overlays: Iterable[Overlay]
-) -> tuple[dict[str, Any], list[Manifest]]:
-    """Return the scenario and the manifests with the settings of overlays. The arguments stay as they are.
+def set_fields(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> dict[str, Any]:
+    """Return the document of a scenario with those settings of overlays that lead into it.
 
     Raises `OverlayError` if a path leads nowhere.
     """
-    scenario, varied = dict(document), list(manifests)
+    scenario = dict(document)
     for one in overlays:
-        for path, value in one.settings.items():
-            try:
-                scenario, documents = set_value(scenario, [each.document for each in varied], path, value)
-            except PathError as error:
-                raise OverlayError(f"{one.context}: {error}") from None
-            varied = [
-                each if each.document is changed else replace(each, where=one.context, document=changed)
-                for each, changed in zip(varied, documents, strict=True)
-            ]
-    return scenario, varied
+        with _naming(one):
+            for path, value in one.settings.items():
+                if begins_with_field(path):
+                    scenario = set_field(scenario, path, value)
+    return scenario
+
+
+def set_in_manifests(manifests: Iterable[Manifest], overlays: Iterable[Overlay]) -> list[Manifest]:
+    """Return the manifests with all other settings of overlays. Unchanged manifests are the same objects.
+
+    Raises `OverlayError` if a path leads nowhere.
+    """
+    varied = list(manifests)
+    for one in overlays:
+        with _naming(one):
+            for path, value in one.settings.items():
+                if not begins_with_field(path):
+                    documents = set_in_manifest([each.document for each in varied], path, value)
+                    varied = [
+                        each if each.document is changed else replace(each, where=one.context, document=changed)
+                        for each, changed in zip(varied, documents, strict=True)
+                    ]
+    return varied
+
+
+@contextmanager
+def _naming(overlay: Overlay) -> Iterator[None]:
+    """Begin the errors of paths with where the user wrote the overlay. Raises `OverlayError`."""
+    try:
+        yield
+    except PathError as error:
+        raise OverlayError(f"{overlay.context}: {error}") from None
 
 
 def merge(value: Any, patch: Any) -> Any:

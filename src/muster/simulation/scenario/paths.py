@@ -24,26 +24,36 @@ class PathError(ValueError):
     """The error of a path that leads to no field; the text says which step is unknown, and what is known."""
 
 
-def set_value(
-    scenario: dict[str, Any], manifests: Sequence[dict[str, Any]], path: str, value: Any
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return a scenario's document and its manifests with one value set; unchanged manifests are the same objects.
+def begins_with_field(path: str) -> bool:
+    """Return whether a path leads into the scenario itself, and not into one of its manifests."""
+    return _find_step(path, _FIELDS) is not None
+
+
+def set_field(scenario: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return a scenario's document with one value set, whose path begins with a field.
+
+    Raises `PathError` if the path leads nowhere.
+    """
+    spec = scenario.get("spec")
+    return scenario | {"spec": _set(spec if isinstance(spec, dict) else {}, path, value, path)}
+
+
+def set_in_manifest(manifests: Sequence[dict[str, Any]], path: str, value: Any) -> list[dict[str, Any]]:
+    """Return manifests with one value set in one of them; the others are the same objects.
 
     Raises `PathError` if the path leads nowhere.
     """
     documents = list(manifests)
     plurals = sorted({_pluralize(one["kind"]) for one in documents})
+    # Fields are named for the suggestion alone: `set_field` takes paths that begin with one.
     root, rest = _take_step(path, (*_FIELDS, *plurals), path, "neither a field of the scenario nor a kind of manifests")
-    if root in _FIELDS:
-        spec = scenario.get("spec")
-        return scenario | {"spec": _set(spec if isinstance(spec, dict) else {}, path, value, path)}, documents
     named = {name: at for at, one in enumerate(documents) if _pluralize(one["kind"]) == root for name in _get_name(one)}
     name, rest = _take_step(rest, named, path, f"the name of none of {root}")
     if not rest:
         raise PathError(f"{path}: the field of {name} is missing")
     at = named[name]
     documents[at] = _set_field(documents[at], rest, value, path)
-    return scenario, documents
+    return documents
 
 
 def _pluralize(kind: str) -> str:
@@ -71,6 +81,8 @@ def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> An
     field, _, resource = rest.partition(".")
     if field in _QUOTAS and field not in spec:
         rest = _find_quota(spec, field, resource, path)
+    elif resource and "resourceGroups" in spec and _find_step(rest, spec) is None:
+        raise _refuse_step(rest, (*spec, *_QUOTAS), path, "no field there")
     return document | {"spec": _set(spec, rest, value, path)}
 
 

@@ -3,7 +3,7 @@
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
-from muster.simulation.scenario.draws import PARSERS, DrawError, parse_seconds
+from muster.insight.snapshot import API_VERSION as SNAPSHOT_VERSION
+from muster.insight.snapshot import KIND as SNAPSHOT
+from muster.simulation.scenario.draws import PARSERS, DrawError, parse_seconds, parse_value
 from muster.simulation.scenario.logs.cells import parse_time
 from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
 from muster.simulation.scenario.logs.opening import (
@@ -41,13 +43,21 @@ from muster.simulation.scenario.model import (
 from muster.simulation.scenario.overlays import (
     Overlay,
     OverlayError,
-    apply_settings,
     join_contexts,
+    set_fields,
+    set_in_manifests,
     vary_manifests,
     vary_scenario,
 )
 from muster.simulation.scenario.source import UNFILED, ScenarioError, Source
-from muster.simulation.scenario.state import ClusterState, StateError, parse_state, read_state
+from muster.simulation.scenario.state import (
+    ClusterState,
+    StateError,
+    name_object,
+    parse_state,
+    read_state,
+    select_objects,
+)
 
 T = TypeVar("T")
 
@@ -70,7 +80,8 @@ class Reading(Struct, frozen=True):
     """A scenario with all that it refers to.
 
     samples: the values in the files of empirical distributions, by file. logs: the jobs of traces, by work.
-    tables: the tables of nodes, by the number of their pool. state: the cluster that the scenario starts from.
+    tables: the tables of nodes, by the number of their pool. state: the cluster that the scenario starts from, without
+    the objects that the manifests replace.
     """
 
     scenario: Scenario
@@ -88,15 +99,22 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
     origin: a file or a folder, or the text itself. shelf: the logs that other readings share with this one. Raises
     `ScenarioError` if a file cannot be read, or the scenario is wrong.
     """
-    scenario, source, manifests = read_documents(origin, overlays)
-    folder, state = Path(source.file).parent, None
-    if isinstance(scenario.spec.state, State):
-        state = _read_state(folder / scenario.spec.state.file)
+    document, source, others = _read_origin(origin)
+    source = replace(source, variant=join_contexts(overlays))
+    folder = Path(source.file).parent
+    try:
+        scenario = _convert(set_fields(vary_scenario(document, overlays), overlays), source)
+        state = _read_state(folder / scenario.spec.state.file) if isinstance(scenario.spec.state, State) else None
+        own = [*_leave_out_state(others, state), *read_files([folder / each for each in scenario.spec.manifests])[0]]
+        manifests, state = _vary_objects(own, state, overlays)
+    except OverlayError as error:
+        raise ScenarioError(str(error)) from None
+    if state is not None:
         scenario = replace(scenario, spec=replace(scenario.spec, start=state.at))
     return Reading(
         scenario,
         source,
-        tuple(manifests),
+        manifests,
         {file: _read_values(folder / file, parse) for file, parse in _list_samples(scenario)},
         _read_traces(scenario, source, folder, shelf or LogShelf()),
         _read_tables(scenario, source, folder),
@@ -104,33 +122,61 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
     )
 
 
-def read_documents(origin: str | bytes, overlays: Sequence[Overlay] = ()) -> tuple[Scenario, Source, list[Manifest]]:
-    """Return a scenario, its text and its manifests, without reading its logs, tables and values.
+def _leave_out_state(others: Iterable[Manifest], state: ClusterState | None) -> Iterator[Manifest]:
+    """Yield the manifests of a folder without the snapshot that the scenario starts from.
+
+    Raises `ScenarioError` for a snapshot in a folder whose scenario has no state.
+    """
+    for one in others:
+        if (one.document["apiVersion"], one.document["kind"]) != (SNAPSHOT_VERSION, SNAPSHOT):
+            yield one
+        elif state is None:
+            raise ScenarioError(f"{one.where}: a snapshot has no effect unless spec.state names its file")
+
+
+def _vary_objects(
+    own: Sequence[Manifest], state: ClusterState | None, overlays: Sequence[Overlay]
+) -> tuple[tuple[Manifest, ...], ClusterState | None]:
+    """Return the manifests of a scenario and the state that it starts from, with overlays applied to both.
+
+    own: the manifests that the scenario names. The state loses the objects that they replace. Raises `OverlayError` if
+    an overlay does not fit.
+    """
+    kept = [] if state is None else select_objects(state, {name_object(one.document) for one in own})
+    varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays)
+    of_state = {name_object(one.document) for one in kept}
+    manifests = tuple(one for one in varied if name_object(one.document) not in of_state)
+    if state is None:
+        return manifests, None
+    return manifests, replace(state, objects=tuple(one for one in varied if name_object(one.document) in of_state))
+
+
+def read_document(origin: str | bytes) -> tuple[Scenario, Source]:
+    """Return a scenario without its variants applied, and its text, without reading the files that it names.
 
     origin: a file or a folder, or the text itself.
 
     Raises:
-        ScenarioError: a file cannot be read, or does not say what it has to.
+        ScenarioError: the scenario cannot be read, or does not say what it has to.
+    """
+    document, source, _ = _read_origin(origin)
+    return _convert(document, source), source
+
+
+def _read_origin(origin: str | bytes) -> tuple[dict[str, Any], Source, list[Manifest]]:
+    """Return the document and the text of a scenario, and the other manifests of its file or folder.
+
+    Raises `ScenarioError` if a file cannot be read, or there is not exactly one scenario.
     """
     if isinstance(origin, bytes):
         name, (manifests, sources) = UNFILED, _parse_files([(UNFILED, origin)])
     else:
         name, (manifests, sources) = origin, read_files(_list_files(Path(origin)))
-    chosen = [(number, one) for number, one in enumerate(manifests) if one.document["kind"] == KIND]
+    chosen = [number for number, one in enumerate(manifests) if one.document["kind"] == KIND]
     if len(chosen) != 1:
         raise ScenarioError(f"{name}: holds {len(chosen)} objects of kind {KIND} instead of one")
-    number, found = chosen[0]
-    source = replace(sources[number], variant=join_contexts(overlays))
-    folder = Path(source.file).parent
-    try:
-        document = vary_scenario(found.document, overlays)
-        scenario = _convert(document, source)
-        more, _ = read_files([folder / each for each in scenario.spec.manifests])
-        others = vary_manifests([one for one in manifests if one is not found] + more, overlays)
-        document, others = apply_settings(document, others, overlays)
-    except OverlayError as error:
-        raise ScenarioError(str(error)) from None
-    return _convert(document, source), source, others
+    document = manifests.pop(chosen[0]).document
+    return document, sources[chosen[0]], manifests
 
 
 def _list_files(path: Path) -> list[Path]:
@@ -350,7 +396,7 @@ def _read_values(file: Path, parse: Any) -> tuple[float, ...]:
     for number, line in enumerate(_read_bytes(file).decode(errors="replace").splitlines(), 1):
         if text := line.strip():
             try:
-                values.append(parse(float(text) if _is_number(text) else text))
+                values.append(parse_value(float(text) if _is_number(text) else text, parse))
             except DrawError as error:
                 raise ScenarioError(f"{file}:{number}: {error.why}") from None
     return tuple(values)

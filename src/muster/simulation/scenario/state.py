@@ -20,6 +20,8 @@ from muster.insight.snapshot import API_VERSION, KIND
 T = TypeVar("T")
 
 _JOBS = frozenset((WORKLOAD.kind, JOB.kind, JOB_SET.kind, POD.kind))
+# The metadata that a server gives, and refuses from a user.
+_GIVEN = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences"))
 ObjectName = tuple[str, str, str]
 """The kind, the namespace and the name of an object."""
 
@@ -33,9 +35,10 @@ class _Meta(Struct):
     namespace: str = ""
 
 
-class _Item(Struct):
+class _Item(Struct, rename="camel"):
     kind: str
     metadata: _Meta
+    api_version: str
 
 
 class _Spec(Struct):
@@ -56,11 +59,13 @@ _DECISIONS = re.compile(rb"^  decisions:", re.MULTILINE)  # after the items; no 
 
 
 class ClusterState(Struct, frozen=True):
-    """The state of a cluster at a time.
+    """The state of a cluster at a time, as a file says it.
 
-    objects: all but its Workloads, jobs and pods. missing: the kinds that the reader could not see, and why.
+    objects: all but its Workloads, jobs and pods, without the metadata that a server gives. missing: the kinds that the
+    reader could not see, and why.
     """
 
+    file: str
     at: datetime
     objects: tuple[Manifest, ...]
     workloads: tuple[Workload, ...]
@@ -108,8 +113,9 @@ def read_state(document: Any, file: str) -> ClusterState:
         for number, item in enumerate(items):
             _require_head(number, item)
         return ClusterState(
+            file,
             parsed.spec.at,
-            tuple(Manifest(file, one) for one in items if one.get("kind") not in _JOBS),
+            tuple(Manifest(file, _strip_given(one)) for one in items if one.get("kind") not in _JOBS),
             _select(items, WORKLOAD),
             _select(items, JOB),
             _select(items, JOB_SET),
@@ -118,6 +124,12 @@ def read_state(document: Any, file: str) -> ClusterState:
         )
     except msgspec.ValidationError as error:
         raise StateError(f"is no snapshot: {error}") from None
+
+
+def _strip_given(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without the metadata that says when it was made, and by which UID others refer to it."""
+    meta = item["metadata"]
+    return item | {"metadata": {key: meta[key] for key in meta if key not in _GIVEN}}
 
 
 def _require_head(number: int, item: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ def make_workload(name="w", owner=None, holds=True, count=2, **more):
 
 
 def take(workloads=(), jobs=(), job_sets=(), pods=(), nodes=("n",), durations=NOTHING_DRAWN):
-    state = ClusterState(NOW, (), tuple(workloads), tuple(jobs), tuple(job_sets), tuple(pods), {})
+    state = ClusterState("state.yaml", NOW, (), tuple(workloads), tuple(jobs), tuple(job_sets), tuple(pods), {})
     local = msgspec.convert({"metadata": {"name": "q", "namespace": "lab"}, "spec": {"clusterQueue": "cq"}}, LocalQueue)
     found = [msgspec.convert({"metadata": {"name": name}}, Node) for name in nodes]
     site = Site((), (local,), (), (), (), (), found, {})

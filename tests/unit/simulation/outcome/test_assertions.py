@@ -49,6 +49,9 @@ def test_an_assertion(text, value, holds):
         ("p50(wait) < soon", "invalid duration"),
         ("p50(slowdown) < 5m", "5m is no number"),
         ("p50(slowdown) < nan", "nan is no number"),
+        ("count(waiting, queue=prod, queue=dev) == 0", "queue is given twice"),
+        ("count(waiting, queue=prod queue=dev) == 0", "queue is given twice"),
+        ("count(waiting, priority=high) == 0", "priority=high: a priority is a whole number"),
         ("count(waiting, queue=prdo) == 0", "there is no queue prdo, but prod, dev"),
     ],
 )

@@ -29,6 +29,14 @@ def test_the_outcome_of_a_few_jobs():
     assert (use.queue, use.flavor, use.resource, use.mean, use.peak) == ("q", "default", "cpu", 3000, 4000)
 
 
+def test_a_mean_use_is_not_rounded_to_the_unit_of_decisions():
+    record = SimulationRecord(["w"])
+    record.change(0.0, "q", "default", "x.com/gpu", 1)
+    record.change(2.0, "q", "default", "x.com/gpu", -1)
+    [use] = summarize([], list(record.changes()), 3.0).use
+    assert (use.mean, use.peak) == (0.667, 1)
+
+
 @pytest.mark.parametrize(
     ("forecast", "wait", "error"),
     [

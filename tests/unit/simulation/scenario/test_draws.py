@@ -15,6 +15,7 @@ from muster.simulation.scenario.draws import (
     DrawError,
     draw_arrivals,
     make_draw,
+    parse_limit,
     parse_number,
     parse_seconds,
     parse_size,
@@ -94,6 +95,24 @@ def test_a_number_is_no_text():
 def test_a_size_is_one_pod_at_least(document):
     with pytest.raises(DrawError, match="is no number of pods: 1 is the least"):
         make_draw(value(document), parse_size, SAMPLES)
+
+
+@pytest.mark.parametrize("parse", [parse_size, parse_number])
+@pytest.mark.parametrize("document", [2.5, {"constant": 2.5}, {"uniform": {"from": 2.5, "to": 3}}])
+def test_a_size_or_a_priority_is_a_whole_number(document, parse):
+    with pytest.raises(DrawError, match=r"2\.5 is no whole number"):
+        make_draw(value(document), parse, SAMPLES)
+
+
+@pytest.mark.parametrize("document", [0, "0s", {"uniform": {"from": 0, "to": 60}}])
+def test_a_limit_is_not_zero(document):
+    with pytest.raises(DrawError, match="would end every job at its start: leave it out"):
+        make_draw(value(document), parse_limit, SAMPLES)
+    assert min(drawn({"uniform": {"from": 0.1, "to": 0.5}}, parse_limit)) > 0, "a time need not be whole"
+
+
+def test_a_mean_of_sizes_need_not_be_whole():
+    assert sum(drawn({"exponential": {"mean": 2.5}}, parse_size)) / 2000 == pytest.approx(2.5, rel=0.1)
 
 
 def arrive(document, number=1000, seed=1):

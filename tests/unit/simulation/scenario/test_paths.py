@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.simulation.scenario.paths import PathError, set_value
+from muster.simulation.scenario.paths import PathError, begins_with_field, set_field, set_in_manifest
 
 SCENARIO = {"spec": {"nodes": [{"name": "n", "count": 1}], "work": [{"name": "w"}]}}
 
@@ -25,26 +25,26 @@ def quota(documents, queue, flavor, resource):
 
 
 def test_a_quota_is_found_by_its_resource_or_its_flavor():
-    _, changed = set_value(SCENARIO, QUEUES, "clusterQueues.team.a.nominalQuota.nvidia.com/gpu", 4)
+    changed = set_in_manifest(QUEUES, "clusterQueues.team.a.nominalQuota.nvidia.com/gpu", 4)
     assert quota(changed, 0, 0, 1)["nominalQuota"] == "4"
     assert changed[1] is QUEUES[1]
-    _, changed = set_value(SCENARIO, QUEUES, "clusterQueues.b.borrowingLimit.y.cpu", 4)
+    changed = set_in_manifest(QUEUES, "clusterQueues.b.borrowingLimit.y.cpu", 4)
     assert quota(changed, 1, 1, 0)["borrowingLimit"] == 4
     assert quota(QUEUES, 0, 0, 1)["nominalQuota"] == "1"
 
 
 def test_of_two_names_with_which_a_path_begins_the_longer_is_meant():
     queues = [queue("team", "x"), queue("team.spec", "x")]
-    _, changed = set_value(SCENARIO, queues, "clusterQueues.team.spec.cohortName", "other")
+    changed = set_in_manifest(queues, "clusterQueues.team.spec.cohortName", "other")
     assert [one["spec"]["cohortName"] for one in changed] == ["all", "other"]
 
 
 def test_fields_of_the_scenario_and_of_manifests():
-    scenario, _ = set_value(SCENARIO, QUEUES, "nodes.n.count", 5)
+    scenario = set_field(SCENARIO, "nodes.n.count", 5)
     assert scenario["spec"]["nodes"] == [{"name": "n", "count": 5}]
-    scenario, _ = set_value(SCENARIO, QUEUES, "until", "1d")
+    scenario = set_field(SCENARIO, "until", "1d")
     assert scenario["spec"]["until"] == "1d"
-    _, changed = set_value(SCENARIO, QUEUES, "clusterQueues.b.cohortName", "other")
+    changed = set_in_manifest(QUEUES, "clusterQueues.b.cohortName", "other")
     assert changed[1]["spec"]["cohortName"] == "other"
 
 
@@ -56,6 +56,7 @@ def test_fields_of_the_scenario_and_of_manifests():
         ("clusterQueues.b", "the field of b is missing"),
         ("clusterQueues.b.nominalQuota.cpu", "several flavors have cpu: name one of nominalQuota.x.cpu, nominal"),
         ("clusterQueues.b.nominalQuota.memory", "memory is none of cpu, nvidia.com/gpu"),
+        ("clusterQueues.b.nominalQuot.cpu", "nominalQuot is no field there: do you mean nominalQuota"),
         ("clusterQueues.b.nominalQuota", "a resource has to follow: cpu, nvidia.com/gpu"),
         ("nodes.m.count", "m is no item of the list: there is n"),
         ("nodes.n.count.more", "more leads on from a value that has no fields"),
@@ -66,4 +67,4 @@ def test_fields_of_the_scenario_and_of_manifests():
 )
 def test_a_path_that_leads_nowhere_is_told_what_is_known(path, problem):
     with pytest.raises(PathError, match=problem):
-        set_value(SCENARIO, QUEUES, path, 1)
+        set_field(SCENARIO, path, 1) if begins_with_field(path) else set_in_manifest(QUEUES, path, 1)

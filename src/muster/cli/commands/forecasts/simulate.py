@@ -106,6 +106,7 @@ def command(
         _make_folder(report)
     live = LiveLine()
     progress = _Progress(live, RealClock())
+    shelf = LogShelf(progress.read)
     try:
         cases = list_cases(scenarios, [parse_sweep(one) for one in sweeps], seed)
         with _deferring_interrupts(progress):
@@ -119,7 +120,7 @@ def command(
                     processes=len(os.sched_getaffinity(0)),
                     folder=report,
                     done=progress.count,
-                    look=progress.read,
+                    shelf=shelf,
                 )
                 live.show("", "")
                 sys.exit(report_comparing(compared, len(cases) * (seeds or 1), report, output))
@@ -131,7 +132,7 @@ def command(
                 progress=progress,
                 decisions=kept,
                 engine=engine,
-                shelf=LogShelf(progress.read),
+                shelf=shelf,
             )
     except KeyboardInterrupt:  # before anything was simulated
         live.show("", "")
@@ -248,7 +249,7 @@ def _deferring_interrupts(progress: _Progress) -> Iterator[None]:
 
 def make_table(summary: "Summary") -> str:
     """Return the tables of the queues and of their quotas, and the lines about fairness and forecasts below them."""
-    from muster.insight.text import format_quantity, format_table
+    from muster.insight.text import format_mean, format_table
 
     counts = [name for name, count in _count_jobs(summary.total).items() if count or name not in _SOMETIMES]
     columns = ("QUEUE", *counts, "WAIT MEAN", "P50", "P90", "P99", "SLOWDOWN", "EVICTED", "LOST")
@@ -262,12 +263,7 @@ def make_table(summary: "Summary") -> str:
     if summary.use:
         header = ("QUEUE", "FLAVOR", "RESOURCE", "MEAN USE", "PEAK")
         uses = [
-            (
-                one.queue,
-                one.flavor,
-                one.resource,
-                *(format_quantity(one.resource, n) for n in (one.mean, one.peak)),
-            )
+            (one.queue, one.flavor, one.resource, *(format_mean(one.resource, n) for n in (one.mean, one.peak)))
             for one in summary.use
         ]
         tables.append(format_table(header, uses))

@@ -97,6 +97,11 @@ class OrderedJobs:
         first = next(iter(self), None)
         self.origin = origin if origin is not None else first.submit if first is not None else 0.0
 
+    @property
+    def held(self) -> int:
+        """How many jobs it may hold in memory: all of a short log, and `HELD_JOBS` of one with a temporary file."""
+        return len(self._last) if self._spill is None else HELD_JOBS
+
     def __iter__(self) -> Iterator[TracedJob]:
         if self._spill is None:
             return iter(self._last)

@@ -6,15 +6,15 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from muster.simulation.scenario.logs.jobs import OrderedJobs, TracedJob
+from muster.simulation.scenario.logs.jobs import HELD_JOBS, OrderedJobs, TracedJob
 from muster.simulation.scenario.logs.opening import read_trace
 from muster.simulation.scenario.model import Trace
 
 # Called with the file of a log and how many of its jobs are read. An interrupt that it raises ends the reading.
 Look = Callable[[Path, int], None]
 
-# How many logs a shelf holds. Each of them takes up to 100 MB of memory (`HELD_JOBS`).
-_MOST_LOGS = 4
+# How many jobs the logs of a shelf hold in memory together. They take some 400 MB.
+_MOST_JOBS = 4 * HELD_JOBS
 # How many jobs are read between two looks: some 50 ms.
 _LOOK_JOBS = 5_000
 
@@ -32,11 +32,20 @@ class LogShelf:
         key = file, msgspec.json.encode(same)
         log = self._logs.pop(key, None)
         if log is None:
-            while len(self._logs) >= _MOST_LOGS:
-                del self._logs[next(iter(self._logs))]
+            self._make_room()
             log = read_trace(file, trace, self._watch)
         self._logs[key] = log
         return log
+
+    def clear(self) -> None:
+        """Free the memory of all logs; each is read again when it is needed."""
+        self._logs.clear()
+
+    def _make_room(self) -> None:
+        """Drop the logs that were read longest ago, until memory has room for any other log."""
+        held = sum(log.held for log in self._logs.values())
+        while held > _MOST_JOBS - HELD_JOBS:
+            held -= self._logs.pop(next(iter(self._logs))).held
 
     def _watch(self, file: Path, jobs: Iterator[TracedJob]) -> Iterator[TracedJob]:
         for number, job in enumerate(jobs):

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from msgspec import Struct
@@ -28,6 +29,7 @@ _Amounts = tuple[tuple[str, int], ...]
 # How many different roles are remembered, so that jobs share them.
 _MOST_ROLES = 50_000
 _TIMES = ("submit", "run_time", "limit")
+_DELIMITERS = (",", ";", "\t")
 
 
 class ColumnError(ValueError):
@@ -102,8 +104,10 @@ class _Table:
     """The rows of a table after its header. line: the last line of the present row."""
 
     def __init__(self, lines: Iterable[str], columns: JobColumns | NodeColumns, header: Sequence[str]) -> None:
-        self._reader = csv.reader(lines, strict=True)
         names = [name for _, cell in _list_cells(columns) for name in columns_of(cell)]
+        lines = iter(lines)
+        top = list(islice(lines, 1))
+        self._reader = csv.reader(chain(top, lines), delimiter=_find_delimiter(top, names, header), strict=True)
         first = self._take()
         if first is None:
             raise LogError(1, "the table is empty")
@@ -132,11 +136,27 @@ class _Table:
     def __iter__(self) -> Iterator[Row]:
         row, self._held = self._held, None
         while (row := row if row is not None else self._take()) is not None:
-            if row:  # an empty line
+            if any(row):  # else it is an empty line, for which spreadsheets may write delimiters
                 if len(row) != self._width:
                     raise LogError(self.line, f"has {len(row)} fields instead of {self._width}")
                 yield row
             row = None
+
+
+def _find_delimiter(top: Sequence[str], names: Iterable[str], header: Sequence[str]) -> str:
+    """Return what separates the cells of a table: a semicolon or a tab if the first line then fits, else a comma.
+
+    Spreadsheets write semicolons where the comma is the decimal sign. top: the first line, if there is one. names: the
+    columns that the line names, unless `header` does.
+    """
+    for delimiter in _DELIMITERS:
+        try:
+            cells = next(csv.reader(top, delimiter=delimiter), [])
+        except csv.Error:
+            continue  # the table refuses the line
+        if set(names) <= {cell.strip() for cell in cells} or len(cells) == len(header):
+            return delimiter
+    return _DELIMITERS[0]
 
 
 def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[int, Row], TracedJob | None]:
@@ -147,7 +167,7 @@ def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[i
     assert columns.submit is not None and columns.run_time is not None, "they are needed"  # noqa: PT018
     submit, run_time = compile_seconds(columns.submit, places), compile_seconds(columns.run_time, places)
     limit = compile_seconds(columns.limit, places) if columns.limit is not None else None
-    gang, priority = _compile_optional(columns.gang, places), _compile_optional(columns.priority, places)
+    gang, priority = _compile_whole(columns.gang, places), _compile_whole(columns.priority, places)
     queue, user, name = (_compile_text(cell, places) for cell in (columns.queue, columns.user, columns.id))
     roles = _Roles(columns, places)
     priority_column = columns_of(columns.priority)[0] if columns.priority is not None else ""
@@ -183,8 +203,22 @@ def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[i
     return read
 
 
-def _compile_optional(cell: Cell | None, places: Mapping[str, int]) -> Number:
-    return compile_number(cell, places) if cell is not None else lambda _: None
+def _compile_whole(cell: Cell | None, places: Mapping[str, int]) -> Number:
+    """Return a function that computes a whole number from a row; it returns None without a column.
+
+    The function raises `CellError` for another number.
+    """
+    if cell is None:
+        return lambda _: None
+    number, column = compile_number(cell, places), columns_of(cell)[0]
+
+    def compute(row: Row) -> float | None:
+        value = number(row)
+        if value is not None and not value.is_integer():
+            raise CellError(column, f"{value:g} is no whole number")
+        return value
+
+    return compute
 
 
 def _compile_text(cell: Cell | None, places: Mapping[str, int]) -> Text:

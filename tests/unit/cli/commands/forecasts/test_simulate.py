@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli.commands.forecasts.simulate import command, make_table
-from muster.simulation.outcome.record import SimulationRecord
+from muster.simulation.outcome.record import QuotaChange, SimulationRecord
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.scenario.logs.jobs import OrderedJobs
 
@@ -126,6 +126,13 @@ def test_the_table_says_how_many_jobs_have_a_forecast() -> None:
     record.now = 60.0
     last = make_table(summarize(list(record.jobs()), [], 60.0)).splitlines()[-1]
     assert last == "forecasts of 1 of 2 jobs that waited: half are within 0% of the wait, nine of ten within 0%"
+
+
+def test_the_table_shows_means_of_quota_in_whole_units() -> None:
+    changes = [QuotaChange(0.0, "q", "f", resource, amount) for resource, amount in (("cpu", 57_915), ("x.com/gpu", 6))]
+    changes.append(QuotaChange(1.0, "q", "f", "x.com/gpu", -2))
+    _, cpu, gpu = make_table(summarize([], changes, 3.0)).split("\n\n")[1].splitlines()
+    assert (cpu.split(), gpu.split()) == (["q", "f", "cpu", "57.9", "57.9"], ["q", "f", "x.com/gpu", "4.67", "6"])
 
 
 def test_a_report_in_the_place_of_a_file_is_refused_before_the_simulation(file: Path) -> None:

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from muster.simulation.scenario.logs.jobs import LeftOut, OrderedJobs, Role, TracedJob
+from muster.simulation.scenario.logs.jobs import HELD_JOBS, LeftOut, OrderedJobs, Role, TracedJob
 
 
 def make_jobs(count):
@@ -30,6 +30,8 @@ def test_jobs_beyond_those_that_memory_holds_wait_in_files():
     ordered = OrderedJobs(iter(make_jobs(100)), LeftOut(), None, 30)
     assert len(ordered._runs) == 3
     assert len(ordered._last) == 10
+    assert ordered.held == HELD_JOBS
+    assert OrderedJobs(iter(make_jobs(100)), LeftOut(), None).held == 100
 
 
 def test_two_readers_do_not_disturb_each_other():

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.simulation.scenario.logs.jobs import HELD_JOBS, OrderedJobs
 from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.model import Trace
 
@@ -42,7 +43,19 @@ def test_a_log_that_starts_later_is_another(log: Path) -> None:
     assert [jobs for _, jobs in shelf.looks].count(0) == 2
 
 
-def test_only_the_logs_read_last_stay_in_memory(tmp_path: Path) -> None:
+def test_short_logs_all_stay_in_memory(tmp_path: Path) -> None:
+    shelf = Shelf()
+    logs = [write_log(tmp_path / f"{number}.swf", 1) for number in range(9)]
+    for log in (*logs, *logs):
+        shelf.read(log, Trace(log.name))
+    assert len(shelf.looks) == 9
+    shelf.clear()
+    shelf.read(logs[0], Trace("0.swf"))
+    assert len(shelf.looks) == 10
+
+
+def test_only_the_logs_read_last_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OrderedJobs, "held", HELD_JOBS)  # that many jobs take seconds to write
     shelf = Shelf()
     logs = [write_log(tmp_path / f"{number}.swf", 1) for number in range(5)]
     for log in (*logs[:4], logs[0], logs[4], logs[0], logs[1]):

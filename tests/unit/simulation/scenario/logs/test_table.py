@@ -33,6 +33,16 @@ def test_a_table_without_a_line_of_names_is_read_by_those_of_the_trace():
     assert read("a,10,60,4,2.5\n", header=("id", "at", "for", "n", "cpus")) == read(HEAD + "a,10,60,4,2.5\n")
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_a_table_of_a_spreadsheet_may_have_other_delimiters(delimiter):
+    line = "a,2026-03-29 03:10:00+02:00,60,4,2.5\n"
+    rows = (line + ",,,,\n").replace(",", delimiter)
+    assert read(HEAD.replace(",", delimiter) + rows) == read(HEAD + line)
+    assert read(rows, header=HEAD.strip().split(",")) == read(HEAD + line)
+    quoted = line.replace("a,", f'"a{delimiter}b",').replace(",", delimiter)
+    assert read(HEAD.replace(",", delimiter) + quoted)[0].name == f"a{delimiter}b"
+
+
 def test_quoted_cells_may_hold_commas_and_lines():
     [job] = read(HEAD + '"a, b\nc",10,60,4,1\n')
     assert job.name == "a, b\nc"
@@ -73,6 +83,7 @@ def test_a_job_without_a_run_time_never_ran_and_is_counted(empty):
     ("text", "problem"),
     [
         ("", "line 1: the table is empty"),
+        ("x" * 200_000, "line 1: field larger than field limit"),
         ("id,at,for,cpus\n", "line 1: there is no column n, but id, at, for, cpus"),
         (HEAD.replace("id", "n"), "line 1: there are 2 columns n"),
         (HEAD + "a,10,60,4\n", "line 2: has 4 fields instead of 5"),
@@ -102,6 +113,13 @@ def test_a_priority_has_32_bits(level):
     columns = merge_columns(SIMPLE, JobColumns(priority="cpus", requests={}))
     with pytest.raises(LogError, match=r"line 2: cpus: -?1e\+\d+ is no priority"):
         read(HEAD + f"a,10,60,1,{level}\n", columns)
+
+
+@pytest.mark.parametrize("more", [JobColumns(priority="cpus", requests={}), JobColumns(gang="cpus", requests={})])
+def test_a_priority_and_a_gang_are_whole_numbers(more):
+    columns = merge_columns(SIMPLE, more)
+    with pytest.raises(LogError, match=r"line 2: cpus: 2\.5 is no whole number"):
+        read(HEAD + "a,10,60,4,2.5\n", columns)
 
 
 def test_a_job_before_the_start_is_named():
