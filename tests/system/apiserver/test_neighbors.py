@@ -121,7 +121,7 @@ async def followed(client: Client, kind: Kind[Any], events: list[WatchEvent[Any]
         events.append(error)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=max(25, settings.default.max_examples // 10), deadline=None)
 @given(st.lists(writes(), min_size=1, max_size=12), st.sampled_from(["", "on=1", "on,x!=2"]))
 def test_a_neighbor_sees_what_every_client_sees(steps: list[Write], labels: str) -> None:
     async def test() -> None:
