@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from playwright.sync_api import Error, Page
+from playwright.sync_api import Error, Page, ViewportSize
 from tests.e2e.conftest import Muster
 from tests.e2e.dashboard.conftest import PHONE, WIDE, Visit
 
@@ -15,7 +15,7 @@ from muster.actions.server.home import Home
 from muster.insight.text import format_duration
 
 DAY_MS = 86_400_000
-ENLARGED = {"width": 640, "height": 400}  # a wide window at 200 percent
+ENLARGED = ViewportSize(width=640, height=400)  # a wide window at 200 percent
 # What a screen reader says of a control that has no name is of no use.
 NAMED = (
     "link",
