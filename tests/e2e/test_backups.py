@@ -70,7 +70,6 @@ def test_a_backup_is_made_while_it_runs_and_restored(muster, tmp_path):
     assert int(now) > int(later) + 1_000_000
     assert (watch_status(muster, seen), watch_status(muster, later)) == (410, 410)
     assert (muster.home / "pki" / "ca.pem").read_bytes() == authority
-    muster("down")
 
 
 @pytest.mark.timeout(400)
@@ -85,13 +84,17 @@ def test_a_backup_of_one_that_is_stopped_goes_into_an_empty_home(muster, tmp_pat
     assert (muster.home / "pki" / "ca.pem").read_bytes() == authority
     muster("up", "--detach", "--port", "0")
     assert maps(muster)[0] == {"m1": "x"}
-    muster("down")
 
 
-def pods_that_run(muster):
+def phases(muster):
+    """Return the phase of each pod."""
     _, body = get(muster, ("/api/v1/pods",))
-    pods = [(pod["metadata"]["name"], pod["status"].get("phase")) for pod in json.loads(body)["items"]]
-    return [name for name, phase in pods if phase not in ("Succeeded", "Failed")]
+    return [pod["status"].get("phase") for pod in json.loads(body)["items"]]
+
+
+def count_running(muster):
+    """Return how many pods run."""
+    return phases(muster).count("Running")
 
 
 @pytest.mark.timeout(400)
@@ -102,6 +105,7 @@ def test_gangs_that_ran_start_again_in_a_new_home_and_so_do_others(muster, tmp_p
     muster(*start)
     for name in ("g1", "g2"):
         muster("run", "--detach", "--name", name, "--workers", "3", "--cpus", "1m", "--", "sleep", "1000")
+    until(lambda: count_running(muster) == 6)
     until(lambda: muster("ps").stdout.count("3/3") == 2)
     assert len({path.parent for path in muster.home.glob("nodes/*/pods/*")}) == (3 if "3" in nodes else 1)
     muster("backup", str(tmp_path / "backup"))
@@ -109,12 +113,12 @@ def test_gangs_that_ran_start_again_in_a_new_home_and_so_do_others(muster, tmp_p
     muster.home.rename(tmp_path / "old")
     muster("restore", str(tmp_path / "backup"))
     muster(*start)
+    until(lambda: count_running(muster) == 6)
     until(lambda: muster("ps").stdout.count("3/3") == 2)
     muster("cancel", "g1", "g2")
-    until(lambda: pods_that_run(muster) == [])
+    until(lambda: set(phases(muster)) <= {"Succeeded", "Failed"})
     assert muster("run", "--workers", "3", "--cpus", "1m", "--", "echo", "served").stdout.count("served") == 3
     assert "may specify no more than one IP" not in (muster.home / "server.log").read_text()
-    muster("down")
 
 
 @pytest.mark.timeout(400)
@@ -139,31 +143,36 @@ def test_a_damaged_store_is_salvaged(muster):
     assert "m1" in (aside / "lost-or-old").read_text()
     muster("down")
     assert "nothing to salvage" in muster("up", "--salvage", "--detach", "--port", "0").stderr
-    muster("down")
+
+
+@pytest.fixture(scope="module")
+def backup(shared_muster):
+    """Return a backup of a cluster that is stopped."""
+    shared_muster("up", "--detach", "--port", "0")
+    backup = shared_muster.home.parent / "backup"
+    shared_muster("backup", str(backup))
+    shared_muster("down")
+    return backup.read_bytes()
 
 
 @pytest.mark.parametrize("damage", ["nothing", "a bit", "the end", "something else", "a store"])
-def test_what_is_no_whole_backup_is_refused(muster, tmp_path, damage):
-    backup = tmp_path / "backup"
-    muster("up", "--detach", "--port", "0")
-    muster("backup", str(backup))
-    muster("down")
-    content = bytearray(backup.read_bytes())
+def test_what_is_no_whole_backup_is_refused(shared_muster, backup, tmp_path, damage):
+    content = bytearray(backup)
     content[content.index(b"kube-system") + 3] ^= 4
     replaced = {
         "nothing": b"",
         "a bit": bytes(content),
-        "the end": backup.read_bytes()[:-9000],
+        "the end": backup[:-9000],
         "something else": b"x" * 9000,
-        "a store": (muster.home / "store.db").read_bytes(),
+        "a store": (shared_muster.home / "store.db").read_bytes(),
     }
-    backup.write_bytes(replaced[damage])
-    before = {path.name: path.read_bytes() for path in muster.home.iterdir() if path.is_file()}
-    done = muster("restore", "--force", str(backup), check=False)
+    (tmp_path / "backup").write_bytes(replaced[damage])
+    before = {path.name: path.read_bytes() for path in shared_muster.home.iterdir() if path.is_file()}
+    done = shared_muster("restore", "--force", str(tmp_path / "backup"), check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
     assert done.stderr.count("\n") == 1
-    assert {path.name: path.read_bytes() for path in muster.home.iterdir() if path.is_file()} == before
+    assert {path.name: path.read_bytes() for path in shared_muster.home.iterdir() if path.is_file()} == before
 
 
 def test_commands_say_what_is_wrong(muster, tmp_path):

@@ -24,26 +24,26 @@ def reason(muster, name, wanted, *options):
             return row["reason"]
 
 
-def test_a_gang_that_lost_a_worker(up):
-    done = up("run", "--name", "gang", "--workers", "3", "--", "sh", "-c", SCRIPT, check=False)
+def test_a_gang_that_lost_a_worker(shared_up):
+    done = shared_up("run", "--name", "gang", "--workers", "3", "--", "sh", "-c", SCRIPT, check=False)
     assert done.returncode == 3
     assert done.stderr.splitlines()[-1] == f"gang: failed: {WHY}"
-    assert reason(up, "gang", "failed|ended") == WHY
-    first, _, told = up("why", "gang").stdout.splitlines()
+    assert reason(shared_up, "gang", "failed|ended") == WHY
+    first, _, told = shared_up("why", "gang").stdout.splitlines()
     assert first == f"gang: failed: {WHY}"
     assert "; BackoffLimitExceeded: Job has reached the specified backoff limit; rank 1: " in told
     assert told.startswith("as the cluster says it: FailedJobs: jobset failed due to one or more job failures ")
 
 
-def test_one_that_is_tried_again_and_one_that_takes_no_quota(up):
+def test_one_that_is_tried_again_and_one_that_takes_no_quota(shared_up):
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "noq"}}
     retry = manifest("retry", "echo no luck; exit 4", backoffLimit=5)
     free = manifest("free", "sleep 1000", "noq")
-    up("apply", "-f", "-", input="\n---\n".join(yaml.safe_dump(one) for one in (namespace, retry, free)))
-    said = reason(up, "retry", "1 pod failed")
+    shared_up("apply", "-f", "-", input="\n---\n".join(yaml.safe_dump(one) for one in (namespace, retry, free)))
+    said = reason(shared_up, "retry", "1 pod failed")
     assert re.search(r"1 pod failed, 5 may: pod retry-\w+ ended with exit code 4: no luck$", said)
-    assert "   failed     pod retry-" in up("why", "retry").stdout
-    assert reason(up, "free", "quota", "-A") == "in no queue: it takes no quota"
+    assert "   failed     pod retry-" in shared_up("why", "retry").stdout
+    assert reason(shared_up, "free", "quota", "-A") == "in no queue: it takes no quota"
 
 
 def test_run_says_which_cluster_it_uses_when_it_is_another(up, tmp_path):

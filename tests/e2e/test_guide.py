@@ -46,16 +46,16 @@ def test_without_gpus_nothing_is_said_of_them(muster):
 
 
 @pytest.mark.kubectl
-def test_a_secret_is_a_variable_and_a_file(up):
-    kubectl(up, "create", "secret", "generic", "wandb", "--from-literal=key=s3cret")
-    up("apply", "-f", "-", "--wait", input=manifests("data.md", "secretKeyRef"))
-    assert "the same" in up("logs", "report").stdout
+def test_a_secret_is_a_variable_and_a_file(shared_up):
+    kubectl(shared_up, "create", "secret", "generic", "wandb", "--from-literal=key=s3cret")
+    shared_up("apply", "-f", "-", "--wait", input=manifests("data.md", "secretKeyRef"))
+    assert "the same" in shared_up("logs", "report").stdout
     for role, answer in (("view", "no"), ("edit", "yes")):
-        kubectl(up, "create", "rolebinding", role, "--clusterrole", role, "--user", role)
+        kubectl(shared_up, "create", "rolebinding", role, "--clusterrole", role, "--user", role)
         asked = [
             "kubectl",
             "--kubeconfig",
-            str(up.home / "kubeconfig"),
+            str(shared_up.home / "kubeconfig"),
             "auth",
             "can-i",
             "get",
@@ -67,11 +67,11 @@ def test_a_secret_is_a_variable_and_a_file(up):
 
 
 @pytest.mark.kubectl
-def test_jobs_of_another_namespace_wait_for_the_same_quota(up):
-    kubectl(up, "create", "namespace", "lab")
-    kubectl(up, "apply", "-f", "-", input=manifests("keeping.md", "LocalQueue"))
-    up("run", "--detach", "-n", "lab", "--name", "job", "--", "true")
-    assert re.search(r"^job .* default ", up("ps", "-n", "lab").stdout, re.MULTILINE)
+def test_jobs_of_another_namespace_wait_for_the_same_quota(shared_up):
+    kubectl(shared_up, "create", "namespace", "lab")
+    kubectl(shared_up, "apply", "-f", "-", input=manifests("keeping.md", "LocalQueue"))
+    shared_up("run", "--detach", "-n", "lab", "--name", "job", "--", "true")
+    assert re.search(r"^job .* default ", shared_up("ps", "-n", "lab").stdout, re.MULTILINE)
 
 
 def test_a_server_that_is_killed_instead_of_ended_leaves_jobs_to_the_next(up, tmp_path):
@@ -84,10 +84,10 @@ def test_a_server_that_is_killed_instead_of_ended_leaves_jobs_to_the_next(up, tm
     assert "trained" in up("logs", "train").stdout
 
 
-def test_the_manifest_of_a_run_is_applied(up):
-    printed = up("run", "--dry-run", "--name", "train", "--workers", "2", "--", "sh", "-c", "echo $RANK").stdout
-    up("apply", "-f", "-", "--wait", input=printed)
-    assert sorted(up("logs", "train").stdout.split()) == ["0", "1", "[0]", "[1]"]
+def test_the_manifest_of_a_run_is_applied(shared_up):
+    printed = shared_up("run", "--dry-run", "--name", "train", "--workers", "2", "--", "sh", "-c", "echo $RANK").stdout
+    shared_up("apply", "-f", "-", "--wait", input=printed)
+    assert sorted(shared_up("logs", "train").stdout.split()) == ["0", "1", "[0]", "[1]"]
 
 
 ALL_TOGETHER = (

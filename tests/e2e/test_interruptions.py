@@ -81,7 +81,6 @@ def test_a_drain_moves_what_runs(muster, tmp_path, kind):
     running = [pod for pod in pods(muster) if pod["status"]["phase"] == "Running"]
     assert node not in {pod["spec"]["nodeName"] for pod in running}
     ends_well(muster, tmp_path)
-    muster("down")
 
 
 def server(muster):
@@ -125,8 +124,11 @@ def test_a_down_after_a_crash_is_no_failure(up, tmp_path, kind):
     ends_well(up, tmp_path)
 
 
-@pytest.mark.parametrize("there", ["same home", "new home", "cancelled since"])
-@KINDS
+@pytest.mark.parametrize(
+    ("kind", "there"),
+    [(GANG, "same home"), (GANG, "new home"), (GANG, "cancelled since"), (SWEEP, "new home")],
+    ids=["gang-same home", "gang-new home", "gang-cancelled since", "sweep-new home"],
+)
 def test_what_ran_when_a_backup_was_made_starts_again_when_it_is_restored(up, tmp_path, kind, there):
     begin(up, tmp_path, kind)
     up("backup", str(tmp_path / "backup"))

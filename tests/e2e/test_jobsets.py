@@ -20,12 +20,12 @@ def lines(done):
     return sorted(done.stdout.splitlines())
 
 
-def test_roles_have_commands_of_their_own_and_the_end_of_one_is_the_end(muster):
+def test_roles_have_commands_of_their_own_and_the_end_of_one_is_the_end(shared_up):
     show = 'echo "$RANK/$WORLD_SIZE $MUSTER_ROLE $MUSTER_ROLE_RANK/$MUSTER_ROLE_SIZE"; '
     peer = "getent hosts ${MASTER_ADDR%-driver*}-worker-0-1.$MUSTER_JOB > /dev/null && echo seen"
     driver = ["--role", "driver", "--until", "driver", "--", "sh", "-c", show + peer]
     worker = ["--role", "worker:2", "--", "sh", "-c", show + "exec sleep 1000"]
-    done = muster("run", *driver, ":", *worker)
+    done = shared_up("run", *driver, ":", *worker)
     assert lines(done) == [
         "[driver 0] 0/3 driver 0/1",
         "[driver 0] seen",
@@ -34,9 +34,9 @@ def test_roles_have_commands_of_their_own_and_the_end_of_one_is_the_end(muster):
     ]
 
 
-def test_a_worker_that_fails_ends_the_others_and_says_which_it_was(muster):
+def test_a_worker_that_fails_ends_the_others_and_says_which_it_was(shared_up):
     fail = ["--role", "worker:2", "--", "sh", "-c", 'test "$MUSTER_ROLE_RANK" = 0 || exit 7; exec sleep 1000']
-    done = muster("run", "--name", "j", "--role", "driver", "--", "sleep", "1000", ":", *fail, check=False)
+    done = shared_up("run", "--name", "j", "--role", "driver", "--", "sleep", "1000", ":", *fail, check=False)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (7, "j: failed: rank 2 (worker) ended with exit code 7")
 
 

@@ -26,20 +26,20 @@ def test_a_job_that_runs_into_its_time_limit_says_so(shared_up):
     assert "it ran into its time limit of 3s" in shared_up("ps").stdout
 
 
-def test_time_that_ran_out_is_not_tried_again(muster):
-    done = muster(
+def test_time_that_ran_out_is_not_tried_again(shared_up):
+    done = shared_up(
         "run", "--time", "2s", "--retries", "5", "--", "sh", "-c", "echo $MUSTER_ATTEMPT; sleep 1000", check=False
     )
     assert (done.returncode, done.stdout) == (124, "0\n")
 
 
-def test_every_worker_gets_the_signal_and_its_own_exit_code_stays(muster):
+def test_every_worker_gets_the_signal_and_its_own_exit_code_stays(shared_up):
     script = "trap 'echo saved; exit 0' USR1; while :; do sleep 0.1; done"
-    done = muster("run", "--workers", "2", "--time", "60s", "--signal", "USR1@58", "--", "sh", "-c", script)
+    done = shared_up("run", "--workers", "2", "--time", "60s", "--signal", "USR1@58", "--", "sh", "-c", script)
     assert sorted(done.stdout.splitlines()) == ["[0] saved", "[1] saved"]
 
 
-def test_a_failed_rank_starts_all_of_them_anew(muster, tmp_path):
+def test_a_failed_rank_starts_all_of_them_anew(shared_up, tmp_path):
     # Rank 1 fails once both have begun; rank 0 would run for ever if it were not started anew as well.
     script = f"""
     echo attempt $MUSTER_ATTEMPT
@@ -49,13 +49,13 @@ def test_a_failed_rank_starts_all_of_them_anew(muster, tmp_path):
     [ $RANK = 1 ] && exit 3
     sleep 1000
     """
-    done = muster("run", "--workers", "2", "--retries", "2", "--", "sh", "-c", script)
+    done = shared_up("run", "--workers", "2", "--retries", "2", "--", "sh", "-c", script)
     assert sorted(done.stdout.splitlines()) == sorted(f"[{rank}] attempt {n}" for rank in (0, 1) for n in (0, 1, 2))
     assert "it was restarted 2 times" in done.stderr
 
 
-def test_when_all_retries_are_used_up_the_last_failure_counts(muster):
-    done = muster("run", "--retries", "1", "--", "sh", "-c", "exit $((5 + MUSTER_ATTEMPT))", check=False)
+def test_when_all_retries_are_used_up_the_last_failure_counts(shared_up):
+    done = shared_up("run", "--retries", "1", "--", "sh", "-c", "exit $((5 + MUSTER_ATTEMPT))", check=False)
     assert done.returncode == 6
     assert "it had been restarted once" in done.stderr
 
@@ -129,16 +129,16 @@ exit $((MUSTER_ATTEMPT == 0))
 """
 
 
-def test_a_script_is_a_job_with_the_options_of_its_lines(muster, tmp_path):
+def test_a_script_is_a_job_with_the_options_of_its_lines(shared_up, tmp_path):
     (tmp_path / "job.sh").write_text(SCRIPT)
-    done = muster("run", "--env", "GREETING=bye", str(tmp_path / "job.sh"), "you")
+    done = shared_up("run", "--env", "GREETING=bye", str(tmp_path / "job.sh"), "you")
     assert "[0] bye you from job.sh, 1" in done.stdout
     assert "[1] bye you from job.sh, 1" in done.stdout
 
 
 @pytest.mark.parametrize("words", [[], ["-"]])
-def test_a_script_comes_by_the_standard_input(muster, words):
-    done = muster("run", "-w", "1", *words, input=SCRIPT)
+def test_a_script_comes_by_the_standard_input(shared_up, words):
+    done = shared_up("run", "-w", "1", *words, input=SCRIPT)
     assert "hello  from script, 1\n" in done.stdout
 
 
@@ -177,8 +177,8 @@ def test_the_example_goes_on_where_it_was_when_it_is_killed(up):
     assert min(begun) >= 2
 
 
-def test_the_example_ends_well_before_its_time_is_up(muster):
-    done = muster(
+def test_the_example_ends_well_before_its_time_is_up(shared_up):
+    done = shared_up(
         "run", "-t", "60s", "--signal", "USR1@57", "--env", "STEPS=1000", "--", "python", "examples/resume.py"
     )
     assert re.search(r"kept \d+ of 1000 steps", done.stdout)

@@ -47,22 +47,22 @@ def test_without_a_cluster_the_literal_line_works(muster, launcher):
     ]
 
 
-def test_a_script_that_calls_mpirun_runs_once(muster, launcher, tmp_path):
+def test_a_script_that_calls_mpirun_runs_once(shared_up, launcher, tmp_path):
     script = tmp_path / "job.sh"
-    script.write_text(f"#!/bin/sh\n#MUSTER --workers 2 --mpi --name sum\necho once\nexec {launcher} sh -c '{SHOWS}'\n")
-    done = muster("run", str(script))
-    assert told(done) == shown("sum", 2)
+    script.write_text(f"#!/bin/sh\n#MUSTER --workers 2 --mpi --name own\necho once\nexec {launcher} sh -c '{SHOWS}'\n")
+    done = shared_up("run", str(script))
+    assert told(done) == shown("own", 2)
     assert done.stdout.count("once") == 1
 
 
-def test_it_starts_again_as_a_whole(muster, launcher):
-    done = muster("run", "--workers", "2", "--retries", "1", "--", launcher, "sh", "-c", "test $MUSTER_ATTEMPT = 1")
+def test_it_starts_again_as_a_whole(shared_up, launcher):
+    done = shared_up("run", "--workers", "2", "--retries", "1", "--", launcher, "sh", "-c", "test $MUSTER_ATTEMPT = 1")
     assert done.returncode == 0
 
 
-def test_the_input_is_the_launchers(muster, launcher):
+def test_the_input_is_the_launchers(shared_up, launcher):
     shell = f"cat; {launcher} true"
-    assert muster("run", "--workers", "2", "--mpi", "--", "sh", "-c", shell, input="hello\n").stdout == "[0] hello\n"
+    assert shared_up("run", "--workers", "2", "--mpi", "--", "sh", "-c", shell, input="hello\n").stdout == "[0] hello\n"
 
 
 def test_a_job_that_is_cancelled_leaves_nothing_behind(up, launcher):

@@ -8,6 +8,7 @@ import textwrap
 import time
 
 import pytest
+from tests.e2e.conftest import closing
 
 
 @pytest.fixture
@@ -30,6 +31,11 @@ def program(tmp_path):
         return done.stdout if code == 0 else done.stderr
 
     return run
+
+
+def names(muster):
+    """Return the names of all jobs."""
+    return set(muster("ps", "-a", "-o", "name").stdout.split())
 
 
 TRAIN = """
@@ -196,9 +202,10 @@ def test_why_says_what_the_command_says(shared_up, program):
     assert said.endswith("\nbig\n")
 
 
-def test_what_is_submitted_in_a_job_goes_to_the_cluster_of_the_job(up, program):
+def test_what_is_submitted_in_a_job_goes_to_the_cluster_of_the_job(shared_up, program):
+    before = names(shared_up)
     said = program(
-        up,
+        shared_up,
         """
         import muster
 
@@ -210,8 +217,8 @@ def test_what_is_submitted_in_a_job_goes_to_the_cluster_of_the_job(up, program):
         """,
     )
     assert said == "(1, 2)\n"
-    executor, *names = sorted(up("ps", "-a", "-o", "name").stdout.split())
-    assert (executor.startswith("executor-"), names) == (True, ["inner", "outer"])
+    executor, *others = sorted(names(shared_up) - before)
+    assert (executor.startswith("executor-"), others) == (True, ["inner", "outer"])
 
 
 def test_a_notebook_awaits_and_waits_in_one_cell(shared_up, program):
@@ -270,6 +277,14 @@ CANCELLED = """
 """
 
 
+@pytest.fixture(scope="module")
+def empty_up(tmp_path_factory):
+    """A cluster for the tests that leave it without a job, as `require_gone` says at the end of each."""
+    with closing(tmp_path_factory.mktemp("empty") / "home") as muster:
+        muster("up", "--detach", "--port", "0")
+        yield muster
+
+
 def require_gone(up):
     """Require that no job is left, but for what the garbage collector still deletes."""
     while rows := json.loads(up("ps", "-o", "json").stdout):
@@ -277,14 +292,14 @@ def require_gone(up):
     assert list((up.home / "calls").iterdir()) == []
 
 
-def test_a_submission_that_is_cancelled_leaves_no_job(up, program):
-    assert program(up, CANCELLED + "    asyncio.run(cell(abs, (-1,)))") == "cancelled\n"
-    require_gone(up)
+def test_a_submission_that_is_cancelled_leaves_no_job(empty_up, program):
+    assert program(empty_up, CANCELLED + "    asyncio.run(cell(abs, (-1,)))") == "cancelled\n"
+    require_gone(empty_up)
 
 
-def test_a_submission_that_is_cancelled_before_its_caller_knows_of_its_end_leaves_no_job(up, program):
+def test_a_submission_that_is_cancelled_before_its_caller_knows_of_its_end_leaves_no_job(empty_up, program):
     said = program(
-        up,
+        empty_up,
         CANCELLED
         + """
     async def submitted(job):
@@ -304,12 +319,12 @@ def test_a_submission_that_is_cancelled_before_its_caller_knows_of_its_end_leave
         """,
     )
     assert said == "True\n"
-    require_gone(up)
+    require_gone(empty_up)
 
 
-def test_a_submission_that_is_interrupted_leaves_no_job(up, program):
+def test_a_submission_that_is_interrupted_leaves_no_job(empty_up, program):
     said = program(
-        up,
+        empty_up,
         CANCELLED
         + """
     async def submitted(job):
@@ -323,12 +338,12 @@ def test_a_submission_that_is_interrupted_leaves_no_job(up, program):
         """,
     )
     assert said == "interrupted\n"
-    require_gone(up)
+    require_gone(empty_up)
 
 
-def test_a_cancelled_job_may_write_while_its_directory_is_removed(up, program):
+def test_a_cancelled_job_may_write_while_its_directory_is_removed(empty_up, program):
     said = program(
-        up,
+        empty_up,
         CANCELLED
         + """
     def write_on():
@@ -345,7 +360,7 @@ def test_a_cancelled_job_may_write_while_its_directory_is_removed(up, program):
         """,
     )
     assert said == "cancelled\n"
-    require_gone(up)
+    require_gone(empty_up)
 
 
 @pytest.mark.parametrize(
@@ -355,9 +370,9 @@ def test_a_cancelled_job_may_write_while_its_directory_is_removed(up, program):
         ('ApiError(Status(code=500, message="it broke"))', "it broke"),
     ],
 )
-def test_a_cancelled_submission_whose_answer_is_lost_says_which_job_may_be_left(up, program, error, text):
+def test_a_cancelled_submission_whose_answer_is_lost_says_which_job_may_be_left(empty_up, program, error, text):
     said = program(
-        up,
+        empty_up,
         CANCELLED
         + f"""
     from muster.api.status import ApiError, Status
@@ -381,13 +396,14 @@ def test_a_cancelled_submission_whose_answer_is_lost_says_which_job_may_be_left(
     advice = "look at it: muster why lost -n default; end it: muster cancel lost -n default"
     assert cancelled == "cancelled"
     assert warning == f"the submission was cancelled: {text}; lost may have been submitted; {advice}"
-    up("cancel", "--delete", "lost", "-n", "default")
-    require_gone(up)
+    empty_up("cancel", "--delete", "lost", "-n", "default")
+    require_gone(empty_up)
 
 
-def test_an_executor_makes_many_calls_in_one_job(up, program):
+def test_an_executor_makes_many_calls_in_one_job(shared_up, program):
+    before = names(shared_up)
     said = program(
-        up,
+        shared_up,
         """
         import os, tempfile, time
         import muster
@@ -418,14 +434,15 @@ def test_an_executor_makes_many_calls_in_one_job(up, program):
     lines = said.splitlines()
     assert (lines[0], *lines[2:]) == (str(sum(n * n for n in range(100, 200))), "4", "25", "0")
     assert lines[1].endswith("has died: signal 9 (SIGKILL)")
-    assert len(up("ps", "-o", "name").stdout.split()) == 1
+    assert len(names(shared_up) - before) == 1
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("within", [True, False])
-def test_ctrl_c_ends_all_calls(up, program, workers, within):
+def test_ctrl_c_ends_all_calls(shared_up, program, workers, within):
+    before = names(shared_up)
     said = program(
-        up,
+        shared_up,
         f"""
         import signal
         import threading
@@ -456,8 +473,8 @@ def test_ctrl_c_ends_all_calls(up, program, workers, within):
         """,
     )
     assert said == "True True\n"
-    [job] = up("ps", "-o", "name").stdout.split()
-    assert up("wait", job, check=False).stderr == f"{job}: cancelled\n"
+    [job] = names(shared_up) - before
+    assert shared_up("wait", job, check=False).stderr == f"{job}: cancelled\n"
 
 
 def test_calls_of_several_workers_are_gangs(shared_up, program):

@@ -28,7 +28,7 @@ def test_torch_distributed_starts_with_no_flags(muster):
     assert done.stdout.count("bit-identical on all workers") == 2
 
 
-@pytest.mark.parametrize("code", [0, 1, 3, 42])
+@pytest.mark.parametrize("code", [0, 42])
 def test_the_exit_code_is_the_jobs(muster, code):
     assert muster("run", "--", "sh", "-c", f"exit {code}", check=False).returncode == code
 
@@ -37,14 +37,14 @@ def test_one_worker_prints_as_if_it_ran_alone(muster):
     assert muster("run", "--", "sh", "-c", "echo out; echo more").stdout == "out\nmore\n"
 
 
-def test_a_last_line_without_an_end_is_printed(muster):
-    assert muster("run", "--", "printf", "hi").stdout == "hi"
+def test_a_last_line_without_an_end_is_printed(shared_up):
+    assert shared_up("run", "--", "printf", "hi").stdout == "hi"
 
 
-def test_progress_bars_and_long_lines_are_printed_as_they_are(muster):
+def test_progress_bars_and_long_lines_are_printed_as_they_are(shared_up):
     script = "import sys; sys.stdout.buffer.write(b'10%\\r20%\\r100% done\\n' + b'x' * 50000 + b'\\nnext\\n')"
-    command = [muster.command, "run", "--", "python", "-c", script]
-    done = subprocess.run(command, env=muster.env(), capture_output=True, check=True, timeout=60)
+    command = [shared_up.command, "run", "--", "python", "-c", script]
+    done = subprocess.run(command, env=shared_up.env(), capture_output=True, check=True, timeout=60)
     assert done.stdout == b"10%\r20%\r100% done\n" + b"x" * 50000 + b"\nnext\n"
 
 
@@ -59,9 +59,9 @@ def test_when_nobody_reads_any_more_it_ends(muster):
     assert "Exception" not in err
 
 
-def test_workers_know_their_place(muster):
+def test_workers_know_their_place(shared_up):
     script = 'echo "$RANK of $WORLD_SIZE at $MASTER_ADDR, $LOCAL_RANK, $(hostname)"'
-    done = muster("run", "--workers", "2", "--name", "place", "--", "sh", "-c", script)
+    done = shared_up("run", "--workers", "2", "--name", "place", "--", "sh", "-c", script)
     assert sorted(done.stdout.splitlines()) == [
         "[0] 0 of 2 at place-workers-0-0.place, 0, place-workers-0-0",
         "[1] 1 of 2 at place-workers-0-0.place, 0, place-workers-0-1",
@@ -75,9 +75,9 @@ def test_workers_get_the_environment_they_ask_for_and_no_more(muster):
     assert done.stdout == "1=2,from the caller,unset\n"
 
 
-def test_when_one_fails_all_end(muster):
+def test_when_one_fails_all_end(shared_up):
     script = 'if [ "$RANK" = 1 ]; then exit 7; fi; sleep 1000'
-    assert muster("run", "--workers", "3", "--", "sh", "-c", script, check=False).returncode == 7
+    assert shared_up("run", "--workers", "3", "--", "sh", "-c", script, check=False).returncode == 7
 
 
 def test_ctrl_c_ends_the_workers_gracefully(muster):
@@ -209,8 +209,8 @@ def test_a_command_that_is_not_there(muster):
     assert "/no/such/program" in done.stderr + done.stdout
 
 
-def test_python_is_the_callers(muster):
-    done = muster("run", "--", "python", "-c", "import sys; print(sys.prefix)")
+def test_python_is_the_callers(shared_up):
+    done = shared_up("run", "--", "python", "-c", "import sys; print(sys.prefix)")
     assert done.stdout.strip() == sys.prefix
 
 

@@ -16,10 +16,8 @@ def run(muster, *arguments, **how):
 
 
 @pytest.fixture(params=["a cluster of its own", "a cluster of all"])
-def either(request, muster):
-    if request.param == "a cluster of all":
-        muster("up", "--detach", "--port", "0")
-    return muster
+def either(request):
+    return request.getfixturevalue("shared_up" if request.param == "a cluster of all" else "muster")
 
 
 def test_every_byte_and_the_end_arrive(either, tmp_path):
@@ -44,13 +42,13 @@ def test_a_program_need_not_read_it(muster):
 
 
 @pytest.mark.parametrize("how", [{"input": b""}, {"stdin": subprocess.DEVNULL}])
-def test_without_one_it_is_empty(muster, how):
-    assert run(muster, "--", "wc", "-c", **how).stdout == b"0\n"
+def test_without_one_it_is_empty(shared_up, how):
+    assert run(shared_up, "--", "wc", "-c", **how).stdout == b"0\n"
 
 
-def test_a_loop_keeps_its_list_if_told_so(muster):
-    script = f"while read name; do {muster.command} run --no-stdin -- echo $name; done"
-    done = subprocess.run(["sh", "-c", script], input=b"a\nb\n", env=muster.env(), capture_output=True, check=True)
+def test_a_loop_keeps_its_list_if_told_so(shared_up):
+    script = f"while read name; do {shared_up.command} run --no-stdin -- echo $name; done"
+    done = subprocess.run(["sh", "-c", script], input=b"a\nb\n", env=shared_up.env(), capture_output=True, check=True)
     assert done.stdout == b"a\nb\n"
 
 

@@ -7,17 +7,17 @@ import pytest
 ODD = "echo trial $MUSTER_INDEX; [ $((MUSTER_INDEX % 2)) = 0 ] || exit 3"
 
 
-def test_trials_are_each_on_their_own(muster):
-    done = muster("run", "--array", "4-7", "--cpus", "0", "--", "sh", "-c", ODD, check=False)
+def test_trials_are_each_on_their_own(shared_up):
+    done = shared_up("run", "--array", "4-7", "--cpus", "0", "--", "sh", "-c", ODD, check=False)
     assert sorted(done.stdout.splitlines()) == [f"[{index}] trial {index}" for index in range(4, 8)]
     assert done.returncode == 3
     assert "failed: 2 of 4 trials failed (5,7): trial 5 ended with exit code 3: trial 5" in done.stderr
     assert "2 of 4 done" in done.stderr
 
 
-def test_a_grid_has_a_trial_for_each_combination(muster):
+def test_a_grid_has_a_trial_for_each_combination(shared_up):
     show = ["sh", "-c", 'echo "$MUSTER_INDEX $lr $depth $1"', "sh", "{lr}-{depth}"]
-    done = muster("run", "--grid", "lr=0.1,0.01", "--grid", "depth=2,3", "--cpus", "0", "--", *show)
+    done = shared_up("run", "--grid", "lr=0.1,0.01", "--grid", "depth=2,3", "--cpus", "0", "--", *show)
     assert sorted(done.stdout.splitlines()) == [
         "[0] 0 0.1 2 0.1-2",
         "[1] 1 0.1 3 0.1-3",
@@ -26,18 +26,18 @@ def test_a_grid_has_a_trial_for_each_combination(muster):
     ]
 
 
-def test_no_more_run_at_a_time_than_was_said(muster, tmp_path):
+def test_no_more_run_at_a_time_than_was_said(shared_up, tmp_path):
     count = f"mkdir {tmp_path}/$MUSTER_INDEX; ls {tmp_path} | wc -l; sleep 0.2; rmdir {tmp_path}/$MUSTER_INDEX"
-    done = muster("run", "--array", "0-7%2", "--cpus", "0", "--", "sh", "-c", count)
+    done = shared_up("run", "--array", "0-7%2", "--cpus", "0", "--", "sh", "-c", count)
     found = [int(line.split()[-1]) for line in done.stdout.splitlines()]
     assert len(found) == 8
     assert max(found) <= 2
 
 
-def test_each_trial_has_its_own_time_and_retries(muster):
+def test_each_trial_has_its_own_time_and_retries(shared_up):
     slow = "echo attempt $MUSTER_ATTEMPT; [ $MUSTER_INDEX = 0 ] || exec sleep 600"
     options = ["--array", "0-1", "--cpus", "0", "--time", "2s", "--retries", "1"]
-    done = muster("run", *options, "--", "sh", "-c", slow, check=False)
+    done = shared_up("run", *options, "--", "sh", "-c", slow, check=False)
     assert sorted(done.stdout.splitlines()) == ["[0] attempt 0", "[1] attempt 0", "[1] attempt 1"]
     assert done.returncode != 0
     assert "1 of 2 trials failed (1): trial 1 ran into its time limit of 2s" in done.stderr

@@ -1,15 +1,17 @@
 """What coverage-guided fuzzing is let loose on: everything that reads what strangers write.
 
 A target takes bytes and may refuse them in the way that its module promises; anything else that it raises is a find.
-Each runs in a process of its own, which atheris never leaves: `python -m tests.fuzz.targets NAME -runs=20000`.
+Each runs in a process of its own, which atheris never leaves: `python -m tests.fuzz.targets NAME -runs=20000`. Several
+names with commas between them share the import of what is instrumented, and run one after the other.
 """
 
 import asyncio
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 from zoneinfo import ZoneInfo
 
 import atheris
@@ -239,10 +241,20 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
 
 
 def main() -> None:
-    """Fuzz the target that the first argument names."""
-    if not sys.argv[1:] or sys.argv[1] not in TARGETS:
+    """Fuzz the targets that the first argument names; end with the code of the first that does not survive."""
+    names = sys.argv[1].split(",") if sys.argv[1:] else []
+    if not names or not set(names) <= set(TARGETS):
         sys.exit(f"which of them? {', '.join(TARGETS)}")
-    target, refusals = TARGETS[sys.argv[1]]
+    for name in names:
+        if not (child := os.fork()):
+            fuzz(name, [one.replace("{name}", name) for one in sys.argv[2:]])
+        if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            sys.exit(f"{name} ended with {code}")
+
+
+def fuzz(name: str, options: Sequence[str]) -> NoReturn:
+    """Fuzz one target until it does not survive, or has run often enough."""
+    target, refusals = TARGETS[name]
 
     def once(data: bytes) -> None:
         try:
@@ -250,8 +262,9 @@ def main() -> None:
         except refusals:
             return
 
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], once)
+    atheris.Setup([sys.argv[0], *options], once)
     atheris.Fuzz()
+    raise AssertionError("atheris does not return")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ be is followed by the next one at once.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -25,8 +26,9 @@ T = TypeVar("T")
 
 # Servers end a watch after this long (client-go asks for 5 to 10 minutes, at random, to spread the reconnects).
 WATCH_SECONDS = 300.0
-# Bookmarks come every minute, and from a server in this process before this time: a stream that is silent for longer is
-# dead, whatever TCP thinks.
+# A server in this process has no other end to reconnect to, and loses no stream.
+_NEIGHBOR_WATCH_SECONDS = 6 * 3600.0
+# Bookmarks come every minute over a connection: a stream that is silent for longer is dead, whatever TCP thinks.
 SILENCE_SECONDS = 180.0
 # The informer handles so many events, or for so long, before other tasks on the loop get a turn.
 _BURST, _TURN_SECONDS = 500, 0.001
@@ -160,10 +162,11 @@ class Informer(Generic[T]):
         self._begun()
 
     async def _watch(self) -> None:
-        seconds = self._random.jitter(WATCH_SECONDS)
+        is_neighbor = self._client.neighbor is not None
+        seconds = self._random.jitter(_NEIGHBOR_WATCH_SECONDS if is_neighbor else WATCH_SECONDS)
         version = self._reflector.version
         loop = asyncio.get_running_loop()
-        silence = asyncio.timeout(SILENCE_SECONDS)
+        silence = asyncio.timeout(None if is_neighbor else SILENCE_SECONDS)
         try:
             async with (
                 silence,
@@ -173,7 +176,8 @@ class Informer(Generic[T]):
             ):
                 self._begun()
                 seen = 0
-                rearm_at = turn_ends_at = handled_at = 0.0
+                turn_ends_at = handled_at = 0.0
+                rearm_at = math.inf if is_neighbor else 0.0
                 async for event in events:
                     now = loop.time()
                     if now >= rearm_at:  # moving the timeout for every event would cost more than the event

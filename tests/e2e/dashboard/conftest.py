@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, sync_playwright
 from tests.e2e.conftest import Muster
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
-WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+WIDE, PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=844)
 # A machine with other work takes its time; a change that never comes is an error all the same.
 PATIENCE_MS = 30_000
 

@@ -7,14 +7,15 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from playwright.sync_api import Error, Page
+from playwright.sync_api import Error, Page, ViewportSize
 from tests.e2e.conftest import Muster
-from tests.e2e.dashboard.conftest import PHONE, Visit
+from tests.e2e.dashboard.conftest import PHONE, WIDE, Visit
 
 from muster.actions.server.home import Home
 from muster.insight.text import format_duration
 
 DAY_MS = 86_400_000
+ENLARGED = ViewportSize(width=640, height=400)  # a wide window at 200 percent
 # What a screen reader says of a control that has no name is of no use.
 NAMED = (
     "link",
@@ -83,49 +84,72 @@ def read_property(node: dict[str, Any], name: str) -> Any:
     return next((one["value"].get("value") for one in node.get("properties", ()) if one["name"] == name), None)
 
 
-@pytest.mark.parametrize("size", [{"width": 1280, "height": 800}, PHONE], ids=["wide", "phone"])
-def test_a_screen_reader_gets_headings_in_order_names_and_whole_tables(
-    cluster: Muster, visit: Visit, size: dict[str, int]
-) -> None:
-    visitor = visit(cluster, viewport=size)
+def require_names_and_whole_tables(page: Page, nodes: list[dict[str, Any]], path: str) -> None:
+    """Require headings in order, a name of each control, and all cells of each table."""
+    levels = [read_property(node, "level") for node in nodes if read_value(node, "role") == "heading"]
+    assert levels[0] == 1, path
+    assert levels.count(1) == 1, path
+    assert all(later <= before + 1 for before, later in pairwise(levels)), path
+    unnamed = [read_value(one, "role") for one in nodes if not read_value(one, "name")]
+    assert not set(unnamed) & set(NAMED), path
+    cells = page.evaluate(
+        """[...document.querySelectorAll("table")].map(table => ({
+            columns: table.tHead.rows[0].cells.length,
+            rows: [...table.tBodies[0].rows].map(row => row.cells.length),
+        }))"""
+    )
+    assert all(set(table["rows"]) <= {table["columns"]} for table in cells), path
+    roles = [read_value(node, "role") for node in nodes]
+    assert roles.count("table") == len(cells), path
+    assert roles.count("columnheader") == sum(table["columns"] for table in cells), path
+    assert roles.count("rowheader") + roles.count("cell") == sum(sum(table["rows"]) for table in cells), path
+
+
+def require_landmarks(page: Page, nodes: list[dict[str, Any]], path: str) -> None:
+    """Require the parts of a page that a screen reader jumps to, and no announcement but of what is the matter."""
+    live = page.locator("[aria-live]:not([aria-live=off]), [role=status], [role=alert]")
+    assert {live.nth(number).get_attribute("id") for number in range(live.count())} <= {
+        "trouble-text",
+        "output-state",
+        "job-state",
+    }, path
+    roles = [read_value(node, "role") for node in nodes]
+    assert "status" in roles, f"{path}: what comes is announced only where something was to be followed before"
+    assert (roles.count("banner"), roles.count("main")) == (1, 1), path
+    assert "navigation" in roles, f"{path}: each page leads to the others, also one that is not there"
+
+
+def require_paper(page: Page, path: str) -> None:
+    """Require that paper shows what is so, on white, and no controls."""
+    page.emulate_media(media="print")
+    controls = page.locator(":is(button, input, select, .buttons a, .tabs a, nav a):visible")
+    assert controls.count() == 0, path
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", path
+
+
+@pytest.mark.timeout(400)
+def test_each_page_is_for_screen_readers_phones_200_percent_and_paper(cluster: Muster, visit: Visit) -> None:
+    """One visit shows all of a page: its scripts ask neither for the size nor for the medium."""
+    visitor = visit(cluster, device_scale_factor=2, reduced_motion="reduce", color_scheme="dark")
     for path in PAGES:
+        visitor.page.emulate_media(media="screen")
+        visitor.page.set_viewport_size(WIDE)
         page = visitor.open(path)
-        page.evaluate("leave()")  # no change comes between the two readings
+        assert page.evaluate("document.getAnimations().length") == 0, path
+        page.evaluate("leave()")  # no change comes between two readings
         nodes = read_tree(page)
-        levels = [read_property(node, "level") for node in nodes if read_value(node, "role") == "heading"]
-        assert levels[0] == 1, path
-        assert levels.count(1) == 1, path
-        assert all(later <= before + 1 for before, later in pairwise(levels)), path
-        unnamed = [read_value(one, "role") for one in nodes if not read_value(one, "name")]
-        assert not set(unnamed) & set(NAMED), path
-        cells = page.evaluate(
-            """[...document.querySelectorAll("table")].map(table => ({
-                columns: table.tHead.rows[0].cells.length,
-                rows: [...table.tBodies[0].rows].map(row => row.cells.length),
-            }))"""
-        )
-        assert all(set(table["rows"]) <= {table["columns"]} for table in cells), path
-        roles = [read_value(node, "role") for node in nodes]
-        assert roles.count("table") == len(cells), path
-        assert roles.count("columnheader") == sum(table["columns"] for table in cells), path
-        assert roles.count("rowheader") + roles.count("cell") == sum(sum(table["rows"]) for table in cells), path
+        require_names_and_whole_tables(page, nodes, path)
+        require_landmarks(page, nodes, path)
+        page.set_viewport_size(PHONE)
+        require_names_and_whole_tables(page, read_tree(page), path)
+        page.set_viewport_size(ENLARGED)
+        assert not page.evaluate("document.documentElement.scrollWidth > window.innerWidth"), path
+        page.set_viewport_size(WIDE)
+        require_paper(page, path)
 
 
 def test_what_is_announced_changes_only_with_what_is_the_matter(cluster: Muster, visit: Visit) -> None:
-    visitor = visit(cluster)
-    for path in PAGES:
-        page = visitor.open(path)
-        live = page.locator("[aria-live]:not([aria-live=off]), [role=status], [role=alert]")
-        assert {live.nth(number).get_attribute("id") for number in range(live.count())} <= {
-            "trouble-text",
-            "output-state",
-            "job-state",
-        }, path
-        roles = [read_value(node, "role") for node in read_tree(page)]
-        assert "status" in roles, f"{path}: what comes is announced only where something was to be followed before"
-        assert (roles.count("banner"), roles.count("main")) == (1, 1), path
-        assert "navigation" in roles, f"{path}: each page leads to the others, also one that is not there"
-    page = visitor.open("/ui/jobs")
+    page = visit(cluster).open("/ui/jobs")
     assert not page.locator("#trouble").is_visible()
     page.evaluate("leave(); say('The server does not answer.', 'What you see is 3s old.')")
     announced = page.evaluate(
@@ -229,14 +253,8 @@ def test_a_cron_job_is_held_and_released_from_its_page(cluster: Muster, visit: V
     assert visitor.complaints == []
 
 
-def test_pages_are_whole_at_200_percent_and_without_motion(cluster: Muster, visit: Visit) -> None:
-    enlarged = {"viewport": {"width": 640, "height": 400}, "device_scale_factor": 2}
-    visitor = visit(cluster, **enlarged, reduced_motion="reduce")
-    for path in PAGES:
-        page = visitor.open(path)
-        assert not page.evaluate("document.documentElement.scrollWidth > window.innerWidth"), path
-        assert page.evaluate("document.getAnimations().length") == 0, path
-    page = visitor.open("/ui/jobs")
+def test_the_reason_of_a_waiting_job_is_there_at_200_percent(cluster: Muster, visit: Visit) -> None:
+    page = visit(cluster, viewport=ENLARGED, device_scale_factor=2).open("/ui/jobs")
     page.get_by_role("row").filter(has_text="waits").get_by_text("never fit at once").wait_for()
 
 
@@ -259,16 +277,6 @@ def test_colours_that_are_forced_leave_the_map_and_its_legend(cluster: Muster, v
     canvas = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert colours
     assert canvas not in colours
-
-
-def test_paper_shows_what_is_so_and_no_controls(cluster: Muster, visit: Visit) -> None:
-    visitor = visit(cluster, color_scheme="dark")
-    for path in PAGES:
-        page = visitor.open(path)
-        page.emulate_media(media="print")
-        controls = page.locator(":is(button, input, select, .buttons a, .tabs a, nav a):visible")
-        assert controls.count() == 0, path
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", path
 
 
 @pytest.mark.parametrize(("days", "way"), [(1, "ahead of"), (-1, "behind")])

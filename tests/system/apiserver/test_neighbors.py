@@ -23,8 +23,10 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane
 from muster.runtime.client import Client, WatchEvent
 from muster.runtime.clock import run_virtual
+from muster.runtime.informer import Informer
 from muster.runtime.objects import remove_managed_fields
-from muster.runtime.transport import APPLY_PATCH, JSON_PATCH, STRATEGIC_MERGE_PATCH, TransportError
+from muster.runtime.tasks import cancel
+from muster.runtime.transport import APPLY_PATCH, JSON_PATCH, STRATEGIC_MERGE_PATCH, Request, TransportError
 
 SPACE = "default"
 PODS: Kind[Any] = POD
@@ -119,7 +121,7 @@ async def followed(client: Client, kind: Kind[Any], events: list[WatchEvent[Any]
         events.append(error)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=max(25, settings.default.max_examples // 10), deadline=None)
 @given(st.lists(writes(), min_size=1, max_size=12), st.sampled_from(["", "on=1", "on,x!=2"]))
 def test_a_neighbor_sees_what_every_client_sees(steps: list[Write], labels: str) -> None:
     async def test() -> None:
@@ -155,11 +157,34 @@ def _shown(event: WatchEvent[Any] | ApiError) -> Any:
 
 
 @api
-async def test_a_neighbor_gets_fewer_bookmarks(api: Any) -> None:
+async def test_a_neighbor_gets_one_bookmark_at_the_end(api: Any) -> None:
     seen: tuple[list[Any], list[Any]] = ([], [])
     for client, events in zip(near_and_far(api.plane), seen, strict=True):
         await followed(client, POD, events, resource_version="1", timeout_seconds=400)
-    assert [len(events) for events in seen] == [3, 7]  # the last one at the end
+    assert [len(events) for events in seen] == [1, 7]
+
+
+class Counter(InProcessTransport):
+    """Counts the watches that are opened."""
+
+    watches = 0
+
+    def follow(self, request: Request) -> Any:
+        self.watches += 1
+        return super().follow(request)
+
+
+@api
+async def test_an_informer_of_a_neighbor_keeps_its_watch_for_hours(api: Any) -> None:
+    transport, inputs = Counter(api.plane.server), api.plane.inputs
+    informer = Informer(Client(transport, neighbor=transport), CONFIG_MAP, inputs.clock, inputs.random)
+    following = asyncio.create_task(informer.run())
+    await asyncio.sleep(3 * 3600)
+    await api.plane.client().create(CONFIG_MAP, ConfigMap(metadata=ObjectMeta(name="a", namespace=SPACE)))
+    await asyncio.sleep(0.1)
+    assert informer.get(f"{SPACE}/a") is not None
+    assert transport.watches == 1
+    await cancel((following,))
 
 
 @api

@@ -98,10 +98,13 @@ class Schedule:
 
 
 def draw(seed: int) -> Schedule:
-    """Draw a schedule. Kinds and first deeds go round, so that few schedules have every pair of them."""
+    """Draw a schedule.
+
+    Kinds and first deeds go round, so that a few schedules have each of them, and not many more every pair.
+    """
     chance = Chance(seed)
     kinds, deeds = len(KINDS), [*ALL_DEEDS]
-    kind, first = KINDS[seed % kinds], deeds[seed // kinds % len(deeds)]
+    kind, first = KINDS[seed % kinds], deeds[(seed % kinds + seed // kinds) % len(deeds)]
     queued = kind.queues and (first in QUEUE_DEEDS or chance.random() < 0.7)
     orders = [_order("a", seed % kinds, chance, queued=queued)]
     if chance.random() < 0.5:

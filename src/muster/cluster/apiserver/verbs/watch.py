@@ -7,6 +7,7 @@ no longer reaches back to the client's revision, the watch ends with 410 Expired
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -29,12 +30,9 @@ from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
 from muster.cluster.store.values import watch_line
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
-from muster.runtime.informer import SILENCE_SECONDS
 from muster.runtime.transport import EventType, RawEvent
 
 BOOKMARK_SECONDS = 60.0
-# A caller in this process loses no connection, so it gets few bookmarks: just enough for its informer to see it alive.
-_OWN_BOOKMARK_SECONDS = SILENCE_SECONDS - 30.0
 # A watch without a timeout gets a random one from here to twice as long, as upstream's min-request-timeout has it.
 TIMEOUT_SECONDS = 1800.0
 MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
@@ -248,7 +246,7 @@ class _Wire(NamedTuple):
     stored: returns the fragments of a change whose object is shown as it is stored.
     joined: returns a piece with these fragments.
     pieces: makes pieces of any number of fragments.
-    bookmark_seconds: after how much silence the client gets a bookmark.
+    bookmark_seconds: after how much silence the client gets a bookmark; each gets one at the end of its watch, too.
     """
 
     event: Callable[[EventType, bytes], Iterable[Any]]
@@ -264,7 +262,7 @@ _EVENTS = _Wire(
     lambda change: (RawEvent(change.type, change.entry.body),),
     tuple,
     Batches,
-    _OWN_BOOKMARK_SECONDS,
+    math.inf,  # a caller in this process loses no connection
 )
 
 
