@@ -1,9 +1,15 @@
 """What is forecast of jobs as they are submitted, beside what then becomes of them."""
 
+from random import Random
+
 import pytest
+from tests.system.simulation.random_scenarios import RandomScenario
 from tests.system.test_simulation import FLAVOR, JOB, play, queue, scenario
 
+from muster.queueing.scheduling import cycle
+from muster.simulation.engine.keptforecast import KeptForecast
 from muster.simulation.outcome.page import render_report
+from muster.simulation.simulate import simulate
 
 # Six processors; jobs of three, four and two that run for 100 seconds at the most.
 WORK = """
@@ -77,3 +83,35 @@ def test_the_forecasts_of_a_burst_are_those_of_its_jobs_alone(tmp_path):
     jobs = play(tmp_path, scenario(body, FLAVOR + queue("q", 6, strategy="StrictFIFO"))).jobs
     assert len(jobs) == 40
     assert [job.forecast for job in jobs] == pytest.approx([job.wait for job in jobs])
+
+
+def test_a_forecast_that_comes_true_is_continued(tmp_path, monkeypatch):
+    """So the cost of all forecasts grows with the number of jobs, and not with its square."""
+    cycles = []
+    run = cycle.run
+    monkeypatch.setattr(cycle, "run", lambda *given, **more: cycles.append(None) or run(*given, **more))
+    assert all(job.forecast is not None for job in forecast(tmp_path))
+    assert len(cycles) < 5 * 200
+
+
+def draw_forecasts(tmp_path, seed):
+    """Return the forecasts of a scenario that is drawn from a seed, with few reasons to begin them anew."""
+    random, drawn = Random(seed), RandomScenario(seed)
+    drawn.spec["forecasts"] = "all"
+    for one in drawn.objects:
+        if one["kind"] == "ClusterQueue":
+            one["spec"]["preemption"] = {"withinClusterQueue": random.choice(["Never", "LowerPriority"])}
+    for work in drawn.spec["work"]:
+        if random.random() < 0.7:
+            work.pop("priority", None)
+        if "count" in work:
+            work["count"] = 20
+    jobs = simulate(drawn.write(tmp_path)).jobs
+    return [(job.name, job.forecast) for job in jobs]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_continued_forecast_is_that_of_a_new_one(tmp_path, monkeypatch, seed):
+    continued = draw_forecasts(tmp_path, seed)
+    monkeypatch.setattr(KeptForecast, "catch_up", lambda *_: False)
+    assert continued == draw_forecasts(tmp_path, seed)
