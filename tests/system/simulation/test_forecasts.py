@@ -24,8 +24,9 @@ WORK = """
     template:""" + JOB.replace("\n      ", "\n      ")
 
 
-def forecast(tmp_path, *, run_time="100s", limit="100s", forecasts="all", strategy="StrictFIFO"):
+def forecast(tmp_path, *, run_time="100s", limit="100s", forecasts="all", strategy="StrictFIFO", count=200):
     body = f"  forecasts: {forecasts}\n" + WORK.lstrip("\n") % (run_time, limit)
+    body = body.replace("count: 200", f"count: {count}")
     return play(tmp_path, scenario(body, FLAVOR + queue("q", 6, strategy=strategy))).jobs
 
 
@@ -110,8 +111,20 @@ def draw_forecasts(tmp_path, seed):
     return [(job.name, job.forecast) for job in jobs]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_continued_forecast_is_that_of_a_new_one(tmp_path, monkeypatch, seed):
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+@pytest.mark.parametrize(
+    ("run_time", "limit"),
+    [("100s", "100s"), ("50s", "100s"), ("{uniform: {from: 20, to: 180}}", "{uniform: {from: 100, to: 400}}")],
+)
+def test_a_continued_forecast_is_that_of_a_new_one(tmp_path, monkeypatch, run_time, limit, strategy):
+    given = {"run_time": run_time, "limit": limit, "strategy": strategy, "count": 60}
+    continued = [job.forecast for job in forecast(tmp_path, **given)]
+    monkeypatch.setattr(KeptForecast, "catch_up", lambda *_: False)
+    assert continued == [job.forecast for job in forecast(tmp_path, **given)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_continued_forecast_of_anything_is_that_of_a_new_one(tmp_path, monkeypatch, seed):
     continued = draw_forecasts(tmp_path, seed)
     monkeypatch.setattr(KeptForecast, "catch_up", lambda *_: False)
     assert continued == draw_forecasts(tmp_path, seed)
