@@ -1,9 +1,16 @@
 """What is forecast of jobs as they are submitted, beside what then becomes of them."""
 
+from collections import Counter
+from random import Random
+
 import pytest
+from tests.system.simulation.random_scenarios import RandomScenario
 from tests.system.test_simulation import FLAVOR, JOB, play, queue, scenario
 
+from muster.queueing.scheduling import cycle
+from muster.simulation.engine.keptforecast import KeptForecast
 from muster.simulation.outcome.page import render_report
+from muster.simulation.simulate import simulate
 
 # Six processors; jobs of three, four and two that run for 100 seconds at the most.
 WORK = """
@@ -18,8 +25,9 @@ WORK = """
     template:""" + JOB.replace("\n      ", "\n      ")
 
 
-def forecast(tmp_path, *, run_time="100s", limit="100s", forecasts="all", strategy="StrictFIFO"):
+def forecast(tmp_path, *, run_time="100s", limit="100s", forecasts="all", strategy="StrictFIFO", count=200):
     body = f"  forecasts: {forecasts}\n" + WORK.lstrip("\n") % (run_time, limit)
+    body = body.replace("count: 200", f"count: {count}")
     return play(tmp_path, scenario(body, FLAVOR + queue("q", 6, strategy=strategy))).jobs
 
 
@@ -77,3 +85,51 @@ def test_the_forecasts_of_a_burst_are_those_of_its_jobs_alone(tmp_path):
     jobs = play(tmp_path, scenario(body, FLAVOR + queue("q", 6, strategy="StrictFIFO"))).jobs
     assert len(jobs) == 40
     assert [job.forecast for job in jobs] == pytest.approx([job.wait for job in jobs])
+
+
+def test_a_forecast_that_comes_true_is_continued(tmp_path, monkeypatch):
+    """So the cost of all forecasts grows with the number of jobs, and not with its square."""
+    cycles, run = Counter[str](), cycle.run
+
+    def count(*given, **more):
+        cycles["run"] += 1
+        return run(*given, **more)
+
+    monkeypatch.setattr(cycle, "run", count)
+    assert all(job.forecast is not None for job in forecast(tmp_path))
+    assert cycles["run"] < 5 * 200
+
+
+def draw_forecasts(tmp_path, seed):
+    """Return the forecasts of a scenario that is drawn from a seed, with few reasons to begin them anew."""
+    random, drawn = Random(seed), RandomScenario(seed)
+    drawn.spec["forecasts"] = "all"
+    for one in drawn.objects:
+        if one["kind"] == "ClusterQueue":
+            one["spec"]["preemption"] = {"withinClusterQueue": random.choice(["Never", "LowerPriority"])}
+    for work in drawn.spec["work"]:
+        if random.random() < 0.7:
+            work.pop("priority", None)
+        if "count" in work:
+            work["count"] = 20
+    jobs = simulate(drawn.write(tmp_path)).jobs
+    return [(job.name, job.forecast) for job in jobs]
+
+
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+@pytest.mark.parametrize(
+    ("run_time", "limit"),
+    [("100s", "100s"), ("50s", "100s"), ("{uniform: {from: 20, to: 180}}", "{uniform: {from: 100, to: 400}}")],
+)
+def test_a_continued_forecast_is_that_of_a_new_one(tmp_path, monkeypatch, run_time, limit, strategy):
+    given = {"run_time": run_time, "limit": limit, "strategy": strategy, "count": 60}
+    continued = [job.forecast for job in forecast(tmp_path, **given)]
+    monkeypatch.setattr(KeptForecast, "catch_up", lambda *_: False)
+    assert continued == [job.forecast for job in forecast(tmp_path, **given)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_continued_forecast_of_anything_is_that_of_a_new_one(tmp_path, monkeypatch, seed):
+    continued = draw_forecasts(tmp_path, seed)
+    monkeypatch.setattr(KeptForecast, "catch_up", lambda *_: False)
+    assert continued == draw_forecasts(tmp_path, seed)

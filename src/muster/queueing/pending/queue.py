@@ -234,13 +234,10 @@ class PendingQueue:
         """
         if waiter.until is not None or waiter.obstacle is not None:
             return
-        workload = waiter.workload
-        local_queue = workload.local_queue if self.by_usage else ""
-        limited_user = workload.owner if self.spec is not None and self.spec.limits != NO_LIMITS else ""
-        own = workload.family, workload.gated, limited_user
-        identity = (local_queue, workload.priority, waiter.place.loose, own, make_class_key(workload.podsets))
+        workload, identity = waiter.workload, self._identify(waiter.workload, waiter.place)
         equivalence = self._classes.get(identity)
         if equivalence is None:
+            local_queue = workload.local_queue if self.by_usage else ""
             equivalence = self._classes[identity] = EquivalenceClass(identity, local_queue, needs(workload, self.spec))
         equivalence.places.add(waiter.place)
         waiter.equivalence = equivalence
@@ -249,6 +246,32 @@ class PendingQueue:
             self.reopen(equivalence)
         else:
             self._refile(equivalence)
+
+    def _identify(self, workload: WorkloadInfo, at: Place) -> Hashable:
+        """Return a value that is equal for the workloads of an equivalence class. at: the sort key of the workload."""
+        local_queue = workload.local_queue if self.by_usage else ""
+        limited_user = workload.owner if self.spec is not None and self.spec.limits != NO_LIMITS else ""
+        own = workload.family, workload.gated, limited_user
+        return local_queue, workload.priority, at.loose, own, make_class_key(workload.podsets)
+
+    def follows(self, workload: WorkloadInfo, at: Place, other: WorkloadInfo, before: Place) -> bool:
+        """Return whether a workload is tried only after another one, which need not wait.
+
+        So it is if no workload of this queue passes another, or if both are of one class.
+        at, before: the sort keys of the workload and of the other.
+        """
+        if before > at:
+            return False
+        if self.spec is not None and self.spec.strict and self.spec.limits == NO_LIMITS and not self.by_usage:
+            return not other.growth_of
+        return self._identify(workload, at) == self._identify(other, before)
+
+    def is_behind(self, workload: WorkloadInfo, at: Place) -> bool:
+        """Return whether a workload that came now would not be tried before one that waits. at: its sort key."""
+        if (equivalence := self._classes.get(self._identify(workload, at))) is not None:
+            return bool(equivalence.places[0] < at)
+        head = self.head()
+        return head is not None and self.follows(workload, at, head, self.waiters[head.key].place)
 
     def take_out_of_class(self, waiter: Waiter) -> None:
         """Take a workload out of its equivalence class, so that it will not be tried."""

@@ -250,6 +250,28 @@ class Queues:
                     copy.add(waiter.workload, until=waiter.until)
         return copy
 
+    def list_rules(self, names: Iterable[str]) -> list[object]:
+        """Return what decides whether workloads of these ClusterQueues are tried, and in which order, to compare it."""
+        rules: list[object] = [self._labels.copy(), self._stopped.copy(), self._usage.copy()]
+        for name in names:
+            pending = self._pending.get(name)
+            rules.append((pending.spec, pending.closed) if pending is not None else None)
+        return rules
+
+    def is_behind(self, workload: WorkloadInfo) -> bool:
+        """Return whether a workload that came now would not be tried before one that waits in its ClusterQueue."""
+        pending = self._pending.get(workload.queue)
+        return pending is not None and pending.is_behind(workload, place(workload))
+
+    def follows(self, workload: WorkloadInfo, other: WorkloadInfo) -> bool:
+        """Return whether a workload is tried only after another one of its ClusterQueue, which need not wait."""
+        pending = self._pending.get(workload.queue)
+        return (
+            pending is not None
+            and workload.queue == other.queue
+            and pending.follows(workload, place(workload), other, place(other))
+        )
+
     # Queries and decisions of admission.
 
     def advance(self, now: datetime) -> None:

@@ -9,11 +9,13 @@ Future submissions are not known. The estimate says how certain it is:
 - a guess: the estimate rests on past run times that differ widely, are few, or are exceeded already.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import IntEnum
 from heapq import heappop, heappush
 from statistics import fmean, median
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -72,6 +74,14 @@ class StartEstimate(Struct, frozen=True):
     because: str
 
 
+class Step(NamedTuple):
+    """A start or an end that a forecast expects. holder: the workload with the quota that it gets; None if it ends."""
+
+    at: datetime
+    key: str
+    holder: WorkloadInfo | None
+
+
 class _Rest(Struct, frozen=True):
     """How much longer a workload holds its quota."""
 
@@ -108,29 +118,18 @@ def estimate_rest(run: RunTime, ran: timedelta, *, strict: bool = False) -> _Res
     return usual
 
 
-def estimate_all(
-    tree: Tree,
-    queues: Queues,
-    flavors: Mapping[str, FlavorSpec],
-    keys: Iterable[str],
-    runs: Mapping[str, RunTime],
-    now: datetime,
-    settings: cycle.AdmissionSettings | None = None,
-) -> dict[str, StartEstimate]:
-    """Return by key when each of these workloads is expected to get quota, from one simulation for all.
-
-    The function changes the tree and the queues, so pass copies.
-    runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
-    """
-    forecast = StartForecast(tree, queues, flavors, runs, now, settings or cycle.AdmissionSettings(), {})
-    return forecast.estimate(keys)
-
-
 class StartForecast(Struct):
     """A simulation of admission cycles, which goes on only until the starts that the caller asked for are known.
 
-    It changes the tree and the queues, so pass copies. The other arguments are those of `estimate_all`, and
-    `names`: how messages name workloads, by key.
+    It changes the tree and the queues, so pass copies.
+
+    runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
+    names: how messages name workloads, by key.
+    steps: the starts and the ends so far, the oldest first; a caller may drop those that it has read.
+    ends: the expected end of each workload that has held quota, by key; None if nothing is known about it.
+    preempts: whether a workload has been preempted.
+    latest: the workload that started last in the latest cycle; None if none did.
+    passed_ends: how many ends the simulation has passed.
     """
 
     tree: Tree
@@ -140,13 +139,17 @@ class StartForecast(Struct):
     now: datetime
     settings: cycle.AdmissionSettings
     names: Mapping[str, str]
+    steps: deque[Step] = field(default_factory=deque)
+    ends: dict[str, datetime | None] = field(default_factory=dict)
+    preempts: bool = False
+    latest: WorkloadInfo | None = None
+    passed_ends: int = 0
     _certainty: Certainty = Certainty.SURE
     _because: str = "there is room for it"
     _estimates: dict[str, StartEstimate] = field(default_factory=dict)  # of all workloads that have started, by key
     _takeovers: dict[str, str] = field(default_factory=dict)  # by key of who preempts: whose place it takes
-    _ends: list[tuple[datetime, str, datetime | None, _Rest]] = field(default_factory=list)
+    _next_ends: list[tuple[datetime, str, datetime | None, _Rest]] = field(default_factory=list)
     _cycles: int = 0  # at this moment
-    _passed_ends: int = 0
     _may_admit: bool = True  # whether another cycle at this moment may change something
 
     def __post_init__(self) -> None:
@@ -162,18 +165,38 @@ class StartForecast(Struct):
             unknown -= self._estimates.keys()
         return {key: self._estimates.get(key) or self._explain_unknown(key) for key in wanted}
 
+    def add(self, workload: WorkloadInfo) -> None:
+        """Add a waiting workload, and try it at the moment that the simulation has reached."""
+        self.queues.add(workload)
+        self._may_admit = self._may_admit or bool(self.queues.untried)
+
+    def reaches(self, moment: datetime) -> bool:
+        """Return whether the simulation expects nothing more before this moment or at it."""
+        if self.now >= moment:
+            return True
+        end = self._find_next_end()
+        return not self._may_admit and (end is None or end[0] > moment)
+
+    def find_end(self, holder: WorkloadInfo, now: datetime) -> datetime | None:
+        """Return when a workload that holds quota now is expected to end; None if nothing is known about its end."""
+        rest = self._find_rest(holder, now)
+        return now + rest.time if rest is not None else None
+
     def _advance(self) -> bool:
         """Run the next cycle. Return False if there is none, or if the estimate looks no further ahead."""
         if not self._may_admit:
-            if self._passed_ends == MOST_ENDS or not self._pass_time():
+            if self.passed_ends == MOST_ENDS or not self._pass_time():
                 return False
-            self._passed_ends += 1
+            self.passed_ends += 1
             self._cycles = 0
         outcome = cycle.run(self.tree, self.queues, self.flavors, self.settings, self.now)
         for preemption in outcome.preemptions:
             self._preempt(preemption)
+        self.preempts = self.preempts or bool(outcome.preemptions)
+        self.latest = outcome.admitted[-1].workload if outcome.admitted else None
         for admission in outcome.admitted:
             self._note_start(admission.workload.key)
+            self.steps.append(Step(self.now, admission.workload.key, admission.workload))
             self._certainty = min(self._certainty, Certainty.LIKELY)
             self._expect_end(admission.workload)
         self._cycles += 1
@@ -191,7 +214,7 @@ class StartForecast(Struct):
     def _explain_unknown(self, key: str) -> StartEstimate:
         """Return why the simulation has not found the start of a workload."""
         late = f"more than {MOST_ENDS} others have to end before"
-        because = late if self._passed_ends == MOST_ENDS else self._explain_stuck(key)
+        because = late if self.passed_ends == MOST_ENDS else self._explain_stuck(key)
         return StartEstimate(None, Certainty.NONE, because)
 
     def _preempt(self, preemption: cycle.CyclePreemption) -> None:
@@ -205,15 +228,18 @@ class StartForecast(Struct):
             self.queues.add(replace(victim, usage=None, reserved=None, evicted=False, places=()))
 
     def _expect_end(self, holder: WorkloadInfo) -> None:
-        ran = self.now - holder.reserved if holder.reserved is not None else timedelta()
-        rest: _Rest | None
-        if holder.evicted:
-            rest = _Rest(timedelta(), Certainty.LIKELY, "as it is evicted")
-        else:
-            strict = self.tree.queues[holder.queue].policy.strict
-            rest = estimate_rest(self.runs.get(holder.key, RunTime()), max(ran, timedelta()), strict=strict)
+        rest = self._find_rest(holder, self.now)
+        self.ends[holder.key] = None if rest is None else self.now + rest.time
         if rest is not None:
-            heappush(self._ends, (self.now + rest.time, holder.key, holder.reserved, rest))
+            heappush(self._next_ends, (self.now + rest.time, holder.key, holder.reserved, rest))
+
+    def _find_rest(self, holder: WorkloadInfo, now: datetime) -> _Rest | None:
+        """Return how much longer a workload holds its quota from now on; None if nothing is known about its end."""
+        if holder.evicted:
+            return _Rest(timedelta(), Certainty.LIKELY, "as it is evicted")
+        ran = now - holder.reserved if holder.reserved is not None else timedelta()
+        strict = self.tree.queues[holder.queue].policy.strict
+        return estimate_rest(self.runs.get(holder.key, RunTime()), max(ran, timedelta()), strict=strict)
 
     def _pass_time(self) -> bool:
         """Advance to the next end of a workload, whose quota is then free, or to the next retry.
@@ -227,7 +253,7 @@ class StartForecast(Struct):
                 return False
             self.now = wake
             return True
-        at, key, _, rest = heappop(self._ends)
+        at, key, _, rest = heappop(self._next_ends)
         holder = self.tree.holder(key)
         assert holder is not None, "only the ends of holders are next"
         self.now = max(at, self.now)
@@ -236,6 +262,7 @@ class StartForecast(Struct):
         self._takeovers = dict.fromkeys(self._takeovers, "")
         self._release(holder)
         self.queues.forgive(self.tree.queues[holder.queue])
+        self.steps.append(Step(self.now, key, None))
         return True
 
     def _release(self, holder: WorkloadInfo) -> None:
@@ -250,12 +277,12 @@ class StartForecast(Struct):
 
         The end is: when, the workload's key, since when it holds quota, and the rest of its run.
         """
-        while self._ends:
-            _, key, since, _ = self._ends[0]
+        while self._next_ends:
+            _, key, since, _ = self._next_ends[0]
             holder = self.tree.holder(key)
             if holder is not None and holder.reserved == since:
-                return self._ends[0]
-            heappop(self._ends)
+                return self._next_ends[0]
+            heappop(self._next_ends)
         return None
 
     def _explain_stuck(self, key: str) -> str:

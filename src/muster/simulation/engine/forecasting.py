@@ -1,9 +1,10 @@
 """Forecast the starts of jobs as they are submitted, as `muster why` would, so that forecasts can meet the truth.
 
 A forecast plays all that runs and waits, so its cost grows with that. All jobs that come at one moment share a
-forecast: they see the same cluster, so each of them would see the same future. So that the cost of all forecasts grows
-with the number of jobs, each job that waits pays for a few others, and a forecast is made when it is paid for. What is
-given to begin with pays for all forecasts of a small scenario.
+forecast: they see the same cluster, so each of them would see the same future. Jobs that come later continue it, while
+the cluster does what it expects (`KeptForecast`). So that the cost of all forecasts grows with the number of jobs, each
+job that waits pays for a few others, and a forecast is made when it is paid for. What is given to begin with pays for
+all forecasts of a small scenario.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,13 +14,14 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from muster.queueing.model import CohortSpec, FlavorSpec
+from muster.queueing.model import FlavorSpec
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.cycle import AdmissionSettings
-from muster.queueing.scheduling.estimate import RunTime, estimate_all
+from muster.queueing.scheduling.estimate import RunTime
 from muster.queueing.scheduling.runtimes import PastRun, PastRuns
 from muster.simulation.engine.job import SimulatedJob
+from muster.simulation.engine.keptforecast import KeptForecast
 
 # For how many jobs, running or waiting, is paid at first, and by each job that waits; what a forecast costs beside.
 _GIVEN, _PAID, _FIXED = 4_000, 1, 20
@@ -40,6 +42,8 @@ class Forecaster:
         self._flavors = flavors
         self._jobs = jobs
         self._past = PastRuns()
+        self._learnt = 0  # how many runs
+        self._kept: dict[Node, KeptForecast] = {}  # by the root of their tree of quota
         self._fresh: list[SimulatedJob] = []  # that came at this moment
         self._paid = {"all": inf, "some": _GIVEN, "none": -inf}[which]
 
@@ -49,6 +53,7 @@ class Forecaster:
 
     def learn(self, job: SimulatedJob, seconds: float) -> None:
         """Learn from a job that has ended how long similar jobs run."""
+        self._learnt += 1
         self._past.add(job.traits, PastRun(timedelta(seconds=seconds), job.limit))
 
     def find_run_time(self, job: SimulatedJob) -> RunTime:
@@ -94,8 +99,11 @@ class Forecaster:
         if cost > self._paid:
             return
         self._paid -= cost
-        keys, runs = [job.workload.key for job in jobs], _RunTimes(self, self._jobs)
-        starts = estimate_all(_copy_quota(tree, root), queues.copy(names), self._flavors, keys, runs, now, settings)
+        kept = self._kept.get(root)
+        if kept is None or not kept.catch_up(queues, settings, now, self._learnt):
+            runs = _RunTimes(self, self._jobs)
+            kept = self._kept[root] = KeptForecast(tree, root, queues, self._flavors, runs, settings, now, self._learnt)
+        starts = kept.estimate([job.workload.key for job in jobs])
         for job in jobs:
             if (at := starts[job.workload.key].at) is not None:
                 yield job, (at - now).total_seconds()
@@ -118,31 +126,3 @@ class _RunTimes(Mapping[str, RunTime]):
 
     def __len__(self) -> int:
         return len(self._jobs)
-
-
-def _copy_quota(tree: Tree, root: Node) -> Tree:
-    """Return a copy of the quotas of a root and all below it, with the workloads that hold quota there.
-
-    root: a root Cohort, or a ClusterQueue without one.
-
-    The topology domains that the jobs of other roots occupy are taken as well.
-    """
-    copy = Tree()
-    if tree.ledger.in_use:
-        copy.ledger = tree.ledger.make_empty()
-        copy.ledger.in_use = True
-        for node in tree.queues.values():
-            if node.root is not root:
-                for workload in node.workloads.values():
-                    copy.ledger.take(workload.places)
-    cohorts = [] if root.is_queue else [root]
-    while cohorts:
-        node = cohorts.pop()
-        if isinstance(node.spec, CohortSpec):
-            copy.set_cohort(node.spec)
-        cohorts.extend(node.cohorts())
-    for node in root.queues():
-        copy.set_queue(node.policy)
-        for workload in node.workloads.values():
-            copy.hold(workload)
-    return copy

@@ -66,6 +66,41 @@ def cycle(two: Two, seconds: int = 0) -> CycleOutcome:
 # What comes, changes and goes.
 
 
+@pytest.mark.parametrize(
+    ("newcomer", "is_behind"),
+    [
+        ("best at=2 | gpu=1", True),
+        ("best at=2 | gpu=2", False),  # it may pass
+        ("best at=2 p=1 | gpu=1", False),
+        ("best at=0 | gpu=1", False),
+        ("strict at=2 | gpu=2", True),
+        ("strict at=2 p=1 | gpu=2", False),
+        ("strict at=0 | gpu=1", False),
+    ],
+)
+def test_a_newcomer_is_behind_its_class_and_in_a_strict_queue_behind_all(newcomer: str, is_behind: bool) -> None:
+    first = {queue: aw.workload(f"first-{queue}", f"{queue} at=1 | gpu=1") for queue in ("best", "strict")}
+    two, new = Two(), aw.workload("new", newcomer)
+    assert not two.queues.is_behind(new)
+    for one in first.values():
+        two.queues.add(one)
+    assert two.queues.is_behind(new) == is_behind
+    assert two.queues.follows(new, first[new.queue]) == is_behind
+    assert not two.queues.follows(new, first["strict" if new.queue == "best" else "best"])
+
+
+def test_rules_differ_once_a_local_queue_stops_or_a_queue_changes() -> None:
+    two = Two()
+    before = two.queues.list_rules(["best"])
+    two.queues.stop_local("ns/lq")
+    assert two.queues.list_rules(["best"]) != before
+    two.queues.stop_local("ns/lq", stopped=False)
+    two.queues.set_queue(replace(two.specs["strict"], strict=False))
+    assert two.queues.list_rules(["best"]) == before
+    two.queues.set_queue(two.specs["best"], active=False)
+    assert two.queues.list_rules(["best"]) != before
+
+
 def test_the_first_is_the_head() -> None:
     two = Two(b="best at=2 | gpu=1", a="best at=1 | gpu=1", c="best p=1 at=3 | gpu=1")
     assert two.queues.untried == ["best"]

@@ -20,7 +20,7 @@ from muster.queueing.scheduling.estimate import (
     Certainty,
     RunTime,
     StartEstimate,
-    estimate_all,
+    StartForecast,
     estimate_rest,
 )
 
@@ -58,7 +58,7 @@ def estimate_names(
         queues.add(aw.workload(name, text), until=START + timedelta(seconds=at) if at is not None else None)
     runs = {f"ns/{name}": run_time(text) for name, text in case.get("runs", {}).items()}
     keys, now = [f"ns/{name}" for name in names], START + timedelta(seconds=later)
-    return estimate_all(tree, queues, aw.FLAVORS, keys, runs, now)
+    return StartForecast(tree, queues, aw.FLAVORS, runs, now, AdmissionSettings(), names={}).estimate(keys)
 
 
 CASES = {

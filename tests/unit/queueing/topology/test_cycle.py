@@ -21,7 +21,7 @@ from tests.unit.queueing.topology.halls import (
 from muster.queueing.model import Mode, Preemption
 from muster.queueing.pending.queues import Queues
 from muster.queueing.scheduling.cycle import AdmissionSettings, run
-from muster.queueing.scheduling.estimate import RunTime, estimate_all
+from muster.queueing.scheduling.estimate import RunTime, StartForecast
 
 FLAVORS = {"tas": flavor()}
 
@@ -277,5 +277,5 @@ def test_a_forecast_wakes_who_waits_for_domains_that_another_flavor_leaves():
     tree.hold(replace(holder, usage=result.usage, places=result.places, ready=True, reserved=START))
     pending.add(workload(podset(4, required("rack")), name="waiting", queue="two"))
     runs = {"ns/holder": RunTime(timedelta(minutes=10))}
-    estimate = estimate_all(tree, pending, flavors, ["ns/waiting"], runs, START)["ns/waiting"]
-    assert estimate.at == START + timedelta(minutes=10)
+    forecast = StartForecast(tree, pending, flavors, runs, START, AdmissionSettings(), names={})
+    assert forecast.estimate(["ns/waiting"])["ns/waiting"].at == START + timedelta(minutes=10)

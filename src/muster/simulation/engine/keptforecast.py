@@ -1,0 +1,182 @@
+"""Keep the forecast of a tree of quota, so that the forecasts of jobs that come later continue it.
+
+A forecast that starts now and one that started earlier are the same if the cluster did meanwhile what the earlier one
+expected, if it would still expect the same ends, and if the jobs that came meanwhile change nothing before the moment
+that it has reached. `KeptForecast.catch_up` decides that, and says no where it cannot be sure. So a continued forecast
+has the same starts as a new one.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from itertools import chain
+
+from msgspec.structs import astuple, replace
+
+from muster.queueing.model import CohortSpec, FlavorSpec, WorkloadInfo
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.scheduling.cycle import AdmissionSettings
+from muster.queueing.scheduling.estimate import RunTime, StartEstimate, StartForecast
+
+
+class KeptForecast:
+    """The forecast of one tree of quota, and the cluster as the forecast expects it at the moment of the last call.
+
+    root: a root Cohort, or a ClusterQueue without one. runs: what is known now of the run times of workloads, by key.
+    learnt: how many runs `runs` knows; it says the same again while the number is the same.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        root: Node,
+        queues: Queues,
+        flavors: Mapping[str, FlavorSpec],
+        runs: Mapping[str, RunTime],
+        settings: AdmissionSettings,
+        now: datetime,
+        learnt: int,
+    ) -> None:
+        self._root = root
+        self._names = [node.name for node in root.queues()]
+        self._rules = self._list_rules(queues)
+        self._learnt = learnt
+        self._play = StartForecast(
+            _copy_quota(tree, root), queues.copy(self._names), flavors, runs, now, settings, names={}
+        )
+        self._holders = _list_holders(root)
+        waiting = (queues.workload(key) for name in self._names for key in queues.list_waiting(name))
+        self._waiting = {one.key: one for one in waiting if one is not None}
+        self._may_continue = not tree.ledger.in_use and settings.blocking is None and queues.next_wake is None
+
+    def estimate(self, keys: Iterable[str]) -> dict[str, StartEstimate]:
+        """Return by key when each of these workloads, which wait, is expected to get quota."""
+        return self._play.estimate(keys)
+
+    def catch_up(self, queues: Queues, settings: AdmissionSettings, now: datetime, learnt: int) -> bool:
+        """Move the start of the forecast on to now, with the workloads that wait by now.
+
+        Return False if a new forecast could differ; then this one is of no more use.
+        """
+        return (
+            self._may_continue
+            and not self._play.preempts
+            and self._play.settings is settings
+            and self._is_defined_alike(queues)
+            and self._play.reaches(now)
+            and self._has_same_holders(now)
+            and self._has_same_ends(now, learnt)
+            and self._add_new(queues, now)
+        )
+
+    def _is_defined_alike(self, queues: Queues) -> bool:
+        """Return whether quotas and queues are defined as they were, and no workload backs off."""
+        return queues.next_wake is None and self._list_rules(queues) == self._rules
+
+    def _list_rules(self, queues: Queues) -> list[object]:
+        return _list_specs(self._root) + queues.list_rules(self._names)
+
+    def _has_same_holders(self, now: datetime) -> bool:
+        """Pass the starts and ends up to now; return whether the same workloads hold the same quota."""
+        steps = self._play.steps
+        while steps and steps[0].at <= now:
+            step = steps.popleft()
+            if step.holder is None:
+                del self._holders[step.key]
+                self._play.passed_ends -= 1
+            else:
+                self._holders[step.key] = step.holder
+                del self._waiting[step.key]
+        holders = _list_holders(self._root)
+        return holders.keys() == self._holders.keys() and all(
+            _is_same_holder(holder, self._holders[key]) for key, holder in holders.items()
+        )
+
+    def _has_same_ends(self, now: datetime, learnt: int) -> bool:
+        """Return whether all workloads that the forecast has started are still expected to end when it says."""
+        ends, find_end = self._play.ends, self._play.find_end
+        if any(find_end(holder, now) != ends[key] for key, holder in self._holders.items()):
+            return False
+        if learnt == self._learnt:
+            return True
+        self._learnt = learnt
+        starts = (step for step in self._play.steps if step.holder is not None)
+        return all(step.holder is None or find_end(step.holder, step.at) == ends[step.key] for step in starts)
+
+    def _add_new(self, queues: Queues, now: datetime) -> bool:
+        """Add the workloads that have come; return whether that changes nothing that the forecast has passed."""
+        waiting = {key for name in self._names for key in queues.list_waiting(name)}
+        if any(queues.workload(key) is not workload for key, workload in self._waiting.items()):
+            return False
+        came = [one for key in waiting - self._waiting.keys() if (one := queues.workload(key)) is not None]
+        is_ahead = self._play.now > now
+        self._play.now = max(self._play.now, now)
+        for workload in sorted(came, key=lambda one: (one.queued, one.key)):
+            if is_ahead and not self._is_last(workload):
+                return False
+            self._play.add(workload)
+            self._waiting[workload.key] = workload
+        return _preempts_none(self._root, chain(self._holders.values(), self._waiting.values()))
+
+    def _is_last(self, workload: WorkloadInfo) -> bool:
+        """Return whether a workload is tried after all that the forecast has decided so far."""
+        queues, latest = self._play.queues, self._play.latest
+        if queues.is_behind(workload):
+            return True
+        # The last start left too little for all before the workload, and no quota is kept for them.
+        return latest is not None and not queues.parked and queues.follows(workload, latest)
+
+
+def _copy_quota(tree: Tree, root: Node) -> Tree:
+    """Return a copy of the quotas of a root and all below it, with the workloads that hold quota there.
+
+    root: a root Cohort, or a ClusterQueue without one.
+
+    The topology domains that the jobs of other roots occupy are taken as well.
+    """
+    copy = Tree()
+    if tree.ledger.in_use:
+        copy.ledger = tree.ledger.make_empty()
+        copy.ledger.in_use = True
+        for node in tree.queues.values():
+            if node.root is not root:
+                for workload in node.workloads.values():
+                    copy.ledger.take(workload.places)
+    cohorts = [] if root.is_queue else [root]
+    while cohorts:
+        node = cohorts.pop()
+        if isinstance(node.spec, CohortSpec):
+            copy.set_cohort(node.spec)
+        cohorts.extend(node.cohorts())
+    for node in root.queues():
+        copy.set_queue(node.policy)
+        for workload in node.workloads.values():
+            copy.hold(workload)
+    return copy
+
+
+def _list_specs(root: Node) -> list[object]:
+    """Return the specifications of a root and all below it, in order."""
+    return [root.spec] + [spec for child in root.children.values() for spec in _list_specs(child)]
+
+
+def _preempts_none(root: Node, workloads: Iterable[WorkloadInfo]) -> bool:
+    """Return whether none of these workloads of a tree may preempt another one, by the rules of their queues."""
+    rules = [node.policy.preemption for node in root.queues()]
+    if len(rules) > 1 and any(rule.within_cohort != "Never" for rule in rules):
+        return False
+    inside = {rule.within_queue for rule in rules}
+    return inside <= {"Never"} or (
+        inside <= {"Never", "LowerPriority"} and len({one.priority for one in workloads}) == 1
+    )
+
+
+def _list_holders(root: Node) -> dict[str, WorkloadInfo]:
+    return {key: holder for node in root.queues() for key, holder in node.workloads.items()}
+
+
+def _is_same_holder(one: WorkloadInfo, other: WorkloadInfo) -> bool:
+    """Return whether two states of a workload hold the same quota. Readiness counts only for those who wait for it."""
+    return one is other or astuple(replace(one, ready=False, admitted=False)) == astuple(
+        replace(other, ready=False, admitted=False)
+    )
