@@ -59,12 +59,12 @@ def refuse_foreigner(user: str, queue: ClusterQueue) -> str:
     return f"queue {name} is for {whose}, and not for {user}; {_advise_to_add(user, name)}"
 
 
-def refuse_work(user: str, target: ClusterQueue | None, queues: Sequence[ClusterQueue]) -> str:
+def refuse_work(user: str, target: ClusterQueue | None, queues: Sequence[ClusterQueue], teams: Sequence[Team]) -> str:
     """Return why a user's job may not run in the ClusterQueue of its queue, or without a queue; "" if it may.
 
     target: the ClusterQueue that its queue leads to; None if it names no queue. queues: all ClusterQueues.
+    teams: the teams among them, the oldest first.
     """
-    teams = find_teams(queues)
     if target is not None and (why := refuse_foreigner(user, target)):
         return why
     if target is not None:

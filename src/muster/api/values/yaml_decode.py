@@ -6,6 +6,7 @@ JSON is decoded as JSON, because YAML reads some texts differently (`1e5`, escap
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -41,7 +42,9 @@ MAX_DIGITS = 100
 _UNNAMED = 'in "<byte string>", '
 
 _TAG = "tag:yaml.org,2002:"
+_SHORT = 64  # characters of a scalar whose kind is remembered
 _END = object()
+_resolver, _constructor = Resolver(), SafeConstructor()
 
 
 class Repeated(NamedTuple):
@@ -62,7 +65,8 @@ def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
     with suppress(ValueError, msgspec.DecodeError, RecursionError):
         return _decode_json(text), ()
     try:
-        events = yaml.parse(text, yaml.CSafeLoader)
+        # The parser's own iterator: `yaml.parse` is a generator around it, which costs as much again.
+        events: Iterator[Event] = iter(yaml.CSafeLoader(text).get_event, None)
         if not any(isinstance(event, DocumentStartEvent) for event in events):  # stops at the first document
             return None, ()
         reader = _Reader(events)
@@ -121,8 +125,6 @@ class _Reader:
         self._count = 0
         self._length = 0
         self._aliased = 0
-        self._resolver = Resolver()
-        self._constructor = SafeConstructor()
         self.duplicates: list[Repeated] = []
 
     def value(self, event: Event, path: str, depth: int) -> Any:
@@ -130,6 +132,9 @@ class _Reader:
         before, length = self._count, self._length
         self._add(1)
         match event:
+            case ScalarEvent():
+                self._length += len(event.value)
+                value = _read_scalar(event, path)
             case AliasEvent(anchor=anchor):
                 if anchor not in self._anchors:
                     raise ValueError(f"yaml: unknown anchor {anchor!r}")
@@ -139,9 +144,6 @@ class _Reader:
                 if self._aliased > MAX_ALIASED:
                     raise ValueError(f"yaml: its aliases add more than {MAX_ALIASED} characters")
                 return value
-            case ScalarEvent():
-                self._length += len(event.value)
-                value = self._scalar(event, path)
             case SequenceStartEvent() | MappingStartEvent():
                 if depth >= MAX_DEPTH:
                     raise ValueError(_TOO_DEEP)
@@ -176,36 +178,51 @@ class _Reader:
             members[event.value] = self.value(next(self._events), inside, depth)
         return members
 
-    def _scalar(self, event: ScalarEvent, path: str) -> Any:
-        if event.tag in ("!", f"{_TAG}str"):
-            return event.value
-        if event.tag:
-            raise _refuse(event, path, f"the tag {event.tag} has no meaning here")
-        tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]
-        kind = str(tag).removeprefix(_TAG)
-        if kind in ("int", "float") and len(event.value) > MAX_DIGITS:
-            raise _refuse(event, path, f"a number has more than {MAX_DIGITS} digits")
-        node = ScalarNode(tag, event.value)
-        match kind:
-            case "null":
-                return None
-            case "bool":
-                return self._constructor.construct_yaml_bool(node)
-            case "int":
-                return self._constructor.construct_yaml_int(node)
-            case "float":
-                number = self._constructor.construct_yaml_float(node)
-                if not isfinite(number):
-                    raise _refuse(event, path, f"{event.value} is no JSON number")
-                return number
-            case _:
-                return event.value
-
     def _add(self, count: int, characters: int = 0) -> None:
         self._count += count
         self._length += characters
         if self._count > MAX_VALUES:
             raise ValueError(f"yaml: with its aliases it holds more than {MAX_VALUES} values")
+
+
+def _read_scalar(event: ScalarEvent, path: str) -> Any:
+    """Return the value of a scalar. Raises `ValueError`."""
+    text: str = event.value
+    if event.tag in ("!", f"{_TAG}str"):
+        return text
+    if event.tag:
+        raise _refuse(event, path, f"the tag {event.tag} has no meaning here")
+    if not event.implicit[0]:  # it has quotes
+        return text
+    kind = _find_kind(text) if len(text) <= _SHORT else _resolve_kind(text)
+    if kind == "str":
+        return text
+    if kind in ("int", "float") and len(text) > MAX_DIGITS:
+        raise _refuse(event, path, f"a number has more than {MAX_DIGITS} digits")
+    node = ScalarNode(f"{_TAG}{kind}", text)
+    match kind:
+        case "null":
+            return None
+        case "bool":
+            return _constructor.construct_yaml_bool(node)
+        case "int":
+            return _constructor.construct_yaml_int(node)
+        case "float":
+            number = _constructor.construct_yaml_float(node)
+            if not isfinite(number):
+                raise _refuse(event, path, f"{text} is no JSON number")
+            return number
+        case _:
+            return text
+
+
+def _resolve_kind(text: str) -> str:
+    """Return the kind of a plain scalar, by the rules of YAML 1.1, such as "int"."""
+    return str(_resolver.resolve(ScalarNode, text, (True, False))).removeprefix(_TAG)  # type: ignore[no-untyped-call]
+
+
+# Manifests repeat a few short words, such as names of kinds.
+_find_kind = lru_cache(maxsize=1024)(_resolve_kind)
 
 
 def _refuse(event: ScalarEvent, path: str, why: str) -> ValueError:

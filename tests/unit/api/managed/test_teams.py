@@ -91,4 +91,4 @@ def test_other_work_is_refused_with_what_to_do(
     user: str, target: ClusterQueue | None, queues: list[ClusterQueue], why: str
 ) -> None:
     where = next((one for one in queues if target is not None and one.metadata.name == target.metadata.name), target)
-    assert refuse_work(user, where, queues) == why
+    assert refuse_work(user, where, queues, find_teams(queues)) == why

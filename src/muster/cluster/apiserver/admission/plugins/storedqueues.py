@@ -1,12 +1,30 @@
-"""Reads queues from the store for the plugins about the users of queues, as of the newest write."""
+"""Reads queues from the store for the plugins about the users of queues, as of the newest write.
+
+Each new job asks for the queues, which change seldom. So a queue is decoded once for each body that is stored, and the
+teams are found once for each state of all ClusterQueues.
+"""
+
+from functools import lru_cache
+
+from msgspec import Struct
 
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, ClusterQueue
+from muster.api.managed.teams import Team, find_teams
 from muster.cluster.store import Key, Store
 
+_REMEMBERED = 512  # bodies of queues, of a few KB each; a cluster with more queues decodes all of them after a change
 
-def list_cluster_queues(store: Store) -> list[ClusterQueue]:
-    """Return all ClusterQueues."""
-    return [CLUSTER_QUEUE.decode(entry.body) for entry in store.latest_list(CLUSTER_QUEUE.resource).entries]
+
+class StoredQueues(Struct, frozen=True):
+    """All ClusterQueues, and the teams among them, the oldest first. All readers share them."""
+
+    queues: tuple[ClusterQueue, ...]
+    teams: tuple[Team, ...]
+
+
+def read_queues(store: Store) -> StoredQueues:
+    """Return all ClusterQueues, and their teams."""
+    return _decode_queues(tuple([entry.body for entry in store.latest_list(CLUSTER_QUEUE.resource).entries]))
 
 
 def find_cluster_queue(store: Store, namespace: str, local_queue: str) -> ClusterQueue | None:
@@ -14,5 +32,22 @@ def find_cluster_queue(store: Store, namespace: str, local_queue: str) -> Cluste
     entry = store.latest(Key(LOCAL_QUEUE.resource, namespace, local_queue)) if local_queue else None
     if entry is None:
         return None
-    found = store.latest(Key(CLUSTER_QUEUE.resource, "", LOCAL_QUEUE.decode(entry.body).spec.cluster_queue))
-    return CLUSTER_QUEUE.decode(found.body) if found is not None else None
+    found = store.latest(Key(CLUSTER_QUEUE.resource, "", _decode_target(entry.body)))
+    return _decode_cluster_queue(found.body) if found is not None else None
+
+
+@lru_cache(maxsize=1)
+def _decode_queues(bodies: tuple[bytes, ...]) -> StoredQueues:
+    queues = tuple(map(_decode_cluster_queue, bodies))
+    return StoredQueues(queues, tuple(find_teams(queues)))
+
+
+@lru_cache(_REMEMBERED)
+def _decode_cluster_queue(body: bytes) -> ClusterQueue:
+    return CLUSTER_QUEUE.decode(body)
+
+
+@lru_cache(_REMEMBERED)
+def _decode_target(body: bytes) -> str:
+    """Return the name of the ClusterQueue that a LocalQueue leads to."""
+    return LOCAL_QUEUE.decode(body).spec.cluster_queue

@@ -10,12 +10,12 @@ from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.managed.surroundings import Settings
-from muster.api.managed.teams import find_teams, list_queues_of, refuse_work
+from muster.api.managed.teams import list_queues_of, refuse_work
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.unixusers import UNIX_PREFIX, UNIX_USER
 from muster.api.ours.users import USER_QUEUE_ANNOTATION, USERS_NAMESPACE, short_user
 from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
-from muster.cluster.apiserver.admission.plugins.storedqueues import find_cluster_queue, list_cluster_queues
+from muster.cluster.apiserver.admission.plugins.storedqueues import find_cluster_queue, read_queues
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS, account_of
 from muster.cluster.store import Key, Store
@@ -66,7 +66,8 @@ def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
         target = find_cluster_queue(store, attempt.namespace, named) if named else None
         if named and target is None:
             return  # the object waits until the queue exists
-        if why := refuse_work(short_user(attempt.user.name), target, list_cluster_queues(store)):
+        stored = read_queues(store)
+        if why := refuse_work(short_user(attempt.user.name), target, stored.queues, stored.teams):
             raise attempt.make_refusal(why)
 
     return judge
@@ -81,7 +82,7 @@ def _find_queue(store: Store, user_name: str, attempt: WriteAttempt) -> str:
 def _list_wanted(store: Store, user_name: str, namespace: str) -> Iterator[str]:
     if own := _find_chosen(store, user_name, namespace):
         yield own
-    yield from list_queues_of(short_user(user_name), find_teams(list_cluster_queues(store)))
+    yield from list_queues_of(short_user(user_name), read_queues(store).teams)
 
 
 def _find_chosen(store: Store, user_name: str, namespace: str) -> str:
