@@ -15,7 +15,8 @@ _COLLECTION_THRESHOLD = 300_000
 def main() -> None:
     """Import the command line and run it, and end the process with its exit code.
 
-    An interrupt before the import ends, or after the command, ends the process at once, without a traceback.
+    An interrupt before the import ends, or after the command, ends the process at once, without a traceback. No thread
+    or unclosed file of a command may outlive the command, because nothing waits for them.
     """
     gc.set_threshold(_COLLECTION_THRESHOLD)
     # A signal that the shell ignores for background jobs stays ignored.

@@ -106,8 +106,8 @@ class DispatchController(Reconciler):
         self._known = MutationCache(self._workloads.get)
         self._metrics = DispatchMetrics(manager.registry)
         self._steps = Steps(manager.client, manager.clock, configuration.origin, self._metrics, self._note_written_job)
-        look = self._controller.queue.add_after
-        self._errands = Errands(manager.clock, manager.random, look, self._log_failure)
+        decide_again = self._controller.queue.add_after
+        self._errands = Errands(manager.clock, manager.random, decide_again, self._log_failure)
         self._workloads.on_change(self._on_workload)
         self._controller.watch(self._checks, self._keys_of_check, when=_has_spec_changed)
         self._controller.watch(self._configs, self._keys_of_config, when=_has_spec_changed)

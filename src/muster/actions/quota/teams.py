@@ -102,7 +102,7 @@ def check_parts(division: Division) -> None:
 
 
 def check_division(division: Division, name: str, quantities: Mapping[str, str]) -> None:
-    """Raise `UserError` if a team would get more quota than is undivided. quantities: quantities by resource."""
+    """Raise `UserError` if a team would get more quota than is undivided. quantities: its new quota by resource."""
     lines = []
     for resource, quantity in quantities.items():
         left = division.left.get(resource, 0)

@@ -48,7 +48,7 @@ def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str
 def working_directory(path: str = "") -> str:
     """Return the directory in which workers start.
 
-    path: a path, relative to the caller's directory; "" for the caller's directory itself, as the caller spells it.
+    path: relative to the caller's directory; "" for the caller's directory itself, as the caller spells it.
     Raises `UserError` if the caller's directory was deleted.
     """
     if path.startswith("/"):

@@ -143,7 +143,7 @@ class Copy(Client):
         self._shared.clear()
 
     async def check_rights(self) -> None:
-        """Drop the lists that the viewer may no longer see, for which a watch goes on for minutes.
+        """Drop the lists that the viewer may no longer see, for which a watch goes on.
 
         The server is asked at most once in ten seconds. A list whose right cannot be asked for is dropped after a
         minute. A check goes on if its caller is cancelled, and later callers wait for its end: otherwise a viewer who

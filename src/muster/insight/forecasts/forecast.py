@@ -418,11 +418,11 @@ def list_needs(node: QuotaNode, requests: Mapping[str, int]) -> list[Need]:
     ]
 
 
-def _find_need(node: QuotaNode, fr: FlavorResource, count: int) -> Need:
+def _find_need(node: QuotaNode, fr: FlavorResource, amount: int) -> Need:
     return Need(
         flavor=fr.flavor,
         resource=fr.resource,
-        asked=count,
+        asked=amount,
         nominal=node.quota(fr).nominal,
         used=node.usage.get(fr, 0),
         available=max(0, node.available(fr)),

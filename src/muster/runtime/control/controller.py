@@ -32,9 +32,11 @@ STOP_LIMIT_SECONDS = 30.0
 
 # A server's Retry-After may be any number.
 MOST_RETRY_AFTER_SECONDS = 3600
-# Watches may lag as much. NotFound is no failure as long as the retry comes sooner. After a conflict the event of the
-# newer object queues the key, and a retry before that event would meet the same conflict.
+# NotFound is no failure as long as the retry comes sooner than this: watches may lag as much.
 HEARD_WITHIN_SECONDS = 1.0
+# A retry before the watch shows the newer object meets the same conflict. The event of that object usually queues the
+# key sooner than this; a controller that filters the event retries then.
+CONFLICT_SECONDS = 0.1
 # A controller logs that requests get no answer once in this time: hundreds of keys may be tried again meanwhile.
 UNANSWERED_LOG_SECONDS = 10.0
 
@@ -203,7 +205,7 @@ def _find_least_delay(error: Exception) -> float:
     if not isinstance(error, ApiError):
         return 0.0
     requested = error.status.details.retry_after_seconds if error.status.details else 0
-    lag = HEARD_WITHIN_SECONDS if error.reason == "Conflict" else 0.0
+    lag = CONFLICT_SECONDS if error.reason == "Conflict" else 0.0
     return max(lag, float(min(requested, MOST_RETRY_AFTER_SECONDS)))
 
 

@@ -14,7 +14,7 @@ from muster.api.status import ApiError, Status, StatusCause, StatusDetails, conf
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.control.controller import (
-    HEARD_WITHIN_SECONDS,
+    CONFLICT_SECONDS,
     UNANSWERED_LOG_SECONDS,
     Controller,
     Reconcile,
@@ -223,7 +223,7 @@ def test_conflict_is_quiet_and_counted(caplog: pytest.LogCaptureFixture) -> None
     assert logged(caplog, conflict("things", "a"), 5) == []
 
 
-@pytest.mark.parametrize(("event_after", "times"), [(0.3, [0.0, 0.3]), (None, [0.0, HEARD_WITHIN_SECONDS])])
+@pytest.mark.parametrize(("event_after", "times"), [(0.03, [0.0, 0.03]), (None, [0.0, CONFLICT_SECONDS])])
 def test_a_conflict_is_not_met_again_before_the_watch_shows_the_newer_object(
     event_after: float | None, times: list[float]
 ) -> None:

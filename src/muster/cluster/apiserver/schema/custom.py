@@ -52,7 +52,7 @@ def compile_custom(schema: Schema, *, fill: bool = True) -> Checker:
     fill: whether to fill in defaults. If not, required members with a default may be absent.
 
     Raises:
-        PatternError: a `pattern` is invalid.
+        PatternError: a `pattern` is invalid. That of a member is compiled with the first document that has the member.
     """
     dialect = _DIALECT if fill else _UNFILLED
     return checker_of(compile_check(whole_object(schema), dialect, ValuePlace(), member=True).check)
@@ -71,7 +71,7 @@ def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
     """Compile the second half of `compile_custom`: a function that returns the errors of a pruned document.
 
     Raises:
-        PatternError: a `pattern` is invalid.
+        PatternError: a `pattern` is invalid. That of a member is compiled with the first document that has the member.
     """
     check = compile_check(whole_object(schema), _JUDGEMENT, ValuePlace(), member=True).check
 
@@ -87,7 +87,7 @@ def compile_part(schema: Schema) -> Checker:
     """Compile the checker of a value inside a custom resource, such as a default.
 
     Raises:
-        PatternError: a `pattern` is invalid.
+        PatternError: a `pattern` is invalid. That of a member is compiled with the first document that has the member.
     """
     return checker_of(compile_check(_prepare_schema(schema), _DIALECT, ValuePlace(), member=False).check)
 

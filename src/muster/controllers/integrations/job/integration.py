@@ -99,7 +99,7 @@ class JobIntegration(Integration[Job]):
 
         Return none, too, if the Job is about to succeed and has no pods left: its Workload then finishes at once.
         """
-        count = 0 if _is_about_to_succeed(job) else reclaimable_pods(job)
+        count = 0 if _has_only_to_finish(job) else reclaimable_pods(job)
         return (ReclaimablePod(name=MAIN_POD_SET, count=count),) if count else ()
 
     def started_at(self, job: Job) -> datetime | None:
@@ -148,7 +148,7 @@ class JobIntegration(Integration[Job]):
         return admission.validate_changes(new, old)
 
 
-def _is_about_to_succeed(job: Job) -> bool:
+def _has_only_to_finish(job: Job) -> bool:
     """Return whether all pods of the Job have ended and it has announced its success."""
     status = job.status
     return is_true(status.conditions, SUCCESS_CRITERIA_MET) and not status.active and not status.terminating
