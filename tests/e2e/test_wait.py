@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,14 @@ from tests.e2e.conftest import Muster
 pytestmark = pytest.mark.timeout(120)
 
 
+@pytest.fixture
+def cancelled_after(shared_up: Muster) -> Iterator[None]:
+    """No job of a failed test runs on in the shared cluster."""
+    yield
+    shared_up("cancel", "--all", "--yes")
+
+
+@pytest.mark.usefixtures("cancelled_after")
 def test_the_first_of_several_or_all_of_them_or_no_longer_than_that(shared_up: Muster) -> None:
     shared_up("run", "--detach", "--name", "long", "--", "sleep", "600")
     shared_up("run", "--detach", "--name", "short", "--", "sh", "-c", "exit 3")
@@ -29,6 +38,7 @@ def test_the_first_of_several_or_all_of_them_or_no_longer_than_that(shared_up: M
     assert shared_up("wait", "long", "short", check=False).returncode == 3
 
 
+@pytest.mark.usefixtures("cancelled_after")
 def test_on_a_terminal_it_shows_how_far_a_gang_is(shared_up: Muster) -> None:
     shared_up("run", "--detach", "--name", "train", "--workers", "2", "--", "sleep", "600")
     ours, theirs = pty.openpty()

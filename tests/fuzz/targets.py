@@ -241,15 +241,18 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
 
 
 def main() -> None:
-    """Fuzz the targets that the first argument names; end with the code of the first that does not survive."""
+    """Fuzz the targets that the first argument names, and name those that do not survive."""
     names = sys.argv[1].split(",") if sys.argv[1:] else []
     if not names or not set(names) <= set(TARGETS):
         sys.exit(f"which of them? {', '.join(TARGETS)}")
+    failures = []
     for name in names:
         if not (child := os.fork()):
             fuzz(name, [one.replace("{name}", name) for one in sys.argv[2:]])
         if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-            sys.exit(f"{name} ended with {code}")
+            failures.append(f"{name} ended with {code}")
+    if failures:
+        sys.exit(", ".join(failures))
 
 
 def fuzz(name: str, options: Sequence[str]) -> NoReturn:

@@ -1,6 +1,7 @@
 """Every target survives: a short run here, a long one with `--long`."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ SEED = "20"
 
 def pytest_generate_tests(metafunc):
     """Each target is a test of its own in the long form. In the short form, most of the time is for their import."""
+    if "names" not in metafunc.fixturenames:
+        return
     names = [*TARGETS]
     each = [[name] for name in names] if metafunc.config.getoption("--long") else [names[::2], names[1::2]]
     metafunc.parametrize("names", each, ids=",".join)
@@ -44,3 +47,17 @@ def test_survive(names: list[str], tmp_path: Path, long: bool) -> None:
     )
     found = {path.parent.parent.name: path.read_bytes()[:500] for path in tmp_path.glob("*/finds/*")}
     assert done.returncode == 0, f"{found}\n{done.stdout[-4000:]}\n{done.stderr[-2000:]}"
+
+
+def test_a_target_that_fails_does_not_hide_the_next(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.targets", "duration,path", "-runs=1", str(tmp_path / "missing")],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert re.search(r"^duration ended with \d+, path ended with \d+$", done.stderr, re.MULTILINE)

@@ -90,6 +90,29 @@ def test_a_job_is_over_the_limit_of_its_template_if_an_interruption_takes_its_ti
     assert [(one.over_limit, one.interruptions) for one in report.jobs] == [(True, 1), (False, 0)]
 
 
+@pytest.mark.parametrize("queued", [{}, {"queue": "q"}])
+def test_a_job_that_fails_with_its_node_is_not_over_a_limit(tmp_path, queued):
+    nodes = [{"name": "n", "count": 1, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
+    rule = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    works = [work("a", [10], 100, template=job(podFailurePolicy={"rules": [rule]}), **queued)]
+    changes = [{"at": 50, "lose": {"pool": "n", "for": 10}}]
+    report = play(tmp_path, works, queue("q", 1), nodes=nodes, changes=changes)
+    assert times(report) == [("a-0", 10, 50)]
+    assert [one.over_limit for one in report.jobs] == [False]
+
+
+@pytest.mark.parametrize("queued", [{}, {"queue": "q"}])
+def test_a_jobset_is_over_the_limit_of_its_jobs(tmp_path, queued):
+    """The limit of a Job counts from its creation: the second JobSet waits a minute for the node."""
+    nodes = [{"name": "n", "count": 1, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
+    roles = [{"name": "w", "replicas": 1, "template": {"spec": job(activeDeadlineSeconds=150)["spec"]}}]
+    jobset = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": roles}}
+    works = [work("a", [10, 50], 100, template=jobset, **queued)]
+    report = play(tmp_path, works, queue("q", 2), nodes=nodes)
+    assert times(report) == [("a-0", 10, 110), ("a-1", 110, 200)]
+    assert [one.over_limit for one in report.jobs] == [False, True]
+
+
 @pytest.mark.parametrize("engine", ["fast", "full"])
 def test_the_jobs_that_a_stopped_queue_evicted_compete_at_once_when_it_is_released(tmp_path, engine):
     """The first job had preempted the second, and does not have to do so again."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from muster.api.batch import JOB_NAME_LABEL
+from muster.api.batch import JOB, JOB_NAME_LABEL, Job
 from muster.api.conditions import find, find_true, is_true
 from muster.api.core import POD, Pod
 from muster.api.jobset.names import JOBSET_NAME
@@ -17,6 +17,7 @@ from muster.api.meta import controller_of
 from muster.api.pods import find_condition, is_deleting
 from muster.controllers.integrations.framework import Integration
 from muster.jobs.interruption import PREEMPTED, Interruption, interruption_of
+from muster.jobs.job.conditions import DEADLINE_EXCEEDED, find_announced_end
 from muster.queueing import convert
 from muster.queueing.model import Usage
 from muster.runtime.control.manager import Manager
@@ -44,8 +45,9 @@ class _Job(Struct):
     number: in the record. pods: how many run side by side in the cluster itself. queued: whether quota decides when it
     runs. exceeds_limit: whether its run time is longer than its time limit. started: since when all its pods run; None
     while they do not. usage: the quota that it holds. home: the worker cluster where its pods run. stopped_there:
-    whether that cluster evicted it since. running: the UIDs of its running pods, by the worker cluster; "" is the
-    cluster itself. clones: those that hold quota, by the worker cluster.
+    whether that cluster evicted it since. is_overdue: whether a deadline of its template has passed. running: the UIDs
+    of its running pods, by the worker cluster; "" is the cluster itself. clones: those that hold quota, by the worker
+    cluster.
     """
 
     number: int
@@ -59,6 +61,7 @@ class _Job(Struct):
     evicted: bool = False
     home: str = ""
     stopped_there: bool = False
+    is_overdue: bool = False
     running: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     clones: dict[str, _Clone] = field(default_factory=dict)
 
@@ -91,6 +94,7 @@ class Observer:
         self._workloads.on_change(self._on_workload)
         self._pods.on_change(partial(self._on_pod, ""))
         self._of_workloads: dict[str, int] = {}  # the number of the job of each Workload, by its key
+        manager.informer(JOB).on_change(self._on_deadline)
         for integration in integrations:
             manager.informer(integration.kind).on_change(partial(self._on_job, integration))
 
@@ -108,6 +112,7 @@ class Observer:
         """Record what happens to the manager's jobs in a worker cluster, too."""
         manager.informer(WORKLOAD).on_change(partial(self._on_clone, name))
         manager.informer(POD).on_change(partial(self._on_pod, name))
+        manager.informer(JOB).on_change(self._on_deadline)
 
     def expect(self, number: int, name: str, pods: int, *, queued: bool, exceeds_limit: bool) -> None:
         """Follow a job that is about to be created.
@@ -203,6 +208,13 @@ class Observer:
         if job is not None and (end := integration.end(new)) is not None:
             self._finish(job, failed=not end.success)
 
+    def _on_deadline(self, _: Job | None, new: Job | None) -> None:
+        """Note that the deadline of a Job has passed. A JobSet, whose Job it may be, shows its end later."""
+        end = find_announced_end(new) if new is not None else None
+        job = self._find(_number_of_batch_job(new))
+        if job is not None and end is not None and end.reason == DEADLINE_EXCEEDED.reason:
+            job.is_overdue = True
+
     def _on_pod(self, cluster: str, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
         job = self._find(_number_of_pod(pod))
@@ -243,10 +255,11 @@ class Observer:
         return None if number is None else self._jobs.get(number)
 
     def _finish(self, job: _Job, *, failed: bool) -> None:
-        """Record the end of a job. failed: by its deadline, because simulated pods do not fail."""
+        """Record the end of a job. failed: by a deadline, or by its policy for a lost pod."""
         self._mark()
         del self._jobs[job.number]
-        self._record.end(job.number, self._record.now, over_limit=job.exceeds_limit or failed)
+        over_limit = job.exceeds_limit or (failed and job.is_overdue)
+        self._record.end(job.number, self._record.now, over_limit=over_limit)
         self._set_usage(job, _NO_USAGE)
         for clone in job.clones.values():
             self._record_difference(clone.queue, clone.usage, _NO_USAGE)
@@ -270,6 +283,10 @@ class Observer:
 def _number_of(workload: Workload | None) -> int | None:
     owner = controller_of(workload.metadata) if workload is not None else None
     return None if owner is None else read_number(owner.name)
+
+
+def _number_of_batch_job(job: Job | None) -> int | None:
+    return None if job is None else read_number(job.metadata.labels.get(JOBSET_NAME) or job.metadata.name)
 
 
 def _number_of_pod(pod: Pod | None) -> int | None:

@@ -15,7 +15,7 @@ _ASSERTION = re.compile(
     r"\s*(?P<operator><=|>=|==|<|>)\s*(?P<bound>\S+)\s*"
 )
 _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
-_INTEGER = re.compile(r"-?\d+")
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # as `str` writes it, because values are compared as text
 _PRIORITY, _VARIANT = "priority", "variant"
 _FIELDS = ("queue", "work", _PRIORITY, _VARIANT)
 

@@ -215,5 +215,5 @@ def _measure_use(changes: Iterable[QuotaChange], seconds: float) -> list[Use]:
 
 
 def _round(value: float) -> float:
-    """Return a mean without the error of its sums, which would look like a difference between two variants."""
-    return round(value, 3)
+    """Return a mean to 12 digits, without the error of its sums, which would look like a difference of variants."""
+    return float(f"{value:.12g}")

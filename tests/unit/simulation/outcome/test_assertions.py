@@ -52,6 +52,8 @@ def test_an_assertion(text, value, holds):
         ("count(waiting, queue=prod, queue=dev) == 0", "queue is given twice"),
         ("count(waiting, queue=prod queue=dev) == 0", "queue is given twice"),
         ("count(waiting, priority=high) == 0", "priority=high: a priority is a whole number"),
+        ("count(waiting, priority=01) == 0", "priority=01: a priority is a whole number, as in jobs.csv"),
+        ("count(waiting, priority=-0) == 0", "priority=-0: a priority is a whole number, as in jobs.csv"),
         ("count(waiting, queue=prdo) == 0", "there is no queue prdo, but prod, dev"),
     ],
 )

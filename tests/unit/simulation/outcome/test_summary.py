@@ -34,7 +34,23 @@ def test_a_mean_use_is_not_rounded_to_the_unit_of_decisions():
     record.change(0.0, "q", "default", "x.com/gpu", 1)
     record.change(2.0, "q", "default", "x.com/gpu", -1)
     [use] = summarize([], list(record.changes()), 3.0).use
-    assert (use.mean, use.peak) == (0.667, 1)
+    assert (use.mean, use.peak) == (0.666666666667, 1)
+
+
+def test_the_mean_use_of_the_same_work_is_the_same_in_one_piece_and_in_many():
+    """The error of a sum of bytes is larger than a byte's thousandth."""
+    size, seconds = 7 << 40, 1000.0
+
+    def find_mean(*ends):
+        record, start = SimulationRecord(["w"]), 0.0
+        for end in ends:
+            record.change(start, "q", "default", "memory", size)
+            record.change(end, "q", "default", "memory", -size)
+            start = end
+        [use] = summarize([], list(record.changes()), seconds).use
+        return use.mean
+
+    assert find_mean(700.7) == find_mean(100.1, 200.2, 300.3, 400.4, 500.5, 600.6, 700.7)
 
 
 @pytest.mark.parametrize(

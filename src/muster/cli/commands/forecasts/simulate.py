@@ -249,7 +249,7 @@ def _deferring_interrupts(progress: _Progress) -> Iterator[None]:
 
 def make_table(summary: "Summary") -> str:
     """Return the tables of the queues and of their quotas, and the lines about fairness and forecasts below them."""
-    from muster.insight.text import format_mean, format_table
+    from muster.insight.text import format_mean, format_quantity, format_table
 
     counts = [name for name, count in _count_jobs(summary.total).items() if count or name not in _SOMETIMES]
     columns = ("QUEUE", *counts, "WAIT MEAN", "P50", "P90", "P99", "SLOWDOWN", "EVICTED", "LOST")
@@ -263,7 +263,13 @@ def make_table(summary: "Summary") -> str:
     if summary.use:
         header = ("QUEUE", "FLAVOR", "RESOURCE", "MEAN USE", "PEAK")
         uses = [
-            (one.queue, one.flavor, one.resource, *(format_mean(one.resource, n) for n in (one.mean, one.peak)))
+            (
+                one.queue,
+                one.flavor,
+                one.resource,
+                format_mean(one.resource, one.mean),
+                format_quantity(one.resource, one.peak),
+            )
             for one in summary.use
         ]
         tables.append(format_table(header, uses))

@@ -1,6 +1,7 @@
 """Read tables (CSV) of jobs and of nodes, line by line."""
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -29,7 +30,11 @@ _Amounts = tuple[tuple[str, int], ...]
 # How many different roles are remembered, so that jobs share them.
 _MOST_ROLES = 50_000
 _TIMES = ("submit", "run_time", "limit")
-_DELIMITERS = (",", ";", "\t")
+# Fields whose cells are numbers.
+_NUMBERS = (*_TIMES, "pods", "gang", "priority", "requests", "allocatable")
+# The line by which some spreadsheets name the delimiter of the lines below.
+_DELIMITER_LINE = re.compile(r'sep=([^\w"\r\n])\s*', re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+(?:E[-+]?\d+)?\s*)$", re.IGNORECASE)
 
 
 class ColumnError(ValueError):
@@ -107,7 +112,11 @@ class _Table:
         names = [name for _, cell in _list_cells(columns) for name in columns_of(cell)]
         lines = iter(lines)
         top = list(islice(lines, 1))
-        self._reader = csv.reader(chain(top, lines), delimiter=_find_delimiter(top, names, header), strict=True)
+        named = _DELIMITER_LINE.fullmatch("".join(top))
+        delimiter = named[1] if named is not None else _find_delimiter(top, names, header)
+        self._reader = csv.reader(chain(top, lines), delimiter=delimiter, strict=True)
+        if named is not None:
+            self._take()
         first = self._take()
         if first is None:
             raise LogError(1, "the table is empty")
@@ -117,10 +126,11 @@ class _Table:
             stripped, self._held = list(header), first
         for name in names:
             if name not in stripped:
-                raise LogError(1, f"there is no column {name}, but {', '.join(stripped)[:400]}")
+                raise LogError(self.line, f"there is no column {name}, but {', '.join(stripped)[:400]}")
             if stripped.count(name) > 1:
-                raise LogError(1, f"there are {stripped.count(name)} columns {name}")
+                raise LogError(self.line, f"there are {stripped.count(name)} columns {name}")
         self.places = {name: place for place, name in enumerate(stripped)}
+        self._numbers = _list_numbers(columns, self.places) if delimiter == ";" else []
         self._width = len(stripped)
 
     @property
@@ -136,9 +146,11 @@ class _Table:
     def __iter__(self) -> Iterator[Row]:
         row, self._held = self._held, None
         while (row := row if row is not None else self._take()) is not None:
-            if any(row):  # else it is an empty line, for which spreadsheets may write delimiters
+            if any(map(str.strip, row)):  # else it is an empty line, for which spreadsheets may write delimiters
                 if len(row) != self._width:
                     raise LogError(self.line, f"has {len(row)} fields instead of {self._width}")
+                for place in self._numbers:
+                    row[place] = _DECIMAL_COMMA.sub(r"\1.\2", row[place])
                 yield row
             row = None
 
@@ -146,17 +158,23 @@ class _Table:
 def _find_delimiter(top: Sequence[str], names: Iterable[str], header: Sequence[str]) -> str:
     """Return what separates the cells of a table: a semicolon or a tab if the first line then fits, else a comma.
 
-    Spreadsheets write semicolons where the comma is the decimal sign. top: the first line, if there is one. names: the
-    columns that the line names, unless `header` does.
+    Spreadsheets write semicolons where the comma is the decimal sign, so a line may fit by its commas, too. top: the
+    first line, if there is one. names: the columns that the line names, unless `header` does.
     """
-    for delimiter in _DELIMITERS:
+    for delimiter in (";", "\t"):
         try:
             cells = next(csv.reader(top, delimiter=delimiter), [])
         except csv.Error:
             continue  # the table refuses the line
         if set(names) <= {cell.strip() for cell in cells} or len(cells) == len(header):
             return delimiter
-    return _DELIMITERS[0]
+    return ","
+
+
+def _list_numbers(columns: JobColumns | NodeColumns, places: Mapping[str, int]) -> list[int]:
+    """Return the indexes of the columns that are read as numbers."""
+    cells = (cell for field, cell in _list_cells(columns) if field.partition(".")[0] in _NUMBERS)
+    return sorted({places[name] for cell in cells for name in columns_of(cell)})
 
 
 def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[int, Row], TracedJob | None]:

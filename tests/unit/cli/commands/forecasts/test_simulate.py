@@ -128,11 +128,12 @@ def test_the_table_says_how_many_jobs_have_a_forecast() -> None:
     assert last == "forecasts of 1 of 2 jobs that waited: half are within 0% of the wait, nine of ten within 0%"
 
 
-def test_the_table_shows_means_of_quota_in_whole_units() -> None:
-    changes = [QuotaChange(0.0, "q", "f", resource, amount) for resource, amount in (("cpu", 57_915), ("x.com/gpu", 6))]
+def test_the_table_shows_means_of_quota_in_whole_units_and_peaks_exactly() -> None:
+    amounts = (("cpu", 100_400), ("x.com/gpu", 6))
+    changes = [QuotaChange(0.0, "q", "f", resource, amount) for resource, amount in amounts]
     changes.append(QuotaChange(1.0, "q", "f", "x.com/gpu", -2))
     _, cpu, gpu = make_table(summarize([], changes, 3.0)).split("\n\n")[1].splitlines()
-    assert (cpu.split(), gpu.split()) == (["q", "f", "cpu", "57.9", "57.9"], ["q", "f", "x.com/gpu", "4.67", "6"])
+    assert (cpu.split(), gpu.split()) == (["q", "f", "cpu", "100", "100400m"], ["q", "f", "x.com/gpu", "4.67", "6"])
 
 
 def test_a_report_in_the_place_of_a_file_is_refused_before_the_simulation(file: Path) -> None:

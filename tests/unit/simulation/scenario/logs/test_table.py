@@ -43,6 +43,42 @@ def test_a_table_of_a_spreadsheet_may_have_other_delimiters(delimiter):
     assert read(HEAD.replace(",", delimiter) + quoted)[0].name == f"a{delimiter}b"
 
 
+def test_numbers_of_a_table_with_semicolons_may_have_decimal_commas():
+    columns = merge_columns(SIMPLE, JobColumns(node_selector={"model": ComputedColumn(column="models", separator=",")}))
+    text = "models,id,at,for,n,cpus\nx,a,10.5,60,4,1.2E1\n".replace(",", ";").replace(".", ",").replace("x", "1,5")
+    [job] = read(text, columns)
+    assert job == TracedJob(10.5, 60.0, "a", (Role(4, (("cpu", 12_000),), (("model", ("1", "5")),)),))
+    with pytest.raises(LogError, match="line 2: at: '10,5' is neither"):
+        read(HEAD + 'a,"10,5",60,4,1\n')
+    with pytest.raises(LogError, match=r"line 2: at: '1\.000,5' is neither"):
+        read((HEAD + "a,x,60,4,1\n").replace(",", ";").replace("x", "1.000,5"))
+
+
+def test_a_decimal_comma_does_not_separate_the_cells_of_a_table_without_names():
+    columns = JobColumns(submit="at", run_time="for")
+    assert read("1,5;2\n", columns, header=("at", "for")) == [TracedJob(1.5, 2.0, "1", (Role(1),))]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", ","])
+def test_the_first_line_may_name_the_delimiter(delimiter):
+    text = (HEAD + "a,10,60,4,2.5\n").replace(",", delimiter)
+    assert read(f"sep={delimiter}\r\n{text}") == read(HEAD + "a,10,60,4,2.5\n")
+    with pytest.raises(LogError, match="line 2: there is no column for, but id, at"):
+        read(f"sep={delimiter}\nid{delimiter}at\n")
+    with pytest.raises(LogError, match="line 3: has 1 fields instead of 5"):
+        read(f"sep={delimiter}\n{HEAD.replace(',', delimiter)}a")
+
+
+def test_a_row_of_blank_cells_is_no_job():
+    left_out = LeftOut()
+    assert len(read(HEAD + " ,\t, , ,\n \na,10,60,4,2\n", left_out=left_out)) == 1
+    assert left_out.jobs == 0
+
+
+def test_an_empty_cell_requests_nothing():
+    assert read(HEAD + "a,10,60,4,\n")[0].roles == (Role(4, ()),)
+
+
 def test_quoted_cells_may_hold_commas_and_lines():
     [job] = read(HEAD + '"a, b\nc",10,60,4,1\n')
     assert job.name == "a, b\nc"
