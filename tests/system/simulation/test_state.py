@@ -257,6 +257,34 @@ def test_a_job_whose_local_queue_is_gone_waits(tmp_path, waiting):
     assert report.jobs[0].ended is not None, "what runs holds its quota"
 
 
+def test_a_variant_may_change_an_object_of_a_newer_cluster(tmp_path, waiting):
+    document = json.loads(json.dumps(waiting))
+    spec = find(document, "ClusterQueue", "cq")["spec"]
+    spec["futureField"] = True
+    document["spec"]["items"].append(find(document, "ResourceFlavor", "f") | {"metadata": {"name": "gone"}})
+    flavors = spec["resourceGroups"][0]["flavors"]
+    flavors.insert(0, {"name": "gone", "resources": [{"name": "cpu", "nominalQuota": "0"}]})
+    flavors[1]["resources"][0]["futureQuota"] = "1"
+    scenario = write_scenario(tmp_path, document, "  state: state.yaml\n")
+    path = "clusterQueues.cq.nominalQuota.f.cpu"
+    assert list(find_ends(list_cases(scenario, [parse_sweep(f"{path}=4,8")], None)).values()) == [190.0, 100.0]
+    smaller = """  state: state.yaml
+  variants:
+  - name: smaller
+    manifests:
+    - apiVersion: kueue.x-k8s.io/v1beta2
+      kind: ClusterQueue
+      metadata: {name: cq}
+      spec: {resourceGroups: [{coveredResources: [cpu], flavors: [%s]}]}
+"""
+    scenario = write_scenario(tmp_path, document, smaller % json.dumps(flavors[1]))
+    assert set(find_ends(list_cases(scenario, [], None)).values()) == {190.0}, "the other flavor had no quota"
+    wrong = json.dumps(flavors[1]).replace("nominalQuota", "nominal")
+    scenario = write_scenario(tmp_path, document, smaller % wrong)
+    with pytest.raises(ScenarioError, match=r'cq: unknown field ".*flavors\[0\]\.resources\[0\]\.nominal"'):
+        simulate_all(list_cases(scenario, [], None))
+
+
 @pytest.mark.parametrize(
     ("path", "problem"),
     [

@@ -144,11 +144,13 @@ def _vary_objects(
     """
     kept = [] if state is None else select_objects(state, {name_object(one.document) for one in own})
     varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays)
-    of_state = {name_object(one.document) for one in kept}
+    of_state = {name_object(one.document): one.document for one in kept}
     manifests = tuple(one for one in varied if name_object(one.document) not in of_state)
     if state is None:
         return manifests, None
-    return manifests, replace(state, objects=tuple(one for one in varied if name_object(one.document) in of_state))
+    objects = {name: one for one in varied if (name := name_object(one.document)) in of_state}
+    originals = {name: of_state[name] for name, one in objects.items() if one.document is not of_state[name]}
+    return manifests, replace(state, objects=tuple(objects.values()), originals=originals)
 
 
 def read_document(origin: str | bytes) -> tuple[Scenario, Source]:
