@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from datetime import datetime, timedelta
 from random import Random
 
@@ -13,6 +14,7 @@ from tests.system.queued_jobs import Queued, story
 from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.api.ours.simulated import RUN_TIME
+from muster.api.values import manifests
 from muster.insight.reader.snapshot import take_snapshot
 from muster.insight.snapshot import write_snapshot
 from muster.simulation.runs import list_cases, simulate_all
@@ -239,6 +241,25 @@ def test_a_folder_may_hold_the_scenario_and_its_snapshot(tmp_path, waiting):
     write_scenario(tmp_path, waiting, "  until: 1h\n")
     with pytest.raises(ScenarioError, match=r"state\.yaml: a snapshot has no effect unless spec\.state"):
         simulate(str(tmp_path))
+    write_scenario(tmp_path, waiting, "  state: ./state.yaml\n")
+    (tmp_path / "sunday.json").write_text(json.dumps(waiting))
+    with pytest.raises(ScenarioError, match=r"sunday\.json: a snapshot has no effect unless spec\.state"):
+        simulate(str(tmp_path))
+
+
+def test_the_snapshot_of_a_folder_is_parsed_once(tmp_path, waiting, monkeypatch):
+    parsed = Counter()
+    parse = manifests.decode
+
+    def count(text):
+        parsed[b"Snapshot" in text] += 1
+        return parse(text)
+
+    monkeypatch.setattr(manifests, "decode", count)
+    write_scenario(tmp_path, waiting, "  state: state.yaml\n")
+    find_ends(list_cases([str(tmp_path)], [parse_sweep("clusterQueues.cq.nominalQuota.cpu=4,8")], None))
+    assert parsed[True] == 0, "as manifests"
+    assert parsed[False] > 0
 
 
 def test_a_path_may_change_what_a_scenario_defines_instead_of_its_state(tmp_path, waiting):
