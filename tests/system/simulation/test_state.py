@@ -14,7 +14,7 @@ from tests.system.queued_jobs import Queued, story
 from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.api.ours.simulated import RUN_TIME
-from muster.api.values import manifests
+from muster.api.values import yaml_decode
 from muster.insight.reader.snapshot import take_snapshot
 from muster.insight.snapshot import write_snapshot
 from muster.simulation.runs import list_cases, simulate_all
@@ -248,14 +248,13 @@ def test_a_folder_may_hold_the_scenario_and_its_snapshot(tmp_path, waiting):
 
 
 def test_the_snapshot_of_a_folder_is_parsed_once(tmp_path, waiting, monkeypatch):
-    parsed = Counter()
-    parse = manifests.decode
+    parsed = Counter[bool]()
 
     def count(text):
         parsed[b"Snapshot" in text] += 1
-        return parse(text)
+        return yaml_decode.decode(text)
 
-    monkeypatch.setattr(manifests, "decode", count)
+    monkeypatch.setattr("muster.api.values.manifests.decode", count)
     write_scenario(tmp_path, waiting, "  state: state.yaml\n")
     find_ends(list_cases([str(tmp_path)], [parse_sweep("clusterQueues.cq.nominalQuota.cpu=4,8")], None))
     assert parsed[True] == 0, "as manifests"
