@@ -139,8 +139,7 @@ def simulate_all(
         raise ScenarioError(f"seeds: must be from 1 to {MOST_SEEDS}")
     variants = list(dict.fromkeys(case.variant for case in cases))
     shelf = shelf or LogShelf()
-    for case in cases:
-        prepare(case.origin, assertions, case.seed, EMBEDDED, case.overlays, variants, shelf=shelf)
+    _check_cases(cases, assertions, variants, shelf)
     tasks = [
         _Task(case, case.seed + number, assertions, variants, folder)
         for number in range(seeds)  # a seed for all variants, so that an interrupt leaves pairs
@@ -162,6 +161,20 @@ def simulate_all(
         stopped = True
     runs.sort(key=lambda run: place[run.variant, run.seed])
     return Comparing(runs, compare(runs), stopped)
+
+
+def _check_cases(cases: Sequence[Case], assertions: Sequence[str], variants: Sequence[str], shelf: LogShelf) -> None:
+    """Raise `ScenarioError` if a case cannot be simulated, or if all lack a queue or work that an assertion names."""
+    lacking: dict[str, list[ScenarioError | None]] = {}  # by the text of the assertion
+    for case in cases:
+        _, _, asserted = prepare(
+            case.origin, assertions, case.seed, EMBEDDED, case.overlays, case.variant, variants, shelf=shelf
+        )
+        for one in asserted.own:
+            lacking.setdefault(one.text, []).append(asserted.lacking.get(one.text))
+    for errors in lacking.values():
+        if errors[0] is not None and None not in errors:
+            raise errors[0]
 
 
 def name_folder(variant: str, seed: int) -> str:

@@ -1,8 +1,10 @@
 """Simulate a scenario, from its file to the report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
@@ -11,7 +13,13 @@ from muster.simulation.engine.refusals import refuse_checks, refuse_idle_queues
 from muster.simulation.engine.site import Site, build_site
 from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.full.engine import FullEngine
-from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
+from muster.simulation.outcome.assertions import (
+    Assertion,
+    AssertionSyntaxError,
+    judge,
+    parse_assertion,
+    require_known,
+)
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
@@ -23,6 +31,16 @@ from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.workers import read_workers
 
 EngineName = Literal["fast", "full"]
+
+
+class Asserted(Struct, frozen=True):
+    """The assertions about a variant.
+
+    lacking: the errors of those about all variants that name a queue or work which this variant lacks, by text.
+    """
+
+    own: Sequence[Assertion]
+    lacking: Mapping[str, ScenarioError]
 
 
 def simulate(
@@ -49,9 +67,9 @@ def simulate(
     if the scenario cannot be simulated.
     """
     log = DecisionLog(decisions) if decisions else None
-    reading, played, asserted = prepare(name, assertions, seed, configuration, overlays, variants, log, engine, shelf)
-    own = variant or reading.scenario.metadata.name
-    asserted = [one for one in asserted if one.variant in ("", own)]
+    reading, played, asserted = prepare(
+        name, assertions, seed, configuration, overlays, variant, variants, log, engine, shelf
+    )
     stopped = False
     try:
         played.run(progress)
@@ -65,7 +83,7 @@ def simulate(
         jobs,
         changes,
         waiting,
-        [judge(one, jobs) for one in asserted],
+        [judge(one, jobs) for one in asserted.own],
         stopped,
         build_timeline(record),
         record.nodes,
@@ -96,12 +114,13 @@ def prepare(
     seed: int | None,
     configuration: Configuration,
     overlays: Sequence[Overlay],
+    variant: str,
     variants: Sequence[str],
     log: DecisionLog | None = None,
     engine: EngineName = "fast",
     shelf: LogShelf | None = None,
-) -> tuple[Reading, World | FullEngine, list[Assertion]]:
-    """Read and check a scenario; return it, the world or engine that can simulate it, and its assertions.
+) -> tuple[Reading, World | FullEngine, Asserted]:
+    """Read and check a scenario; return it, the world or engine that can simulate it, and the assertions about it.
 
     For the arguments, see `simulate`. log: gets each decision. Raises `ScenarioError` if the scenario cannot be
     simulated.
@@ -115,7 +134,7 @@ def prepare(
     if not reading.scenario.spec.clusters:  # else the manager judges them
         refuse_checks(reading.manifests, site.cluster_queues)
     refuse_idle_queues(reading.manifests, site, configuration)
-    asserted = _parse_assertions(reading, assertions, site, variants)
+    asserted = _parse_assertions(reading, assertions, site, variant or reading.scenario.metadata.name, variants)
     workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
     for one in workers:
         refuse_idle_queues(one.reading.reading.manifests, one.site, configuration)
@@ -124,23 +143,44 @@ def prepare(
     return reading, World(reading, site, configuration, workers, log), asserted
 
 
-def _parse_assertions(reading: Reading, more: Sequence[str], site: Site, variants: Sequence[str]) -> list[Assertion]:
+def _parse_assertions(
+    reading: Reading, more: Sequence[str], site: Site, variant: str, variants: Sequence[str]
+) -> Asserted:
+    """Parse the assertions of a scenario and those of the command, and return those about a variant.
+
+    variants: the names of all that are simulated.
+
+    Raises:
+        ScenarioError: an assertion is wrong, or is about this variant alone and names a queue or work that it lacks.
+    """
     scenario = reading.scenario
-    own = [scenario.metadata.name, *(one.name for one in scenario.spec.variants)]
-    known = {
-        "queue": [one.metadata.name for one in site.cluster_queues],
-        "work": list(site.templates),
-        "variant": variants or own,
-    }
-    parsed = []
-    for number, text in enumerate(reading.scenario.spec.assertions):
+    known = {"variant": variants or [scenario.metadata.name, *(one.name for one in scenario.spec.variants)]}
+    names = {"queue": [one.metadata.name for one in site.cluster_queues], "work": list(site.templates)}
+    texts: list[tuple[str, Callable[[str], ScenarioError]]] = [
+        *(
+            (text, partial(reading.source.error, f"spec.assert[{n}]"))
+            for n, text in enumerate(scenario.spec.assertions)
+        ),
+        *((text, _refuse_option) for text in more),
+    ]
+    own: list[Assertion] = []
+    lacking: dict[str, ScenarioError] = {}
+    for text, refuse in texts:
         try:
-            parsed.append(parse_assertion(text, known))
+            assertion = parse_assertion(text, known)
         except AssertionSyntaxError as error:
-            raise reading.source.error(f"spec.assert[{number}]", str(error)) from None
-    for text in more:
+            raise refuse(str(error)) from None
+        if assertion.variant not in ("", variant):
+            continue
+        own.append(assertion)
         try:
-            parsed.append(parse_assertion(text, known))
+            require_known(assertion.filters, names)
         except AssertionSyntaxError as error:
-            raise ScenarioError(f"--assert: {error}") from None
-    return parsed
+            lacking[text] = refuse(str(error))
+            if assertion.variant or len(variants) < 2:
+                raise lacking[text] from None
+    return Asserted(own, lacking)
+
+
+def _refuse_option(why: str) -> ScenarioError:
+    return ScenarioError(f"--assert: {why}")

@@ -100,6 +100,24 @@ def test_a_forecast_that_comes_true_is_continued(tmp_path, monkeypatch):
     assert cycles["run"] < 5 * 200
 
 
+def test_a_continued_forecast_forgets_jobs_that_have_ended(tmp_path, monkeypatch):
+    """So its memory grows with the jobs that run and wait, and not with all that came."""
+    kept, catch_up = [], KeptForecast.catch_up
+
+    def count(self, *given):
+        is_same = catch_up(self, *given)
+        if is_same:
+            play = self._play
+            kept.append(len(play.ends.keys() - self._holders.keys() - {step.key for step in play.steps}))
+            kept.append(len(play._estimates.keys() - self._holders.keys() - {step.key for step in play.steps}))
+        return is_same
+
+    monkeypatch.setattr(KeptForecast, "catch_up", count)
+    assert len(forecast(tmp_path)) == 200
+    assert len(kept) > 200
+    assert set(kept) == {0}
+
+
 def draw_forecasts(tmp_path, seed):
     """Return the forecasts of a scenario that is drawn from a seed, with few reasons to begin them anew."""
     random, drawn = Random(seed), RandomScenario(seed)

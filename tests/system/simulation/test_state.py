@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from datetime import datetime, timedelta
 from random import Random
 
@@ -13,6 +14,7 @@ from tests.system.queued_jobs import Queued, story
 from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.api.ours.simulated import RUN_TIME
+from muster.api.values import yaml_decode
 from muster.insight.reader.snapshot import take_snapshot
 from muster.insight.snapshot import write_snapshot
 from muster.simulation.runs import list_cases, simulate_all
@@ -239,6 +241,24 @@ def test_a_folder_may_hold_the_scenario_and_its_snapshot(tmp_path, waiting):
     write_scenario(tmp_path, waiting, "  until: 1h\n")
     with pytest.raises(ScenarioError, match=r"state\.yaml: a snapshot has no effect unless spec\.state"):
         simulate(str(tmp_path))
+    write_scenario(tmp_path, waiting, "  state: ./state.yaml\n")
+    (tmp_path / "sunday.json").write_text(json.dumps(waiting).replace('"nominalQuota": 4', '"nominalQuota": 8'))
+    states = parse_sweep("state=state.yaml,sunday.json")
+    assert list(find_ends(list_cases([str(tmp_path)], [states], None)).values()) == [190.0, 100.0]
+
+
+def test_the_snapshot_of_a_folder_is_parsed_once(tmp_path, waiting, monkeypatch):
+    parsed = Counter[bool]()
+
+    def count(text):
+        parsed[b"Snapshot" in text] += 1
+        return yaml_decode.decode(text)
+
+    monkeypatch.setattr("muster.api.values.manifests.decode", count)
+    write_scenario(tmp_path, waiting, "  state: state.yaml\n")
+    find_ends(list_cases([str(tmp_path)], [parse_sweep("clusterQueues.cq.nominalQuota.cpu=4,8")], None))
+    assert parsed[True] == 0, "as manifests"
+    assert parsed[False] > 0
 
 
 def test_a_path_may_change_what_a_scenario_defines_instead_of_its_state(tmp_path, waiting):
@@ -255,6 +275,34 @@ def test_a_job_whose_local_queue_is_gone_waits(tmp_path, waiting):
     (one,) = report.waiting
     assert (one.name, one.why, one.never) == ("b", "LocalQueue default/cq doesn't exist", True)
     assert report.jobs[0].ended is not None, "what runs holds its quota"
+
+
+def test_a_variant_may_change_an_object_of_a_newer_cluster(tmp_path, waiting):
+    document = json.loads(json.dumps(waiting))
+    spec = find(document, "ClusterQueue", "cq")["spec"]
+    spec["futureField"] = True
+    document["spec"]["items"].append(find(document, "ResourceFlavor", "f") | {"metadata": {"name": "gone"}})
+    flavors = spec["resourceGroups"][0]["flavors"]
+    flavors.insert(0, {"name": "gone", "resources": [{"name": "cpu", "nominalQuota": "0"}]})
+    flavors[1]["resources"][0]["futureQuota"] = "1"
+    scenario = write_scenario(tmp_path, document, "  state: state.yaml\n")
+    path = "clusterQueues.cq.nominalQuota.f.cpu"
+    assert list(find_ends(list_cases(scenario, [parse_sweep(f"{path}=4,8")], None)).values()) == [190.0, 100.0]
+    smaller = """  state: state.yaml
+  variants:
+  - name: smaller
+    manifests:
+    - apiVersion: kueue.x-k8s.io/v1beta2
+      kind: ClusterQueue
+      metadata: {name: cq}
+      spec: {resourceGroups: [{coveredResources: [cpu], flavors: [%s]}]}
+"""
+    scenario = write_scenario(tmp_path, document, smaller % json.dumps(flavors[1]))
+    assert set(find_ends(list_cases(scenario, [], None)).values()) == {190.0}, "the other flavor had no quota"
+    wrong = json.dumps(flavors[1]).replace("nominalQuota", "nominal")
+    scenario = write_scenario(tmp_path, document, smaller % wrong)
+    with pytest.raises(ScenarioError, match=r'cq: unknown field ".*flavors\[0\]\.resources\[0\]\.nominal"'):
+        simulate_all(list_cases(scenario, [], None))
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,26 @@ def test_an_assertion_names_the_variant_that_it_is_about(file):
     assert not simulate_all(list_cases([file], [], None), assertions=["max(wait) < 11m"]).holds
 
 
+def test_a_queue_or_work_of_an_assertion_is_one_of_its_variant(file):
+    template = "{apiVersion: batch/v1, kind: Job, spec: {template: {spec: %s}}}"
+    pod = "{restartPolicy: Never, containers: [{name: c, image: i}]}"
+    work = f"{{name: x, arrivals: {{burst: {{at: [0], count: 1}}}}, runTime: 1m, template: {template % pod}}}"
+    Path(file).write_text(f"{SCENARIO}  - {{name: more, spec: {{work: [{work}]}}}}\n")
+
+    def list_verdicts(text):
+        outcome = simulate_all(list_cases([file], [], None), assertions=[text])
+        return {run.variant: verdict.holds for run in outcome.runs for verdict in run.verdicts}
+
+    assert list_verdicts("count(submitted, work=x, variant=more) == 1") == {"more": True}
+    assert list_verdicts("count(submitted, work=x) < 2") == dict.fromkeys(["base", "wide", "short", "more"], True)
+    with pytest.raises(ScenarioError, match=r"--assert: there is no work x, but w$"):
+        list_verdicts("count(submitted, work=x, variant=wide) == 1")
+    with pytest.raises(ScenarioError, match=r"--assert: there is no work y, but w$"):
+        list_verdicts("count(submitted, work=y) == 1")
+    with pytest.raises(ScenarioError, match="there is no variant wider, but base, wide, short, more"):
+        list_verdicts("count(submitted, work=x, variant=wider) == 1")
+
+
 def test_an_interrupt_leaves_out_the_simulation_that_it_cuts_short(file):
     def interrupt(done: int, total: int) -> None:
         assert total == 6

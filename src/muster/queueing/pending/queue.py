@@ -254,7 +254,7 @@ class PendingQueue:
         own = workload.family, workload.gated, limited_user
         return local_queue, workload.priority, at.loose, own, make_class_key(workload.podsets)
 
-    def follows(self, workload: WorkloadInfo, at: Place, other: WorkloadInfo, before: Place) -> bool:
+    def is_after(self, workload: WorkloadInfo, at: Place, other: WorkloadInfo, before: Place) -> bool:
         """Return whether a workload is tried only after another one, which need not wait.
 
         So it is if no workload of this queue passes another, or if both are of one class.
@@ -271,7 +271,7 @@ class PendingQueue:
         if (equivalence := self._classes.get(self._identify(workload, at))) is not None:
             return bool(equivalence.places[0] < at)
         head = self.head()
-        return head is not None and self.follows(workload, at, head, self.waiters[head.key].place)
+        return head is not None and self.is_after(workload, at, head, self.waiters[head.key].place)
 
     def take_out_of_class(self, waiter: Waiter) -> None:
         """Take a workload out of its equivalence class, so that it will not be tried."""

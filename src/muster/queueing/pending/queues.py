@@ -263,13 +263,13 @@ class Queues:
         pending = self._pending.get(workload.queue)
         return pending is not None and pending.is_behind(workload, place(workload))
 
-    def follows(self, workload: WorkloadInfo, other: WorkloadInfo) -> bool:
+    def is_after(self, workload: WorkloadInfo, other: WorkloadInfo) -> bool:
         """Return whether a workload is tried only after another one of its ClusterQueue, which need not wait."""
         pending = self._pending.get(workload.queue)
         return (
             pending is not None
             and workload.queue == other.queue
-            and pending.follows(workload, place(workload), other, place(other))
+            and pending.is_after(workload, place(workload), other, place(other))
         )
 
     # Queries and decisions of admission.

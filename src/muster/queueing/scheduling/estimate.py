@@ -126,10 +126,11 @@ class StartForecast(Struct):
     runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
     names: how messages name workloads, by key.
     steps: the starts and the ends so far, the oldest first; a caller may drop those that it has read.
-    ends: the expected end of each workload that has held quota, by key; None if nothing is known about it.
+    ends: the expected end of each workload that has held quota, by key; None if nothing is known about it. A caller
+        that drops the step of an end may forget the end, too.
     preempts: whether a workload has been preempted.
     latest: the workload that started last in the latest cycle; None if none did.
-    passed_ends: how many ends the simulation has passed.
+    passed_ends: how many ends the simulation has passed, without the forgotten ones.
     """
 
     tree: Tree
@@ -146,7 +147,7 @@ class StartForecast(Struct):
     passed_ends: int = 0
     _certainty: Certainty = Certainty.SURE
     _because: str = "there is room for it"
-    _estimates: dict[str, StartEstimate] = field(default_factory=dict)  # of all workloads that have started, by key
+    _estimates: dict[str, StartEstimate] = field(default_factory=dict)  # by key, of those that started
     _takeovers: dict[str, str] = field(default_factory=dict)  # by key of who preempts: whose place it takes
     _next_ends: list[tuple[datetime, str, datetime | None, _Rest]] = field(default_factory=list)
     _cycles: int = 0  # at this moment
@@ -170,12 +171,18 @@ class StartForecast(Struct):
         self.queues.add(workload)
         self._may_admit = self._may_admit or bool(self.queues.untried)
 
-    def reaches(self, moment: datetime) -> bool:
+    def has_reached(self, moment: datetime) -> bool:
         """Return whether the simulation expects nothing more before this moment or at it."""
         if self.now >= moment:
             return True
         end = self._find_next_end()
         return not self._may_admit and (end is None or end[0] > moment)
+
+    def forget_end(self, key: str) -> None:
+        """Drop what is kept of a workload whose expected end has happened; the end no longer counts as passed."""
+        self.passed_ends -= 1
+        del self.ends[key]
+        self._estimates.pop(key, None)  # a workload that held quota from the beginning has none
 
     def find_end(self, holder: WorkloadInfo, now: datetime) -> datetime | None:
         """Return when a workload that holds quota now is expected to end; None if nothing is known about its end."""

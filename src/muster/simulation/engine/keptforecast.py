@@ -1,9 +1,12 @@
 """Keep the forecast of a tree of quota, so that the forecasts of jobs that come later continue it.
 
-A forecast that starts now and one that started earlier are the same if the cluster did meanwhile what the earlier one
-expected, if it would still expect the same ends, and if the jobs that came meanwhile change nothing before the moment
-that it has reached. `KeptForecast.catch_up` decides that, and says no where it cannot be sure. So a continued forecast
-has the same starts as a new one.
+An earlier forecast is the same as a new one in this case:
+- All starts and ends that it expected until now have happened, and no others.
+- A new forecast would expect the same ends.
+- The jobs that came meanwhile change nothing before the moment that it has reached.
+
+`KeptForecast.catch_up` checks that, and returns False in cases of doubt. So a continued forecast has the same starts as
+a new one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -63,7 +66,7 @@ class KeptForecast:
             and not self._play.preempts
             and self._play.settings is settings
             and self._is_defined_alike(queues)
-            and self._play.reaches(now)
+            and self._play.has_reached(now)
             and self._has_same_holders(now)
             and self._has_same_ends(now, learnt)
             and self._add_new(queues, now)
@@ -83,7 +86,7 @@ class KeptForecast:
             step = steps.popleft()
             if step.holder is None:
                 del self._holders[step.key]
-                self._play.passed_ends -= 1
+                self._play.forget_end(step.key)
             else:
                 self._holders[step.key] = step.holder
                 del self._waiting[step.key]
@@ -124,7 +127,7 @@ class KeptForecast:
         if queues.is_behind(workload):
             return True
         # The last start left too little for all before the workload, and no quota is kept for them.
-        return latest is not None and not queues.parked and queues.follows(workload, latest)
+        return latest is not None and not queues.parked and queues.is_after(workload, latest)
 
 
 def _copy_quota(tree: Tree, root: Node) -> Tree:

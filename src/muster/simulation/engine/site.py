@@ -4,6 +4,7 @@ So the server's defaults apply, its webhooks and validation refuse what is wrong
 queue that it would get. The server lives in memory and for that time alone.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -28,6 +29,7 @@ from muster.api.validation.names import dns_subdomain
 from muster.api.validation.resources import LIMIT_NEEDED
 from muster.api.values.manifests import Manifest
 from muster.api.values.quantity import format_amount
+from muster.cluster.apiserver.schema import DecodeError
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.framework import Integration, UnreadableJobError
@@ -55,10 +57,11 @@ from muster.simulation.scenario.changes import find_largest_size, name_nodes, re
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
-from muster.simulation.scenario.state import ClusterState
+from muster.simulation.scenario.state import ClusterState, name_object
 
 _STRICT = {"fieldValidation": "Strict"}
 _DRY_RUN = _STRICT | {"dryRun": "All"}
+_INDEX = re.compile(r"\[\d+\]")
 _PODS = "pods"
 _LIMIT_HINT = ": write an amount such as that of nvidia.com/gpu as a limit, and the request is the same"
 # The job of a trace that says what pods request.
@@ -224,21 +227,39 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
 async def _store_state(plane: ControlPlane, client: Client, state: ClusterState) -> None:
     """Create the objects of another cluster, or replace those that every cluster begins with.
 
-    Raises `ScenarioError` if the server refuses an object.
+    The server drops unknown fields, which a newer cluster may have. Raises `ScenarioError` if the server refuses an
+    object, or if a variant gives it an unknown field.
     """
     for one in state.objects:
         kind = _find_kind(plane, one.document, one.title_with_line)
+        if (original := state.originals.get(name_object(one.document))) is not None:
+            _refuse_new_fields(plane, kind, one, original)
         meta = one.document["metadata"]
         namespace = meta.get("namespace", "") if kind.namespaced else ""
         body = msgspec.json.encode(one.document)
-        strict = {} if one.where == state.file else _STRICT  # a variant has changed it
         try:
             if await client.find(kind, meta["name"], namespace) is not None:
-                await client.raw(Request("PUT", kind.path(namespace, meta["name"]), strict, body))
+                await client.raw(Request("PUT", kind.path(namespace, meta["name"]), {}, body))
             else:
-                await client.raw(Request("POST", kind.path(namespace), strict, body))
+                await client.raw(Request("POST", kind.path(namespace), {}, body))
         except ApiError as error:
             raise ScenarioError(f"{one.title_with_line}: {error}") from None
+
+
+def _refuse_new_fields(plane: ControlPlane, kind: Kind[Any], changed: Manifest, original: Mapping[str, Any]) -> None:
+    """Raise `ScenarioError` if a changed object has an unknown field that the original does not have."""
+    resource = plane.server.registry.of_kind(kind.api_version, kind.kind)
+    assert resource is not None, "the kind is served"
+    try:
+        # A variant may delete items of lists, so their numbers do not count.
+        after, before = (
+            {_INDEX.sub("[]", path): path for path in resource.view.checker(document).unknown}
+            for document in (changed.document, original)
+        )
+    except DecodeError as error:
+        raise ScenarioError(f"{changed.title_with_line}: {error}") from None
+    if new := next((path for place, path in after.items() if place not in before), None):
+        raise ScenarioError(f'{changed.title_with_line}: unknown field "{new}"')
 
 
 def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> Kind[Any]:

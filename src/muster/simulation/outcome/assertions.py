@@ -1,7 +1,7 @@
 """Judge assertions on the outcome of a simulation, such as `p99(wait, queue=prod) < 30m`. Pure."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import isnan
 
 from msgspec import Struct
@@ -86,7 +86,7 @@ class AssertionResult(Struct, frozen=True):
 def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertion:
     """Parse `FUNCTION(METRIC, FIELD=VALUE, ...) OPERATOR BOUND`, or `count(WHAT, ...)` for numbers of jobs.
 
-    known: by field, the only values that jobs may have.
+    known: by field, the only values that it may name.
 
     Raises:
         AssertionSyntaxError: the text is no assertion.
@@ -108,13 +108,22 @@ def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertio
     for name, value in filters:
         if name == _PRIORITY and not _INTEGER.fullmatch(value):
             raise AssertionSyntaxError(f"priority={value}: a priority is a whole number, as in jobs.csv")
-        if name in known and value not in known[name]:
-            others = f", but {', '.join(known[name])}" if known[name] else ": the scenario has none"
-            raise AssertionSyntaxError(f"there is no {name} {value}{others}")
+    require_known(filters, known)
     variant = dict(filters).get(_VARIANT, "")
     of_jobs = tuple((name, value) for name, value in filters if name != _VARIANT)
     bound = _parse_bound(found["bound"], metric)
     return Assertion(text, function, metric, of_jobs, found["operator"], bound, variant)
+
+
+def require_known(filters: Iterable[tuple[str, str]], known: Mapping[str, Collection[str]]) -> None:
+    """Raise `AssertionSyntaxError` if a filter has a value that is not known.
+
+    known: by field, the only values that it may have.
+    """
+    for name, value in filters:
+        if name in known and value not in known[name]:
+            others = f", but {', '.join(known[name])}" if known[name] else ": the scenario has none"
+            raise AssertionSyntaxError(f"there is no {name} {value}{others}")
 
 
 def _parse_bound(text: str, metric: str) -> float:

@@ -60,7 +60,7 @@ def parse_limit(text: str | float) -> float:
     """Return a time limit in seconds. Raises `DrawError` for what is no time span, and for 0."""
     seconds = parse_seconds(text)
     if seconds == 0:
-        raise DrawError("", "would end every job at its start: leave it out for jobs without a limit")
+        raise DrawError("", "a limit of 0 ends a job at its start: leave out limit for jobs without one")
     return seconds
 
 

@@ -1,8 +1,9 @@
 """Set a value of a scenario or of its manifests by its path, such as `clusterQueues.team-a.nominalQuota.cpu`. Pure.
 
 The first step is a field of the scenario's spec, or the plural of a kind of manifests; then the name of one of them
-follows. Further steps are fields, the names of items of a list, or their numbers. A step may have dots in its name, as
-`nvidia.com/gpu` has: of the names that are there, the longest that fits is meant.
+follows, such as `main`, or `team-a/main` if several namespaces have one. Further steps are fields, the names of items
+of a list, or their numbers. A step may have dots in its name, as `nvidia.com/gpu` has: of the names that are there, the
+longest that fits is meant.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,13 +48,31 @@ def set_in_manifest(manifests: Sequence[dict[str, Any]], path: str, value: Any) 
     plurals = sorted({_pluralize(one["kind"]) for one in documents})
     # Fields are named for the suggestion alone: `set_field` takes paths that begin with one.
     root, rest = _take_step(path, (*_FIELDS, *plurals), path, "neither a field of the scenario nor a kind of manifests")
-    named = {name: at for at, one in enumerate(documents) if _pluralize(one["kind"]) == root for name in _get_name(one)}
-    name, rest = _take_step(rest, named, path, f"the name of none of {root}")
-    if not rest:
-        raise PathError(f"{path}: the field of {name} is missing")
-    at = named[name]
+    at, rest = _take_manifest(documents, root, rest, path)
     documents[at] = _set_field(documents[at], rest, value, path)
     return documents
+
+
+def _take_manifest(documents: Sequence[dict[str, Any]], plural: str, rest: str, path: str) -> tuple[int, str]:
+    """Return the number of the manifest that a path names after the plural of its kind, and the path in the manifest.
+
+    Raises `PathError` if no manifest has the name, or several of different namespaces have it.
+    """
+    places: dict[str, list[int]] = {}
+    shown: list[str] = []
+    for at, one in enumerate(documents):
+        if _pluralize(one["kind"]) == plural:
+            full, name = _name_manifest(one)
+            shown += [full, name] if one["metadata"].get("namespace") else [name]
+            places.setdefault(full, []).append(at)
+            places.setdefault(name, []).append(at)
+    name, rest = _take_step(rest, places, path, f"the name of none of {plural}", shown=shown)
+    if len(places[name]) > 1:
+        names = _list(_name_manifest(documents[at])[0] for at in places[name])
+        raise PathError(f"{path}: several of {plural} are called {name}: name one of {names}")
+    if not rest:
+        raise PathError(f"{path}: the field of {name} is missing")
+    return places[name][0], rest
 
 
 def _pluralize(kind: str) -> str:
@@ -64,10 +83,11 @@ def _pluralize(kind: str) -> str:
     return name + ("es" if name.endswith(("s", "x", "ch")) else "s")
 
 
-def _get_name(document: Mapping[str, Any]) -> tuple[str, ...]:
+def _name_manifest(document: Mapping[str, Any]) -> tuple[str, str]:
+    """Return `NAMESPACE/NAME` of a manifest, and its name alone."""
     metadata = document["metadata"]
     name = metadata.get("name") or ""
-    return (f"{metadata['namespace']}/{name}", name) if metadata.get("namespace") else (name,)
+    return f"{metadata.get('namespace') or 'default'}/{name}", name
 
 
 def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> Any:

@@ -93,19 +93,31 @@ class Reading(Struct, frozen=True):
     state: ClusterState | None = None
 
 
+class _File(Struct, frozen=True):
+    """A file that belongs to a scenario. manifests: those of the file; None if it has not been parsed."""
+
+    name: str
+    text: bytes
+    manifests: list[Manifest] | None
+
+
 def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: LogShelf | None = None) -> Reading:
     """Read a scenario, with overlays applied, and all files that it refers to.
 
     origin: a file or a folder, or the text itself. shelf: the logs that other readings share with this one. Raises
     `ScenarioError` if a file cannot be read, or the scenario is wrong.
     """
-    document, source, others = _read_origin(origin)
+    document, source, files = _read_origin(origin)
     source = replace(source, variant=join_contexts(overlays))
     folder = Path(source.file).parent
     try:
         scenario = _convert(set_fields(vary_scenario(document, overlays), overlays), source)
-        state = _read_state(folder / scenario.spec.state.file) if isinstance(scenario.spec.state, State) else None
-        own = [*_leave_out_state(others, state), *read_files([folder / each for each in scenario.spec.manifests])[0]]
+        state_file = folder / scenario.spec.state.file if isinstance(scenario.spec.state, State) else None
+        state = None if state_file is None else _read_state(state_file)
+        own = [
+            *_list_manifests(files, document, state_file),
+            *read_files([folder / each for each in scenario.spec.manifests])[0],
+        ]
         manifests, state = _vary_objects(own, state, overlays)
     except OverlayError as error:
         raise ScenarioError(str(error)) from None
@@ -122,16 +134,22 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
     )
 
 
-def _leave_out_state(others: Iterable[Manifest], state: ClusterState | None) -> Iterator[Manifest]:
-    """Yield the manifests of a folder without the snapshot that the scenario starts from.
+def _list_manifests(files: Iterable[_File], scenario: dict[str, Any], state_file: Path | None) -> Iterator[Manifest]:
+    """Yield the manifests of files without the document of the scenario, and without the file of its state.
 
-    Raises `ScenarioError` for a snapshot in a folder whose scenario has no state.
+    Other snapshots are left out, too: variants may start from them. Raises `ScenarioError` if a file holds no
+    manifests, or holds a snapshot although the scenario has no state.
     """
-    for one in others:
-        if (one.document["apiVersion"], one.document["kind"]) != (SNAPSHOT_VERSION, SNAPSHOT):
-            yield one
-        elif state is None:
-            raise ScenarioError(f"{one.where}: a snapshot has no effect unless spec.state names its file")
+    skipped = None if state_file is None else state_file.resolve()
+    for file in files:
+        if Path(file.name).resolve() == skipped:
+            continue
+        for one in file.manifests or _parse_files([(file.name, file.text)])[0]:
+            if (one.document["apiVersion"], one.document["kind"]) == (SNAPSHOT_VERSION, SNAPSHOT):
+                if skipped is None:
+                    raise ScenarioError(f"{one.where}: a snapshot has no effect unless spec.state names its file")
+            elif one.document is not scenario:
+                yield one
 
 
 def _vary_objects(
@@ -144,11 +162,13 @@ def _vary_objects(
     """
     kept = [] if state is None else select_objects(state, {name_object(one.document) for one in own})
     varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays)
-    of_state = {name_object(one.document) for one in kept}
+    of_state = {name_object(one.document): one.document for one in kept}
     manifests = tuple(one for one in varied if name_object(one.document) not in of_state)
     if state is None:
         return manifests, None
-    return manifests, replace(state, objects=tuple(one for one in varied if name_object(one.document) in of_state))
+    objects = {name: one for one in varied if (name := name_object(one.document)) in of_state}
+    originals = {name: of_state[name] for name, one in objects.items() if one.document is not of_state[name]}
+    return manifests, replace(state, objects=tuple(objects.values()), originals=originals)
 
 
 def read_document(origin: str | bytes) -> tuple[Scenario, Source]:
@@ -163,20 +183,29 @@ def read_document(origin: str | bytes) -> tuple[Scenario, Source]:
     return _convert(document, source), source
 
 
-def _read_origin(origin: str | bytes) -> tuple[dict[str, Any], Source, list[Manifest]]:
-    """Return the document and the text of a scenario, and the other manifests of its file or folder.
+def _read_origin(origin: str | bytes) -> tuple[dict[str, Any], Source, list[_File]]:
+    """Return the document and the text of a scenario, and all files of its folder, or its own.
 
-    Raises `ScenarioError` if a file cannot be read, or there is not exactly one scenario.
+    Only files that mention a scenario are parsed: the folder may hold a large snapshot. Raises `ScenarioError` if a
+    file cannot be read, or there is not exactly one scenario.
     """
     if isinstance(origin, bytes):
-        name, (manifests, sources) = UNFILED, _parse_files([(UNFILED, origin)])
+        name, texts = UNFILED, [(UNFILED, origin)]
     else:
-        name, (manifests, sources) = origin, read_files(_list_files(Path(origin)))
-    chosen = [number for number, one in enumerate(manifests) if one.document["kind"] == KIND]
-    if len(chosen) != 1:
-        raise ScenarioError(f"{name}: holds {len(chosen)} objects of kind {KIND} instead of one")
-    document = manifests.pop(chosen[0]).document
-    return document, sources[chosen[0]], manifests
+        name, texts = origin, [(str(file), _read_bytes(file)) for file in _list_files(Path(origin))]
+    files: list[_File] = []
+    scenarios: list[tuple[dict[str, Any], Source]] = []
+    for file, text in texts:
+        manifests, sources = _parse_files([(file, text)]) if KIND.encode() in text else (None, [])
+        files.append(_File(file, text, manifests))
+        scenarios += [
+            (one.document, source)
+            for one, source in zip(manifests or (), sources, strict=True)
+            if one.document["kind"] == KIND
+        ]
+    if len(scenarios) != 1:
+        raise ScenarioError(f"{name}: holds {len(scenarios)} objects of kind {KIND} instead of one")
+    return (*scenarios[0], files)
 
 
 def _list_files(path: Path) -> list[Path]:

@@ -62,7 +62,7 @@ class ClusterState(Struct, frozen=True):
     """The state of a cluster at a time, as a file says it.
 
     objects: all but its Workloads, jobs and pods, without the metadata that a server gives. missing: the kinds that the
-    reader could not see, and why.
+    reader could not see, and why. originals: what the file says of the objects that a variant has changed.
     """
 
     file: str
@@ -73,6 +73,7 @@ class ClusterState(Struct, frozen=True):
     job_sets: tuple[JobSet, ...]
     pods: tuple[Pod, ...]
     missing: Mapping[str, str]
+    originals: Mapping[ObjectName, dict[str, Any]] = {}
 
 
 def parse_state(text: bytes) -> Any:

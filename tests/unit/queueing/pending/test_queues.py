@@ -85,8 +85,8 @@ def test_a_newcomer_is_behind_its_class_and_in_a_strict_queue_behind_all(newcome
     for one in first.values():
         two.queues.add(one)
     assert two.queues.is_behind(new) == is_behind
-    assert two.queues.follows(new, first[new.queue]) == is_behind
-    assert not two.queues.follows(new, first["strict" if new.queue == "best" else "best"])
+    assert two.queues.is_after(new, first[new.queue]) == is_behind
+    assert not two.queues.is_after(new, first["strict" if new.queue == "best" else "best"])
 
 
 def test_rules_differ_once_a_local_queue_stops_or_a_queue_changes() -> None:

@@ -106,7 +106,7 @@ def test_a_size_or_a_priority_is_a_whole_number(document, parse):
 
 @pytest.mark.parametrize("document", [0, "0s", {"uniform": {"from": 0, "to": 60}}])
 def test_a_limit_is_not_zero(document):
-    with pytest.raises(DrawError, match="would end every job at its start: leave it out"):
+    with pytest.raises(DrawError, match="a limit of 0 ends a job at its start: leave out limit"):
         make_draw(value(document), parse_limit, SAMPLES)
     assert min(drawn({"uniform": {"from": 0.1, "to": 0.5}}, parse_limit)) > 0, "a time need not be whole"
 

@@ -39,6 +39,26 @@ def test_of_two_names_with_which_a_path_begins_the_longer_is_meant():
     assert [one["spec"]["cohortName"] for one in changed] == ["all", "other"]
 
 
+def local_queue(name, **namespace):
+    return {"kind": "LocalQueue", "metadata": {"name": name, **namespace}, "spec": {"clusterQueue": "cq"}}
+
+
+def test_a_name_that_two_namespaces_have_needs_the_namespace():
+    queues = [local_queue("main", namespace="a"), local_queue("main", namespace="b"), local_queue("own", namespace="b")]
+    with pytest.raises(PathError, match=r"several of localQueues are called main: name one of a/main, b/main$"):
+        set_in_manifest(queues, "localQueues.main.stopPolicy", "Hold")
+    for name, stopped in (("a/main", [0]), ("b/main", [1]), ("own", [2])):
+        changed = set_in_manifest(queues, f"localQueues.{name}.stopPolicy", "Hold")
+        assert [at for at, one in enumerate(changed) if "stopPolicy" in one["spec"]] == stopped
+
+
+def test_a_manifest_without_a_namespace_is_of_the_default_one():
+    queues = [local_queue("main"), local_queue("main", namespace="b")]
+    with pytest.raises(PathError, match=r"name one of b/main, default/main$"):
+        set_in_manifest(queues, "localQueues.main.stopPolicy", "Hold")
+    assert set_in_manifest(queues, "localQueues.default/main.stopPolicy", "Hold")[1] is queues[1]
+
+
 def test_fields_of_the_scenario_and_of_manifests():
     scenario = set_field(SCENARIO, "nodes.n.count", 5)
     assert scenario["spec"]["nodes"] == [{"name": "n", "count": 5}]
