@@ -45,7 +45,7 @@ S = TypeVar("S")
 # Upstream's buckets: 1 s, then 2.5 s doubled up to some three hours.
 _BUCKETS = (1.0, *(2.5 * 2**power for power in range(13)))
 
-# Those that prometheus_client takes by default, from 5 ms to 10 s.
+# The default buckets of prometheus_client, from 5 ms to 10 s.
 _CYCLE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 
 # Upstream's labels, which dashboards know. Values that are not recorded are "unknown".

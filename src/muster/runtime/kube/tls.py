@@ -27,7 +27,7 @@ _ALERTS = {
 
 _TRUST_CHECK = "look at certificate-authority, tls-server-name and the address in the kubeconfig"
 
-# What to check by OpenSSL's codes of verification (X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED).
+# Advice by OpenSSL's code of a failed verification: X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED.
 _CLOCK_CHECKS = {
     9: "compare this machine's clock with the server's (date)",
     10: "compare this machine's clock with the server's (date); if both are right, renew the certificate",

@@ -56,8 +56,8 @@ class UnknownEndError(ValueError):
 
     def __init__(self, field: str, names: Sequence[str]) -> None:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        what = f"{', '.join(names[:_NAMED])}{more} have neither a time limit nor an expected duration"
-        super().__init__(f"is needed, as {what}")
+        jobs = f"{', '.join(names[:_NAMED])}{more}"
+        super().__init__(f"is needed, such as 10m: there is neither a time limit nor an expected duration of {jobs}")
         self.field = field
 
 
