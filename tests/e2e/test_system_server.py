@@ -352,13 +352,19 @@ def test_others_read_nothing_of_a_pod(world: World) -> None:
     assert world.ada.do(reached) == []  # not even by a login of the same user: only the pods have the private group
 
 
+def find_processes(command: bytes) -> list[int]:
+    """Return the processes with this command line. Any other may end while it is looked at."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if entry.name.isdigit() and (entry / "cmdline").read_bytes() == command:
+                found.append(int(entry.name))
+    return found
+
+
 def test_others_read_no_process_of_a_pod(world: World) -> None:
     world.ada.run_pod("process", "exec sleep 61", wait=False)
-    pid = next(
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and (entry / "cmdline").read_bytes() == b"sleep\00061\0"
-    )
+    [pid] = find_processes(b"sleep\00061\0")
 
     def try_all() -> list[str]:
         done = []

@@ -7,13 +7,15 @@ changes. If the share of a tenant changes, only whole lines are reordered.
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from datetime import datetime
-from itertools import chain, groupby
+from heapq import merge
+from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Rank: TypeAlias = tuple[bool, int, float, datetime, str]
 
@@ -50,6 +52,9 @@ class GangOrder:
         self._lines: dict[_Level, dict[str, _Line]] = {}
         self._tenants: Counter[str] = Counter()  # how many gangs of each wait
 
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
     @property
     def has_several_tenants(self) -> bool:
         """Whether gangs of more than one tenant wait, so that each start may change their order."""
@@ -75,16 +80,19 @@ class GangOrder:
         if not self._tenants[tenant]:
             del self._tenants[tenant]
 
-    def list_keys(self, get_share: GetShare) -> list[str]:
-        """Return the keys of all gangs: broken ones first, then by priority, by the tenant's share, and by age."""
-        keys: list[str] = []
+    def get_first(self, criteria: OrderCriteria) -> tuple[str, OrderCriteria] | None:
+        """Return the first gang of this tenant and priority with its criteria; None if there is none."""
+        line = self._lines.get(_find_level(criteria), {}).get(criteria.tenant)
+        return (line[0][1], replace(criteria, created=line[0][0])) if line else None
+
+    def iterate(self, get_share: GetShare) -> Iterator[str]:
+        """Yield all gangs: broken ones first, then by priority, by the tenant's share, and by age."""
         for _, lines in sorted(self._lines.items(), key=itemgetter(0)):
             shares = sorted(((get_share(tenant), line) for tenant, line in lines.items()), key=itemgetter(0))
             for _, equal in groupby(shares, key=itemgetter(0)):
                 together = [line for _, line in equal]
-                line = together[0] if len(together) == 1 else sorted(chain.from_iterable(together))
-                keys += [key for _, key in line]
-        return keys
+                for _, key in together[0] if len(together) == 1 else merge(*together):
+                    yield key
 
     def iterate_before(self, rank: Rank, get_share: GetShare) -> Iterator[str]:
         """Yield the gangs that come before a rank, in no order."""
@@ -99,6 +107,55 @@ class GangOrder:
                 until = bisect_left(line, place) if (other, its_share) == (level, share) else len(line)
                 for index in range(until):
                     yield line[index][1]
+
+
+class GangClasses:
+    """The waiting gangs by equivalence class, so that the first gang of each is found without a look at the others."""
+
+    def __init__(self) -> None:
+        self._classes: dict[Hashable, GangOrder] = {}
+        self._firsts = GangOrder()  # of each class, the first gang of each tenant and priority
+        self._alike: dict[str, Hashable] = {}  # the class of each of them
+
+    def add(self, key: str, alike: Hashable, criteria: OrderCriteria) -> None:
+        """Add a gang to a class, with the criteria of its place in the order."""
+        gangs = self._classes.setdefault(alike, GangOrder())
+        before = gangs.get_first(criteria)
+        gangs.add(key, criteria)
+        self._replace_first(alike, before, gangs.get_first(criteria))
+
+    def remove(self, key: str, alike: Hashable, criteria: OrderCriteria) -> None:
+        """Remove a gang that was added with this class and these criteria."""
+        gangs = self._classes[alike]
+        before = gangs.get_first(criteria)
+        gangs.remove(key, criteria)
+        self._replace_first(alike, before, gangs.get_first(criteria))
+        if not gangs:
+            del self._classes[alike]
+
+    def _replace_first(
+        self, alike: Hashable, before: tuple[str, OrderCriteria] | None, after: tuple[str, OrderCriteria] | None
+    ) -> None:
+        if before == after:
+            return
+        if before is not None:
+            self._firsts.remove(*before)
+            del self._alike[before[0]]
+        if after is not None:
+            self._firsts.add(*after)
+            self._alike[after[0]] = alike
+
+    def list_firsts(self, get_share: GetShare) -> list[str]:
+        """Return the first gang of each class, in order."""
+        firsts: dict[Hashable, str] = {}
+        for key in self._firsts.iterate(get_share):
+            firsts.setdefault(self._alike[key], key)
+        return list(firsts.values())
+
+    def iterate(self, alike: Hashable, get_share: GetShare) -> Iterator[str]:
+        """Yield the gangs of a class, in order."""
+        gangs = self._classes.get(alike)
+        return gangs.iterate(get_share) if gangs is not None else iter(())
 
 
 def _find_level(criteria: OrderCriteria) -> _Level:

@@ -5,14 +5,13 @@ to fit. Another gang may start before the head if that does not delay the head. 
 equivalence class: one refusal counts for the whole class until room becomes free.
 """
 
-from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.controllers.scheduler.order import GangOrder, OrderCriteria, Rank, make_rank
+from muster.controllers.scheduler.order import GangClasses, GangOrder, OrderCriteria, Rank, make_rank
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import EndTime
@@ -93,8 +92,8 @@ class PendingGangs:
         self._refusals: dict[Hashable, Refusal] = {}
         self._looking: set[Hashable] = set()  # classes that were refused because of rules about other pods
         self._hopeless: set[Hashable] = set()  # classes for which no room can be reserved
-        # By class, the gangs after its first that the last sweep has not tried yet.
-        self._classes: dict[Hashable, deque[str]] = {}
+        self._classes = GangClasses()
+        self._swept: set[str] = set()  # the gangs that were returned to be tried since the last sweep began
         self._totals: dict[str, int] = {}  # the cluster's total of each resource
         # The placements kept for gangs until their victims are gone.
         self._nominated: dict[str, tuple[OrderCriteria, Placement]] = {}
@@ -168,11 +167,12 @@ class PendingGangs:
 
     def wait(self, key: str, waiter: Waiter) -> None:
         """Add a gang to the waiting gangs, or replace what is known about it."""
-        before = self._waiting.get(key)
-        if before is None or before.criteria != waiter.criteria:
-            self._drop_waiter(key)
-            self._order.add(key, waiter.criteria)
+        if self._waiting.get(key) == waiter:
+            return
+        self._drop_waiter(key)
         self._waiting[key] = waiter
+        self._order.add(key, waiter.criteria)
+        self._classes.add(key, waiter.alike, waiter.criteria)
 
     def forget(self, key: str) -> bool:
         """Remove a gang with its nominated room and reservation; return whether it was waiting."""
@@ -181,6 +181,7 @@ class PendingGangs:
         self._heads.pop(key, None)
         self.withdraw(key)
         self._told.pop(key, None)
+        self._swept.discard(key)
         return self._drop_waiter(key)
 
     def _drop_waiter(self, key: str) -> bool:
@@ -188,6 +189,7 @@ class PendingGangs:
         if waiter is None:
             return False
         self._order.remove(key, waiter.criteria)
+        self._classes.remove(key, waiter.alike, waiter.criteria)
         return True
 
     def get_published_reason(self, key: str) -> str:
@@ -247,7 +249,7 @@ class PendingGangs:
 
     def list_in_order(self) -> list[str]:
         """Return the waiting gangs in their order."""
-        return self._order.list_keys(self._get_share)
+        return list(self._order.iterate(self._get_share))
 
     def broken_before(self, key: str, criteria: OrderCriteria) -> list[str]:
         """Return the waiting gangs that lost running pods and come before this gang, in order."""
@@ -265,24 +267,16 @@ class PendingGangs:
 
     def sweep(self) -> list[str]:
         """Return the first gang of each class, in order; `next_alike` returns the others."""
-        self._classes = {}
-        classes, firsts, waiting = set(), [], self._waiting
-        for key in self.list_in_order():
-            alike = waiting[key].alike
-            if alike in classes:
-                self._classes.setdefault(alike, deque()).append(key)
-            else:
-                classes.add(alike)
-                firsts.append(key)
+        firsts = self._classes.list_firsts(self._get_share)
+        self._swept = set(firsts)
         return firsts
 
     def next_alike(self, alike: Hashable) -> str | None:
         """Return the next gang of a class to try, after a gang of that class found room; None if there is none."""
-        left = self._classes.get(alike, ())
-        while left:
-            if (key := left.popleft()) in self._waiting:
-                return key
-        return None
+        key = self._find_untried(alike)
+        if key is not None:
+            self._swept.add(key)
+        return key
 
     def next_before_head(self, alike: Hashable) -> str | None:
         """Return the gang to try next, after a gang of this class had to wait for the head; None if there is none.
@@ -290,17 +284,20 @@ class PendingGangs:
         That is the head itself, or a gang of the class that now comes before the head, because the shares of tenants
         have changed since the last sweep.
         """
-        head, left = self._head, self._classes.get(alike)
-        if head is None or not left or not self.has_several_tenants:
+        head = self._head
+        if head is None or not self.has_several_tenants:
             return None
         if head.alike != alike and not self.is_head_overtaken():
             return None
-        ranks = [self.rank(key, self._waiting[key].criteria) for key in left if key in self._waiting]
-        first = min(ranks, default=None)
-        if first is None or first > self.rank(head.key, head.criteria):
+        key = self._find_untried(alike)
+        if key is None or self.rank(key, self._waiting[key].criteria) > self.rank(head.key, head.criteria):
             return None
-        left.remove(first[-1])
-        return first[-1]
+        self._swept.add(key)
+        return key
+
+    def _find_untried(self, alike: Hashable) -> str | None:
+        keys = self._classes.iterate(alike, self._get_share)
+        return next((key for key in keys if key not in self._swept), None)
 
     def is_head_overtaken(self) -> bool:
         """Return whether a waiting gang comes before the head, by the present shares of their tenants."""

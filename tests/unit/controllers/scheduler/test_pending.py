@@ -1,7 +1,7 @@
 """Which refusals still answer for a class of gangs, and which gangs come first, once something has happened."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -121,3 +121,25 @@ def reserve_for_head(held: Mapping[str, int]) -> PendingGangs:
     assert gangs.reserve_for("head", head, lambda taken: Placement({}), 0.0) is None
     gangs.wait("head", head)
     return gangs
+
+
+def test_a_sweep_tries_each_gang_of_a_class_once_and_a_new_one_too() -> None:
+    gangs = pending()
+    for second, (key, alike) in enumerate([("a", "x"), ("b", "x"), ("c", "y"), ("d", "x")]):
+        gangs.wait(key, Waiter(alike, replace(FIRST, created=CREATED + timedelta(seconds=second))))
+    assert gangs.sweep() == ["a", "c"]
+    gangs.forget("a")  # it starts
+    assert gangs.next_alike("x") == "b"
+    gangs.wait("new", Waiter("x", FIRST))
+    assert [gangs.next_alike("x") for _ in range(3)] == ["new", "d", None]
+    assert gangs.next_alike("y") is None
+    assert gangs.sweep() == ["new", "c"]
+
+
+def test_a_gang_whose_class_changes_is_swept_in_its_new_one() -> None:
+    gangs = pending()
+    gangs.wait("a", Waiter("x", FIRST))
+    gangs.wait("b", Waiter("x", FIRST))
+    gangs.wait("b", Waiter("y", FIRST))
+    assert gangs.sweep() == ["a", "b"]
+    assert gangs.next_alike("x") is None
