@@ -40,7 +40,7 @@ class Inquiry(NamedTuple):
 class Endpoints:
     """The paths of a server that belong to no resource.
 
-    documents: documents that other modules add, by path.
+    documents: functions that make the documents that other modules add, by path.
     streams: functions that make a new stream for each request, by path.
     inquiries: answers that need a right and depend on the query, by path.
     live_checks, ready_checks: the checks of health; a server is ready if all of both pass.
@@ -50,7 +50,7 @@ class Endpoints:
         self._registry = registry
         self._documents: tuple[int, Discovery, OpenApi] | None = None  # of this generation of the registry
         self._metrics = metrics
-        self.documents: dict[str, StaticAnswer] = {}
+        self.documents: dict[str, Callable[[], StaticAnswer]] = {}
         self.streams: dict[str, Callable[[], Stream]] = {}
         self.inquiries: dict[str, Inquiry] = {}
         self.live_checks: dict[str, Check] = {"ping": lambda: None}
@@ -82,7 +82,9 @@ class Endpoints:
         if path in self.streams:
             return self.streams[path]()
         discovery, openapi = self._current()
-        answer = self.documents.get(path) or discovery.find(path, request.accept) or openapi.find(path, request.accept)
+        make_answer = self.documents.get(path)
+        answer = make_answer() if make_answer is not None else None
+        answer = answer or discovery.find(path, request.accept) or openapi.find(path, request.accept)
         if answer is None:
             raise path_not_found()
         return _static_response(answer)
