@@ -53,7 +53,7 @@ from muster.cluster.apiserver.identity.users import User
 from muster.cluster.embedded import run_cluster
 from muster.cluster.entrance import connect_viewer
 from muster.cluster.nodespec import NodeSpec
-from muster.cluster.store import SqliteJournal
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.dashboard.embedding import make_pages
 from muster.queueing.workload.eviction import release_evicted
 from muster.runtime.clock import RealClock

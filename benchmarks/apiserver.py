@@ -34,7 +34,7 @@ from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.controlplane import control_plane
-from muster.cluster.store import SqliteJournal
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.runtime.clock import RealClock
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random

@@ -24,7 +24,8 @@ from benchmarks.jobs import Silent
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE, POD, Node, Pod
 from muster.cluster.controlplane import ControlPlane, control_plane
-from muster.cluster.store import Journal, MemoryJournal, SqliteJournal
+from muster.cluster.store import Journal, MemoryJournal
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.job import JobController
 from muster.controllers.scheduler.scheduler import Scheduler

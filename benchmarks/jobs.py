@@ -28,7 +28,8 @@ from muster.api.ours.embedded import SERVER_MACHINE
 from muster.api.ours.simulated import RUN_TIME
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
-from muster.cluster.store import Journal, MemoryJournal, SqliteJournal
+from muster.cluster.store import Journal, MemoryJournal
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.job import JobController
 from muster.controllers.job import controller as shell

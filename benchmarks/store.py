@@ -22,7 +22,8 @@ from pathlib import Path
 import msgspec
 from clients import Times
 
-from muster.cluster.store import Header, Journal, Key, MemoryJournal, Put, SqliteJournal, Store
+from muster.cluster.store import Header, Journal, Key, MemoryJournal, Put, Store
+from muster.cluster.store.sqlite import SqliteJournal
 
 BODY_BYTES = 2_000
 WATCHERS = 200

@@ -22,7 +22,8 @@ import uvloop
 from muster.api.core import EVENT, POD, Event, Pod
 from muster.api.kueue import WORKLOAD, Workload
 from muster.cluster.controlplane import ControlPlane, control_plane
-from muster.cluster.store import Journal, MemoryJournal, SqliteJournal
+from muster.cluster.store import Journal, MemoryJournal
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.externalinputs import ExternalInputs

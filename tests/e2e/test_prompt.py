@@ -76,7 +76,25 @@ def test_a_question_loads_no_slow_module(cluster: Muster, arguments: tuple[str, 
 
 
 # What a job without a cluster needs no part of.
-UNUSED = ("aiohttp", "prometheus_client", "http.client", "email", "importlib.metadata", "yaml")
+UNUSED = (
+    "aiohttp",
+    "prometheus_client",
+    "http.client",
+    "email",
+    "importlib.metadata",
+    "yaml",
+    "cryptography",
+    "sqlite3",
+    "muster.actions.jobs.cancelling",
+    "muster.api.config.rules",
+    "muster.cluster.apiserver.cel.library",
+    "muster.cluster.apiserver.cel.rules",
+    "muster.cluster.apiserver.openapi",
+    "muster.cluster.apiserver.pods.tunnels.channels",
+    "muster.cluster.apiserver.pods.tunnels.spdy",
+    "muster.cluster.nodes.simulated",
+    "muster.queueing.scheduling.estimate",
+)
 
 
 def test_a_cluster_of_one_command_loads_no_module_that_it_does_not_use(muster: Muster) -> None:
@@ -116,8 +134,7 @@ import dataclasses, sys
 import muster.cli.commands.observation.ps, muster.cli.commands.submission.run, muster.cluster.serving
 
 def could_be_struct(type_):
-    fields, made = dataclasses.fields(type_), type_.__dataclass_params__
-    return made.frozen and made.eq and all(one.compare and one.init and one.hash is None for one in fields)
+    return all(one.compare and one.init and one.hash is None for one in dataclasses.fields(type_))
 
 found = {
     one
@@ -130,7 +147,7 @@ print(*sorted(one.__qualname__ for one in found))
 """
 
 
-def test_frozen_values_of_commands_and_of_the_server_are_structs() -> None:
+def test_values_of_commands_and_of_the_server_are_structs() -> None:
     """To make a dataclass takes a class ten times as long, and a server loads over a hundred values."""
     done = subprocess.run([sys.executable, "-c", VALUES], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []

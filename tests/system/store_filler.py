@@ -15,8 +15,9 @@ from pathlib import Path
 
 from tests.system.store_writer import header_of
 
-from muster.cluster.store import Key, Put, SqliteJournal, Store, WriteRefused
+from muster.cluster.store import Key, Put, Store, WriteRefused
 from muster.cluster.store.database import RESERVE_BYTES
+from muster.cluster.store.sqlite import SqliteJournal
 
 
 def put(number: int, size: int = 20_000) -> Put:

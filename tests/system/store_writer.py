@@ -14,7 +14,8 @@ import random
 import sys
 from pathlib import Path
 
-from muster.cluster.store import Delete, Header, Key, Put, SqliteJournal, Store, database
+from muster.cluster.store import Delete, Header, Key, Put, Store, database
+from muster.cluster.store.sqlite import SqliteJournal
 
 WRITERS = 8
 GONE_EVERY = 5

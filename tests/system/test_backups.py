@@ -13,8 +13,9 @@ from tests.system.store_writer import header_of
 from tests.system.test_store_damage import put
 
 from muster.cluster import backups
-from muster.cluster.store import DataDirectoryError, Delete, Key, SqliteJournal, Store
+from muster.cluster.store import DataDirectoryError, Delete, Key, Store
 from muster.cluster.store.integrity.archive import Backup, load, write
+from muster.cluster.store.sqlite import SqliteJournal
 
 
 async def in_pieces(content: bytes, size: int) -> AsyncIterator[bytes]:

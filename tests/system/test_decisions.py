@@ -17,8 +17,8 @@ from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.cluster.embedded import start_control_plane
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.serving import _keep_records
-from muster.cluster.store import SqliteJournal
 from muster.cluster.store.decisions import FILE, DecisionFileError, DecisionStore
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.insight.reader.history.decisions import read_decisions, read_life
 from muster.runtime.transport import Request
 

@@ -19,7 +19,8 @@ from muster.cluster.embedded import run_cluster, start_control_plane
 from muster.cluster.nodes.disk.leftovers import NODES, end_everything
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.serving import Options, serve
-from muster.cluster.store import MemoryJournal, SqliteJournal, StorageFailed
+from muster.cluster.store import MemoryJournal, StorageFailed
+from muster.cluster.store.sqlite import SqliteJournal
 
 
 async def start_pod(client, command=("sleep", "1000")):

@@ -22,9 +22,10 @@ from muster.cluster.controllers.history import recorder
 from muster.cluster.embedded import start_control_plane
 from muster.cluster.history import record_history
 from muster.cluster.nodespec import NodeSpec
-from muster.cluster.store import Compacted, SqliteJournal, store
+from muster.cluster.store import Compacted, store
 from muster.cluster.store.history import FILE, HistoryError
 from muster.cluster.store.historyworker import History
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.insight.history.runs import PATH, RunQuery
 from muster.insight.jobs.state import Ending
 from muster.insight.reader.history.recorded import read_history

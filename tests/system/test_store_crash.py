@@ -14,8 +14,9 @@ import pytest
 from tests.system import store_writer
 from tests.system.store_writer import GONE_EVERY, WRITERS, count_of, header_of, key
 
-from muster.cluster.store import Change, DataDirectoryError, Entry, SqliteJournal, Store
+from muster.cluster.store import Change, DataDirectoryError, Entry, Store
 from muster.cluster.store.integrity.mark import Mark
+from muster.cluster.store.sqlite import SqliteJournal
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from tests.system.store_writer import header_of
 
-from muster.cluster.store import DataDirectoryError, Delete, Key, Put, SqliteJournal, Store
+from muster.cluster.store import DataDirectoryError, Delete, Key, Put, Store
 from muster.cluster.store.database import PAGE_BYTES
 from muster.cluster.store.integrity.acceptance import admit
 from muster.cluster.store.integrity.inspection import Contents, Damage
+from muster.cluster.store.sqlite import SqliteJournal
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,8 @@ import pytest
 from tests.system import store_filler
 from tests.system.store_writer import header_of
 
-from muster.cluster.store import DataDirectoryError, SqliteJournal, Store
+from muster.cluster.store import DataDirectoryError, Store
+from muster.cluster.store.sqlite import SqliteJournal
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,13 +8,14 @@ import pytest
 from tests.system.store_writer import header_of
 from tests.system.test_store_damage import FILES, chosen_bits, fill, flip, put, read, whole
 
-from muster.cluster.store import Delete, Key, SqliteJournal, Store
+from muster.cluster.store import Delete, Key, Store
 from muster.cluster.store.integrity.acceptance import LOG, read_mark
 from muster.cluster.store.integrity.archive import BEYOND, Backup, install
 from muster.cluster.store.integrity.inspection import Damage
 from muster.cluster.store.integrity.mark import Mark
 from muster.cluster.store.integrity.pages import pages_of
 from muster.cluster.store.integrity.salvage import Findings, list_living, salvage
+from muster.cluster.store.sqlite import SqliteJournal
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,8 @@ from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ClusterRo
 from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.controlplane import ControlPlane, control_plane
-from muster.cluster.store import MemoryJournal, SqliteJournal
+from muster.cluster.store import MemoryJournal
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.controllers.engine import Part, assemble
 from muster.multicluster.links import clusters, reach
 from muster.multicluster.links.clusters import Fleet

@@ -273,7 +273,7 @@ async def control_plane(
         server.actions |= access.actions
         server.endpoints.documents |= access.documents
         server.endpoints.ready_checks["storage"] = lambda: store.trouble or None
-        server.endpoints.documents[CONFIGZ] = static_answer(make_configz(configuration))
+        server.endpoints.documents[CONFIGZ] = lambda: static_answer(make_configz(configuration))
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         transport = InProcessTransport(server, system)
         await create_first_objects(Client(transport))

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -38,7 +39,6 @@ from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import seed_of, set_aside
 from muster.cluster.nodes.network.addresses import Addresses
 from muster.cluster.nodes.network.network import Network
-from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.cluster.store.directory import DataDirectory
@@ -118,10 +118,14 @@ async def run_ephemeral_cluster() -> AsyncIterator[Running]:
     home = Path(tempfile.mkdtemp(prefix=_PRIVATE))
     locked = DataDirectory(home)
     try:
-        async with run_cluster(
-            MemoryJournal(), home / NODES, (NodeSpec(),), adopt=False, default_queue=True
-        ) as running:
+        async with start_control_plane(MemoryJournal(), home / NODES, (NodeSpec(),), adopt=False) as running:
+            await running.until(running.plane.manager.ready.wait())
+            # The first placement needs numpy. A thread imports it while this one waits for the node, which tries its
+            # limits in another process.
+            loading = asyncio.create_task(asyncio.to_thread(import_module, "numpy"), name="numpy")
+            await running.wait_until_started(default_queue=True)
             yield running
+            await loading
     finally:
         locked.release()
         await _remove_abandoned(home.parent)
@@ -305,6 +309,8 @@ async def add_nodes(
         names = spec.names(taken=counts[spec.kind])
         counts[spec.kind] += spec.count
         if spec.kind == "simulated":
+            from muster.cluster.nodes.simulated.nodes import SimulatedNodes  # few clusters have such nodes
+
             labels = {SERVER_MACHINE: "true"}
             devices = spec.devices
             simulated = SimulatedNodes(manager, names, resources=spec.resources, labels=labels, devices=devices)

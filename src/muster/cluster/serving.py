@@ -21,7 +21,7 @@ from muster.cluster.exposure import UNEXPOSED, Exposure
 from muster.cluster.memory import give_back
 from muster.cluster.nodes.disk.leftovers import NODES, end_everything, find_shared, prepare_for_accounts
 from muster.cluster.nodespec import NodeSpec
-from muster.cluster.store import SqliteJournal
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.runtime.clock import RealClock
 from muster.runtime.process.accounts import find_account
 from muster.runtime.process.descriptors import allow_descriptors

@@ -8,9 +8,8 @@ failed errand is retried, after longer and longer pauses as long as the same wor
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.api.status import ApiError
 from muster.multicluster.links.sanitizing import one_line
@@ -61,8 +60,7 @@ class _Failure(Struct, frozen=True):
     text: str
 
 
-@dataclass(slots=True)
-class _Lane:
+class _Lane(Struct):
     """The errands of one cluster, by workload. again: the workloads to decide about after their running errand."""
 
     waiting: dict[str, Errand] = field(default_factory=dict)

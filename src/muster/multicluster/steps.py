@@ -5,10 +5,11 @@ needed for safety: until when an unanswered creation request may still create a 
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field
 
 from muster.api.conditions import is_true
 from muster.api.kinds import Kind
@@ -44,8 +45,7 @@ UNANSWERED = timedelta(seconds=60)
 PASSING = frozenset((401, 403, 404, 408, 409, 429))
 
 
-@dataclass(slots=True)
-class _Memory:
+class _Memory(Struct):
     """The facts remembered about one workload.
 
     settled: after this time no unanswered request can create a job of the workload any more.

@@ -15,7 +15,7 @@ from muster.cluster.apiserver.objects.bootstrap import put_definitions
 from muster.cluster.apiserver.registry.apiextensions import CUSTOM_RESOURCE_DEFINITIONS
 from muster.cluster.apiserver.registry.owndefinitions import as_stored
 from muster.cluster.controlplane import control_plane
-from muster.cluster.store import SqliteJournal
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.install.crds import served_definitions
 from muster.runtime.clock import RealClock, run_virtual
 from muster.runtime.externalinputs import ExternalInputs

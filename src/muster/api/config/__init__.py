@@ -9,10 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from muster.api.config.decode import Problem, read
-from muster.api.config.file import ConfigurationFile, complete_settings
 from muster.api.config.frameworks import BUILT_IN
-from muster.api.config.rules import validate_configuration
 from muster.api.config.types import (
     V1BETA1,
     V1BETA2,
@@ -24,7 +21,6 @@ from muster.api.config.types import (
     Scheduling,
     WaitForPodsReady,
 )
-from muster.api.config.unread import list_warnings
 from muster.api.validation.fields import required, unsupported
 
 __all__ = [
@@ -78,6 +74,11 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
     Raises:
         ConfigurationError: the file is invalid.
     """
+    from muster.api.config.decode import Problem, read  # most runs have no file, and start sooner without these
+    from muster.api.config.file import ConfigurationFile, complete_settings
+    from muster.api.config.rules import validate_configuration
+    from muster.api.config.unread import list_warnings
+
     document, duplicates = _read_document(text)
     version = _require_version(document)
     written, problems = read(document, ConfigurationFile, version)

@@ -3,7 +3,7 @@
 import platform
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -11,13 +11,15 @@ from muster.api.status import path_not_found
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.discovery import Discovery
 from muster.cluster.apiserver.identity.users import Access, User
-from muster.cluster.apiserver.openapi import OpenApi
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.apiserver.static import StaticAnswer
 from muster.cluster.release import GIT_VERSION, MAJOR, MINOR
 from muster.runtime import metrics
 from muster.runtime.metrics import CONTENT_TYPE
 from muster.runtime.transport import Request, Response
+
+if TYPE_CHECKING:  # it is imported with the first request for a document, and jobs need none
+    from muster.cluster.apiserver.openapi import OpenApi
 
 # Returns the problem that it has found, or None.
 Check = Callable[[], str | None]
@@ -40,7 +42,7 @@ class Inquiry(NamedTuple):
 class Endpoints:
     """The paths of a server that belong to no resource.
 
-    documents: documents that other modules add, by path.
+    documents: functions that make the documents that other modules add, by path.
     streams: functions that make a new stream for each request, by path.
     inquiries: answers that need a right and depend on the query, by path.
     live_checks, ready_checks: the checks of health; a server is ready if all of both pass.
@@ -50,7 +52,7 @@ class Endpoints:
         self._registry = registry
         self._documents: tuple[int, Discovery, OpenApi] | None = None  # of this generation of the registry
         self._metrics = metrics
-        self.documents: dict[str, StaticAnswer] = {}
+        self.documents: dict[str, Callable[[], StaticAnswer]] = {}
         self.streams: dict[str, Callable[[], Stream]] = {}
         self.inquiries: dict[str, Inquiry] = {}
         self.live_checks: dict[str, Check] = {"ping": lambda: None}
@@ -82,13 +84,17 @@ class Endpoints:
         if path in self.streams:
             return self.streams[path]()
         discovery, openapi = self._current()
-        answer = self.documents.get(path) or discovery.find(path, request.accept) or openapi.find(path, request.accept)
+        make_answer = self.documents.get(path)
+        answer = make_answer() if make_answer is not None else None
+        answer = answer or discovery.find(path, request.accept) or openapi.find(path, request.accept)
         if answer is None:
             raise path_not_found()
         return _static_response(answer)
 
-    def _current(self) -> tuple[Discovery, OpenApi]:
+    def _current(self) -> "tuple[Discovery, OpenApi]":
         """Return the discovery and OpenAPI documents of the resources served now."""
+        from muster.cluster.apiserver.openapi import OpenApi
+
         generation = self._registry.generation
         if self._documents is None or self._documents[0] != generation:
             resources = list(self._registry)

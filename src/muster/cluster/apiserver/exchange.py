@@ -1,8 +1,8 @@
 """Holds one request from its arrival to its answer, and reports it to the audit log and the metrics."""
 
 import logging
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.api.status import ApiError, bad_request, internal_error
@@ -17,8 +17,7 @@ from muster.runtime.transport import Request
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct):
     """A request that the server is handling.
 
     request: the request, whose body may still be missing.

@@ -6,10 +6,9 @@ of this package read and change the state. They never await, so that no other ta
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.api.core import Pod
 from muster.api.groups.policy import PodDisruptionBudget
@@ -53,8 +52,7 @@ class VictimPod(Struct, frozen=True):
     message: str
 
 
-@dataclass(slots=True)
-class HalfBound:
+class HalfBound(Struct):
     """The facts about gangs of which only some pods are bound. All times are monotonic.
 
     closed: by the UID of a pod, the nodes to which the server refused to bind it, and until when they are excluded.
@@ -82,8 +80,7 @@ class HalfBound:
         return frozenset(node for closed in nodes for node, until in closed if until > now)
 
 
-@dataclass(slots=True)
-class Displaced:
+class Displaced(Struct):
     """The pods that were chosen as victims.
 
     chosen: the pods still to be evicted, by UID.
@@ -115,8 +112,7 @@ class Displaced:
         self.begun &= Counter({victim.gang: self.begun[victim.gang] for victim in self.chosen.values()})
 
 
-@dataclass(slots=True)
-class SchedulerState:
+class SchedulerState(Struct):
     """The state of the scheduler.
 
     roster: the gangs, and the free amounts of the nodes.

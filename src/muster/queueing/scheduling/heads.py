@@ -6,9 +6,10 @@ priority, time and UID; with fair sharing, by the tournament of shares.
 Without fair sharing, a head that is replaced or withdrawn leaves a void entry behind.
 """
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
+
+from msgspec import Struct, field
 
 from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 from muster.queueing.pending.queue import needs
@@ -19,8 +20,7 @@ from muster.queueing.scheduling.nomination import AdmissionSettings, Nomination,
 _Key = tuple[bool, int, int, datetime, str]
 
 
-@dataclass(eq=False)
-class CohortTree:
+class CohortTree(Struct, eq=False):
     """The state of a tree of Cohorts, or of a ClusterQueue without a Cohort, during one cycle.
 
     version: the number of changes of usage so far.

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 from tests.unit.cluster.store.kit import Kit
 
-from muster.cluster.store import MemoryJournal, SqliteJournal
+from muster.cluster.store import MemoryJournal
+from muster.cluster.store.sqlite import SqliteJournal
 from muster.runtime.clock import run_virtual
 
 

@@ -28,11 +28,11 @@ from muster.cluster.store import (
     Journal,
     Key,
     MemoryJournal,
-    SqliteJournal,
     StorageFull,
     Store,
     Watch,
 )
+from muster.cluster.store.sqlite import SqliteJournal
 
 T = TypeVar("T")
 

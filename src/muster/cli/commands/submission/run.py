@@ -241,7 +241,6 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
     The first signal to end cancels the job, and the next one ends the command. Raises `ApiError`, `TransportError`,
     `UserError`.
     """
-    from muster.actions.jobs.cancelling import cancel
     from muster.actions.submission.submitting import submit
     from muster.api.status import ApiError
     from muster.cli.actions.running.interrupting import Cancelling
@@ -252,6 +251,8 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
     submitting = asyncio.create_task(submit(session.client, gang, say, named=named and not session.own), name="submit")
 
     async def end() -> None:
+        from muster.actions.jobs.cancelling import cancel  # few jobs are cancelled
+
         await asyncio.wait({submitting})  # only the server's answer says whether the job exists
         if not submitting.cancelled() and submitting.exception() is None:
             await cancel(session.client, gang.name, gang.namespace, delete=session.own)

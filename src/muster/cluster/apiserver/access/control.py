@@ -1,7 +1,7 @@
 """Assembles the access control of a server: rights, reviews, tokens, and the admission plugins that need them."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -30,7 +30,7 @@ class Trust(Struct, frozen=True):
     authority_pem: the authority's certificate; empty if no client outside the process reaches the server.
     """
 
-    key: SigningKey = field(default_factory=SigningKey.make)
+    key: SigningKey = field(default_factory=SigningKey)
     tokens: Mapping[str, User] = field(default_factory=dict)
     authority_pem: bytes = b""
 
@@ -50,9 +50,12 @@ class AccessControl:
         self.changing: tuple[Plugin, ...] = (pod_accounts(mount=bool(trust.authority_pem)),)
         self.judging: tuple[Plugin, ...] = (make_escalation_check(self.rbac),)
 
-    @cached_property
-    def documents(self) -> Mapping[str, StaticAnswer]:
-        """The documents by path with which other services verify this server's tokens (OpenID Connect discovery)."""
+    @property
+    def documents(self) -> Mapping[str, Callable[[], StaticAnswer]]:
+        """Functions that make the documents with which other services verify this server's tokens, by path.
+
+        The documents are those of OpenID Connect discovery.
+        """
         configuration = {
             "issuer": ISSUER,
             "jwks_uri": f"{ISSUER}/openid/v1/jwks",
@@ -61,6 +64,9 @@ class AccessControl:
             "id_token_signing_alg_values_supported": ["ES256"],
         }
         return {
-            "/.well-known/openid-configuration": static_answer(configuration),
-            "/openid/v1/jwks": static_answer({"keys": [self.tokens.key.public]}, "application/jwk-set+json"),
+            "/.well-known/openid-configuration": partial(static_answer, configuration),
+            "/openid/v1/jwks": self._describe_key,
         }
+
+    def _describe_key(self) -> StaticAnswer:
+        return static_answer({"keys": [self.tokens.key.public]}, "application/jwk-set+json")

@@ -1,7 +1,7 @@
 """Signs and verifies JSON Web Tokens with one ECDSA P-256 key (ES256); tokens of any other key are refused.
 
 Everything but the generation of a key is pure. The module knows no claim and no time: whether a token has expired is
-for its caller to decide.
+for its caller to decide. It imports what knows keys with the first use of one: a cluster of one command uses none.
 """
 
 import base64
@@ -10,10 +10,9 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 if TYPE_CHECKING:  # PyJWT imports Python's HTTP client too, and most clusters see no token
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from jwt import PyJWS
 
 MAX_TOKEN_BYTES = 16 * 1024
@@ -27,29 +26,34 @@ class BadTokenError(Exception):
 
 
 class SigningKey(msgspec.Struct, frozen=True, dict=True):
-    """A private key that signs tokens, which name the key by its `id`."""
+    """A private key that signs tokens, which name the key by its `id`.
 
-    private: ec.EllipticCurvePrivateKey
+    kept: the key that a file has; None for a new key, which is generated with its first use.
+    """
 
-    @classmethod
-    def make(cls) -> "SigningKey":
-        """Generate a new key."""
-        return cls(ec.generate_private_key(ec.SECP256R1()))
+    kept: "EllipticCurvePrivateKey | None" = None
+
+    @cached_property
+    def private(self) -> "EllipticCurvePrivateKey":
+        """The key itself."""
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        return self.kept or ec.generate_private_key(ec.SECP256R1())
 
     @cached_property
     def id(self) -> str:
         """The digest of the public key, computed as upstream computes it."""
-        encoded = self.private.public_key().public_bytes(
-            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        encoded = self.private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return _encode(hashlib.sha256(encoded).digest())
 
     @property
     def pem(self) -> bytes:
         """The key as unencrypted PEM, only for files of mode 0600."""
-        return self.private.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        return self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def sign(self, claims: Claims) -> str:
         """Return a signed token with these claims."""
@@ -85,6 +89,9 @@ class SigningKey(msgspec.Struct, frozen=True, dict=True):
 
 def load(pem: bytes) -> SigningKey:
     """Read the key from the content of a PEM file. Raises `ValueError`."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
     key = serialization.load_pem_private_key(pem, password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ValueError("it is no ECDSA P-256 key")  # noqa: TRY004  (the file is invalid, not the argument's type)

@@ -1,6 +1,6 @@
 """CEL, the expression language of the Kubernetes API.
 
-- `compile_rules`: the validation rules of a custom resource's schema.
+- `rules.compile_rules`: the validation rules of a custom resource's schema.
 - `compile_condition`, `all_hold`: conditions over requests.
 - `device_matches`: selectors of devices.
 
@@ -9,13 +9,14 @@ An expression passes through three steps:
 1. `front` lets the CEL library parse and check the text.
 2. `evaluate` compiles the checked expression to closures, which call the functions of `library`.
 3. The closures run on unconverted JSON values, within a cost limit.
+
+This package does not export `rules`, and imports `front` and `evaluate` with the first expression: a cluster starts
+sooner without them, and most clusters have no expression.
 """
 
 from muster.cluster.apiserver.cel.conditions import Condition, ConditionError, all_hold, compile_condition, problem_of
 from muster.cluster.apiserver.cel.devices import DEVICE_VARIABLES, device_matches
-from muster.cluster.apiserver.cel.evaluate import CostBudget
-from muster.cluster.apiserver.cel.front import CompileError
-from muster.cluster.apiserver.cel.rules import RuleError, Validator, compile_rules
+from muster.cluster.apiserver.cel.errors import CompileError
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError, make_sentence
 
 __all__ = [
@@ -24,13 +25,9 @@ __all__ = [
     "CompileError",
     "Condition",
     "ConditionError",
-    "CostBudget",
     "CostLimitError",
-    "RuleError",
-    "Validator",
     "all_hold",
     "compile_condition",
-    "compile_rules",
     "device_matches",
     "make_sentence",
     "problem_of",

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from muster.cluster.apiserver.cel.evaluate import CALL_LIMIT, CostBudget, compile_expression
-from muster.cluster.apiserver.cel.front import CompileError, check
-from muster.cluster.apiserver.cel.shapes import ANYTHING
-from muster.cluster.apiserver.cel.values import CelError, CostLimitError
+from muster.cluster.apiserver.cel.errors import CompileError
+from muster.cluster.apiserver.cel.values import CALL_LIMIT, CelError, CostLimitError
 
 # Takes the values of the variables by name, and returns the value of the expression.
 Condition: TypeAlias = Callable[[Mapping[str, Any]], Any]
@@ -31,6 +29,10 @@ def compile_condition(expression: str, variables: Sequence[str], limit: int = CA
 
 @lru_cache(maxsize=1024)
 def _compile_condition(expression: str, variables: tuple[str, ...], limit: int) -> Condition:
+    from muster.cluster.apiserver.cel.evaluate import CostBudget, compile_expression
+    from muster.cluster.apiserver.cel.front import check
+    from muster.cluster.apiserver.cel.shapes import ANYTHING
+
     checked, _ = check(expression, dict.fromkeys(variables, "dyn"))
     program = compile_expression(checked, dict.fromkeys(variables, ANYTHING))
 

@@ -9,9 +9,7 @@ from typing import Any, Final, TypeVar
 
 from muster.api.groups.resource import Device, DeviceAttribute
 from muster.cluster.apiserver.cel.conditions import compile_condition
-from muster.cluster.apiserver.cel.front import CompileError
-from muster.cluster.apiserver.cel.library.quantities import parse_quantity
-from muster.cluster.apiserver.cel.library.semver import parse_semver
+from muster.cluster.apiserver.cel.errors import CompileError
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError
 
 DEVICE_VARIABLES: Final = ("device",)
@@ -39,6 +37,8 @@ def device_matches(expression: str, driver: str, device: Device) -> bool:
 
 
 def _make_device_value(driver: str, device: Device) -> dict[str, Any]:
+    from muster.cluster.apiserver.cel.library.quantities import parse_quantity
+
     attributes = {name: _convert_attribute(one) for name, one in device.attributes.items()}
     capacity = {name: parse_quantity(str(one.value)) for name, one in device.capacity.items()}
     return {
@@ -51,6 +51,8 @@ def _make_device_value(driver: str, device: Device) -> dict[str, Any]:
 
 def _convert_attribute(attribute: DeviceAttribute) -> Any:
     if attribute.version is not None:
+        from muster.cluster.apiserver.cel.library.semver import parse_semver
+
         return parse_semver(attribute.version)
     for value in (attribute.bool, attribute.int, attribute.string):
         if value is not None:

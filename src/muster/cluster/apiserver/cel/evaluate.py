@@ -34,10 +34,9 @@ from muster.cluster.apiserver.cel.syntax import (
     Select,
     list_children,
 )
-from muster.cluster.apiserver.cel.values import TYPES, CelError, CostLimitError
+from muster.cluster.apiserver.cel.values import CALL_LIMIT, TYPES, CelError, CostLimitError
 
-# Upstream's limits of the cost of one expression, and of all expressions that run for one object.
-CALL_LIMIT: Final = 1_000_000
+# Upstream's limit of the cost of all expressions that run for one object.
 BUDGET: Final = 10_000_000
 
 

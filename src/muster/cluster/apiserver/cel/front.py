@@ -16,16 +16,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from muster.cluster.apiserver.cel.errors import CompileError
 from muster.cluster.apiserver.cel.library import OURS, OVERLOADS, Overload
 from muster.cluster.apiserver.cel.syntax import Expression, Node, UnsupportedError, read
 
 # The library itself refuses expressions of more than 32 levels or 100,000 characters.
 _EXTENSIONS = ("optional", "two-var-comprehensions", "bindings")
 _FRAME = re.compile(r"^[A-Z_]+: (.*?)(?: \[[A-Z_]+\])?$", re.DOTALL)
-
-
-class CompileError(ValueError):
-    """The error of a text that is not a valid expression. Position and reason read as in upstream's compiler."""
 
 
 def check(text: str, variables: Mapping[str, str]) -> tuple[Expression, str]:

@@ -19,8 +19,9 @@ from msgspec import Struct
 from muster.api.status import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, FieldError
 from muster.api.validation.server.structuralschema import RULES
 from muster.cluster.apiserver.cel.closures import key_of
+from muster.cluster.apiserver.cel.errors import CompileError
 from muster.cluster.apiserver.cel.evaluate import CostBudget, Program, compile_expression
-from muster.cluster.apiserver.cel.front import CompileError, check
+from muster.cluster.apiserver.cel.front import check
 from muster.cluster.apiserver.cel.shapes import ANYTHING, Shape, shape_of
 from muster.cluster.apiserver.cel.syntax import is_mentioned
 from muster.cluster.apiserver.cel.values import NONE, CelError, CostLimitError, Optional, make_sentence

@@ -13,6 +13,8 @@ from msgspec import Struct
 INT_MIN: Final = -(1 << 63)
 INT_MAX: Final = (1 << 63) - 1
 UINT_MAX: Final = (1 << 64) - 1
+# Upstream's limit of the cost of one expression.
+CALL_LIMIT: Final = 1_000_000
 
 
 class CelError(Exception):

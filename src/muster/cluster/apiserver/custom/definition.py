@@ -12,7 +12,6 @@ from muster.api.validation.fields import Errors, invalid
 from muster.api.validation.server import customresourcedefinition as rules
 from muster.api.validation.server.structuralschema import Schema, list_inner_schemas
 from muster.api.values.patterns import PatternError, compile_pattern
-from muster.cluster.apiserver.cel import RuleError, compile_rules
 from muster.cluster.apiserver.schema import compile_part
 
 _JUNCTIONS = ("allOf", "anyOf", "oneOf")
@@ -77,6 +76,8 @@ def _validate_default(path: str, schema: Schema, value: Any) -> Errors:
 
 
 def _validate_cel_rules(path: str, schema: Schema) -> Errors:
+    from muster.cluster.apiserver.cel.rules import RuleError, compile_rules
+
     try:
         compile_rules(schema)
     except RuleError as error:

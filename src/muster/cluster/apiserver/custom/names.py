@@ -8,16 +8,16 @@ upstream's naming controller (k8s.io/apiextensions-apiserver/pkg/controller/stat
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from muster.api.server.apiextensions import ESTABLISHED, NAMES_ACCEPTED
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects.conditions import holds, set_condition
 
 
-@dataclass
-class Taken:
+class Taken(Struct):
     """The names that the other definitions of a group have.
 
     resources: plural, singular and short names.

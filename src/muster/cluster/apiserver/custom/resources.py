@@ -7,11 +7,11 @@ left to `registration`.
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from muster.api.conditions import is_true
 from muster.api.kinds import Kind
@@ -28,7 +28,6 @@ from muster.api.server.apiextensions import (
 from muster.api.status import INVALID, NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, FieldError
 from muster.api.validation import names
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.cluster.apiserver.cel import compile_rules
 from muster.cluster.apiserver.custom.columns import make_printer
 from muster.cluster.apiserver.custom.conversion import Convert
 from muster.cluster.apiserver.custom.jsonpath import get_nested, simple_names
@@ -83,8 +82,7 @@ def resources_of(definition: CustomResourceDefinition, convert: Convert, since: 
     return [version.resource(stored) for version in served]
 
 
-@dataclass(frozen=True, eq=False)
-class _Version:
+class _Version(Struct, frozen=True, eq=False, dict=True):
     """One version of a definition, with the checks that are compiled from it."""
 
     definition: CustomResourceDefinition
@@ -117,6 +115,8 @@ class _Version:
 
     @cached_property
     def _rules(self) -> Callable[[Any, Any], Sequence[FieldError]] | None:
+        from muster.cluster.apiserver.cel.rules import compile_rules
+
         return compile_rules(self.schema)
 
     def form(self, document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:  # noqa: ARG002  (another schema)

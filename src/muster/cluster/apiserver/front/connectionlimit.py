@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest
+
+from msgspec import Struct
 
 from muster.cluster.apiserver.identity.users import User
 
@@ -20,8 +21,7 @@ MANY = 256  # from this peak on, memory goes back to the machine once most conne
 FindPeer = Callable[[int], Awaitable[User]]
 
 
-@dataclass(slots=True, eq=False)
-class ConnectionSlot:
+class ConnectionSlot(Struct, eq=False):
     """The entry of one connection in the limit, from before the TLS handshake until the connection closes.
 
     close: closes the connection at once.

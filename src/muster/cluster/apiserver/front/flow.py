@@ -19,10 +19,9 @@ Invariant: a waiting request could not be served when it came, nor at any change
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.api.status import ApiError, too_many_requests
 from muster.cluster.apiserver.front.loans import Loans
@@ -89,8 +88,7 @@ class _Waiter(NamedTuple):
     served: asyncio.Future[int]
 
 
-@dataclass(slots=True)
-class _User:
+class _User(Struct):
     """The share of one user, and the user's waiting requests."""
 
     has: int = 0

@@ -129,7 +129,7 @@ def _signing_key(file: Path) -> SigningKey:
     try:
         return load_key(read_private(file))
     except FileNotFoundError:
-        key = SigningKey.make()
+        key = SigningKey()
         write_private(file, key.pem)
         return key
     except ValueError as error:

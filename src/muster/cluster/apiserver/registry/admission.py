@@ -1,7 +1,8 @@
 """The served resources of quotas, limit ranges, webhook configurations and admission policies."""
 
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from muster.api.core.quota import LIMIT_RANGE, RESOURCE_QUOTA
 from muster.api.server.admissionregistration import (

@@ -6,11 +6,11 @@ answer. The resources that a definition adds are made in `custom`.
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.defaults import DEFAULTS
 from muster.api.kinds import Kind

@@ -6,9 +6,10 @@ strategy per kind).
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from muster.api.batch import JOB
 from muster.api.core import (

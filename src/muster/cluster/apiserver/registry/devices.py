@@ -3,8 +3,9 @@
 Validation compiles the CEL expressions of device selectors, so that only correct ones are stored.
 """
 
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from muster.api.groups import resource
 from muster.api.validation.groups import devices

@@ -1,9 +1,10 @@
 """The makers of registry entries: each takes a kind with its rules and returns a `Resource` or `Subresource`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from muster.api.defaults import DEFAULTS
 from muster.api.kinds import Kind

@@ -1,6 +1,6 @@
 """The served resource of JobSets, built in, with the rules of upstream's CRD and webhook."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from muster.api.jobset import JOB_SET
 from muster.api.validation import jobset

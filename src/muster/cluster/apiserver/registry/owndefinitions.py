@@ -5,11 +5,11 @@ spec and answers with a warning. So the same manifests apply here and on a real 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition
 from muster.api.status import FieldError

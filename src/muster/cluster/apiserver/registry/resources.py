@@ -5,9 +5,10 @@ A lookup takes the group, version and plural of a path. Two resources may share 
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from muster.api.kinds import Kind
 from muster.api.schema import make_inlined_schema
@@ -41,8 +42,7 @@ def _nothing_either(new: Document, old: Document) -> None:
     """Change nothing."""
 
 
-@dataclass(frozen=True, eq=False)
-class View:
+class View(Struct, frozen=True, eq=False, dict=True):
     """The form in which a resource or subresource shows stored objects, and the part that a write through it changes.
 
     kind: the kind of the shown objects.
@@ -79,8 +79,7 @@ class View:
         return make_inlined_schema(self.kind)
 
 
-@dataclass(frozen=True, eq=False)
-class Subresource:
+class Subresource(Struct, frozen=True, eq=False, dict=True):
     """A subresource: a view of its object, or an action, which the pipeline knows by its name (`view` is None)."""
 
     name: str
@@ -94,8 +93,7 @@ class Subresource:
         return self.view or View(self.kind)
 
 
-@dataclass(frozen=True, eq=False)
-class Rules:
+class Rules(Struct, frozen=True, eq=False):
     """The rules of one kind, beyond those that hold for all objects.
 
     default: sets the defaults of an object, in place.
@@ -143,8 +141,7 @@ class Storage(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class Resource:
+class Resource(Struct, frozen=True, eq=False, dict=True):
     """A served resource in one version.
 
     kind: the kind of the objects that the resource shows.

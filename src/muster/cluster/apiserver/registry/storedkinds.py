@@ -5,8 +5,9 @@ types and rules, if any, and returns resources. When a client creates an object,
 the object would have on a full cluster and does not have here.
 """
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from muster.api import core
 from muster.api.batch import CRON_JOB

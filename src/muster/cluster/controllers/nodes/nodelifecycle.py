@@ -7,7 +7,8 @@ are alive as long as the server is.
 """
 
 from collections.abc import Container
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.conditions import find
 from muster.api.config import Configuration
@@ -41,8 +42,7 @@ _AT_ONCE = 32
 _WORKERS = 8
 
 
-@dataclass(slots=True)
-class _Watch:
+class _Watch(Struct):
     """A node whose Lease is watched.
 
     due: when the node will count as lost, on the monotonic clock; None once it does.

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from muster.cluster.apiserver.access.jwt import MAX_TOKEN_BYTES, BadTokenError, SigningKey, load
 
-KEY = SigningKey.make()
-OTHER = SigningKey.make()
+KEY = SigningKey()
+OTHER = SigningKey()
 CLAIMS = {"iss": "us", "sub": "bob", "exp": 4_000_000_000, "aud": ["a", "b"]}
 TOKEN = KEY.sign(CLAIMS)
 
@@ -79,7 +79,7 @@ def test_a_changed_letter_is_noticed(position, letter):
             KEY.verify(changed)
 
 
-@pytest.mark.parametrize("pem", [b"", b"nonsense", SigningKey.make().pem[:50]])
+@pytest.mark.parametrize("pem", [b"", b"nonsense", SigningKey().pem[:50]])
 def test_files_that_hold_no_key(pem):
     with pytest.raises(ValueError):
         load(pem)

@@ -9,7 +9,7 @@ import yaml
 from tests.documents import PEERS, needs_the_peers
 
 from muster.api.status import FieldError
-from muster.cluster.apiserver.cel import RuleError, compile_rules
+from muster.cluster.apiserver.cel.rules import RuleError, compile_rules
 
 RULES = "x-kubernetes-validations"
 STRING, INTEGER, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}

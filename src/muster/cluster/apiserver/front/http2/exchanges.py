@@ -1,10 +1,9 @@
 """The requests under way on one connection of HTTP/2, and the state of their answers."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct):
     """One HTTP/2 request and its answer.
 
     may_send: bytes of the answer that the client's window still takes; below 0 after the client has shrunk the window.
