@@ -103,6 +103,13 @@ def test_a_cluster_of_one_command_loads_no_module_that_it_does_not_use(muster: M
     assert done.stderr.splitlines()[-1] == ""
 
 
+def test_a_refused_restore_loads_no_server(muster: Muster) -> None:
+    program = [sys.executable, "-c", PROBE, "muster.cluster.controlplane,cryptography", "restore", "nowhere"]
+    done = subprocess.run(program, env=muster.env(), capture_output=True, text=True, timeout=60, check=False)
+    assert "Error: cannot restore nowhere" in done.stderr
+    assert done.stderr.splitlines()[-1] == ""
+
+
 PATTERNS = """
 import re, sys
 from muster.cli.main import main

@@ -14,10 +14,9 @@ from pathlib import Path
 import msgspec
 
 from muster.cluster.apiserver.objects.headers import header_of
-from muster.cluster.entrance import PKI
 from muster.cluster.store import DataDirectoryError, Key, Store, history
 from muster.cluster.store.database import FILE
-from muster.cluster.store.directory import DataDirectory, sync
+from muster.cluster.store.directory import PKI, DataDirectory, sync
 from muster.cluster.store.history import HistoryError
 from muster.cluster.store.integrity import archive, mark
 from muster.cluster.store.integrity.acceptance import LOG, admit, read_mark

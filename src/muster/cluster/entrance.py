@@ -30,6 +30,7 @@ from muster.cluster.controllers.endpoints.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, make_url, make_variables
 from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, AddressForeign, LocalSocket
+from muster.cluster.store.directory import PKI
 from muster.cluster.unixusers import UnixUsers
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock, RealClock
@@ -49,8 +50,6 @@ log = logging.getLogger(__name__)
 
 # How often, and after which pause, a start tries to get the port of the last one.
 _LAST_PORT_TRIES, _LAST_PORT_SECONDS = 10, 0.1
-
-PKI = "pki"  # the directory of credentials in a cluster's home, which is made after the store
 
 
 class Entrance:

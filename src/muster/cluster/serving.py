@@ -16,11 +16,12 @@ from muster.cluster.apiserver.access.audit_policy import Policy
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.controlplane import ControlPlane, MakeDefinitions
 from muster.cluster.embedded import Running, start_control_plane
-from muster.cluster.entrance import PKI, Entrance, MakePages, find_free_port
+from muster.cluster.entrance import Entrance, MakePages, find_free_port
 from muster.cluster.exposure import UNEXPOSED, Exposure
 from muster.cluster.memory import give_back
 from muster.cluster.nodes.disk.leftovers import NODES, end_everything, find_shared, prepare_for_accounts
 from muster.cluster.nodespec import NodeSpec
+from muster.cluster.store.directory import PKI
 from muster.cluster.store.sqlite import SqliteJournal
 from muster.runtime.clock import RealClock
 from muster.runtime.process.accounts import find_account

@@ -6,6 +6,8 @@ from pathlib import Path
 from muster.cluster.store.errors import DataDirectoryError
 from muster.runtime.process import filelock
 
+PKI = "pki"  # the directory of credentials in a cluster's home, which is made after the store
+
 
 class DataDirectory:
     """A directory locked by this process, from construction to `release`.
