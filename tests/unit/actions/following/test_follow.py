@@ -561,10 +561,9 @@ def test_a_program_that_waits_for_quota_of_its_own_job_is_told_once(holders, war
         server.job("Complete")
 
     follow(server, script, warn=warned.append, inside="outer")
-    assert warned == warnings * [
-        "j waits for quota of ClusterQueue main, which only outer uses, the job in which this program runs: if outer "
-        "waits for j, neither ends; give outer less, with --cpus, or submit j from outside"
-    ]
+    advice = "if outer waits for j, neither ends; give outer less, with --cpus, or submit j from outside"
+    asked = "j waits for quota of ClusterQueue main, which only outer uses, the job in which this program runs"
+    assert warned == warnings * [f"{asked}: {advice}"]
 
 
 def test_a_cluster_without_queues_is_followed_all_the_same():
