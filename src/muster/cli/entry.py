@@ -48,4 +48,4 @@ def _start_again_with_utf8() -> None:
 
     Python does so in the locale C with `PYTHONUTF8=0`. The option, unlike that variable, is not inherited by jobs.
     """
-    os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - the same program
