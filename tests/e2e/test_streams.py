@@ -102,6 +102,13 @@ def test_arguments_that_are_no_text(muster, arguments, message):
     assert "Traceback" not in done.stderr.decode()
 
 
+def test_utf8_is_read_where_python_reads_ascii_alone(muster, tmp_path):
+    (tmp_path / "zürich").mkdir()
+    muster.environment = {"LC_ALL": "C", "PYTHONUTF8": "0", "A": "✓"}
+    done = shell(muster, f"cd '{tmp_path}/zürich' && muster run --env A -- sh -c 'echo \"$A $0 $PWD\"' ü")
+    assert (done.returncode, done.stdout) == (0, f"✓ ü {tmp_path}/zürich\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_a_run_that_is_told_to_end_says_by_which_signal(muster, number):
     process = muster.start("run", "--", "sh", "-c", "echo started; sleep 1000")

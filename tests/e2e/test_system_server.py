@@ -277,6 +277,12 @@ def test_no_user_is_added_whose_jobs_would_be_refused(world: World) -> None:
     world.muster("user", "remove", "grace")
 
 
+def test_root_names_users_of_this_machine_through_a_socket_at_another_path(world: World, tmp_path: Path) -> None:
+    root = Muster(tmp_path / "unused", {"MUSTER_SOCKET": str(world.root.socket)})
+    root("queue", "create", "vision", "--cpus", "1", "--users", f"{world.ada.name},{world.bob.name}")
+    root("queue", "delete", "vision", "--yes")
+
+
 def test_no_machine_joins(world: World) -> None:
     kubeconfig = str(world.muster.home / "kubeconfig")
     refused = world.muster("nodes", "--kubeconfig", kubeconfig, "--nodes", "process", "--name", "box-b", check=False)

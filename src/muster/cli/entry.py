@@ -18,6 +18,8 @@ def main() -> None:
     An interrupt before the import ends, or after the command, ends the process at once, without a traceback. No thread
     or unclosed file of a command may outlive the command, because nothing waits for them.
     """
+    if sys.getfilesystemencoding() == "ascii":
+        _start_again_with_utf8()
     gc.set_threshold(_COLLECTION_THRESHOLD)
     # A signal that the shell ignores for background jobs stays ignored.
     interruptible = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
@@ -39,3 +41,11 @@ def main() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # the interpreter's shutdown would take apart the modules one by one, a cluster's in 40 ms
+
+
+def _start_again_with_utf8() -> None:
+    """Replace this process by one that reads arguments, paths and variables as UTF-8, if its Python reads only ASCII.
+
+    Python does so in the locale C with `PYTHONUTF8=0`. The option, unlike that variable, is not inherited by jobs.
+    """
+    os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - the same program

@@ -290,7 +290,14 @@ def _select_rank(job: JobRecord, rank: int | None) -> Excerpt:
 def _make_follower(reference: JobReference) -> Follower:
     client = reference.session.client
     return Follower(
-        client, RealClock(), Random(), reference.namespace, reference.name, warn=log.warning, reach=make_reach(client)
+        client,
+        RealClock(),
+        Random(),
+        reference.namespace,
+        reference.name,
+        warn=log.warning,
+        reach=make_reach(client),
+        inside=os.environ.get("MUSTER_JOB", ""),
     )
 
 

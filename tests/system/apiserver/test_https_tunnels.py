@@ -302,11 +302,12 @@ async def test_conversations_beside_http_2(world):
     await node.comes_to(0)
 
 
+@pytest.mark.parametrize("protocols", [("v4.channel.k8s.io",), ()])
 @over_https
-async def test_much_through_a_port(world):
+async def test_much_through_a_port(world, protocols):
     await noded(world)
     sent = b"x" * 1_000_000
-    async with talking(world, "portforward?ports=80&ports=9", "v4.channel.k8s.io") as talk:
+    async with talking(world, "portforward?ports=80&ports=9", *protocols) as talk:
         beginning = [await talk.recv() for _ in range(4)]
         assert beginning == [b"\0P\0", b"\1P\0", b"\2\t\0", b"\3\t\0"]
         writing = asyncio.create_task(write_all(talk, sent))

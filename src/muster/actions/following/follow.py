@@ -11,6 +11,7 @@ from muster.actions.following.elsewhere import OutOfReachError, Reach, cluster_o
 from muster.actions.following.excerpt import WHOLE, Excerpt
 from muster.actions.following.printout import Printout, ShowOutput
 from muster.actions.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads
+from muster.actions.following.selfwait import explain_own_wait, find_only_holder
 from muster.actions.following.silence import Silence, explain_giving_up
 from muster.actions.jobs.lookup import get_job
 from muster.api.batch import JOB, Job
@@ -26,6 +27,7 @@ from muster.insight.jobs.attempts import choose_attempts
 from muster.insight.jobs.failures import describe_absent
 from muster.insight.jobs.state import Ending, JobState, find_ending, find_job_state
 from muster.insight.jobs.tally import WorkerCounts, count_workers
+from muster.insight.quota.state import QuotaState
 from muster.insight.reader.engine import is_embedded
 from muster.insight.reader.history.recorded import recall_job
 from muster.insight.reader.jobs.pods import read_own_pods
@@ -65,6 +67,7 @@ class Follower(Struct):
     count: called with every change of the workers' progress.
     warn: called with remarks about missing output, and about a server that does not answer.
     reach: opens clients for worker clusters that run the job; without it, output from there is not shown.
+    inside: the job in which this program runs; "" if it runs in none.
     """
 
     client: Client
@@ -79,6 +82,7 @@ class Follower(Struct):
     excerpt: Excerpt = WHOLE  # which output is shown
     observe: Callable[[Pod, str], None] = lambda _pod, _rank: None  # called with each state of a pod, and its rank
     reach: Reach | None = None
+    inside: str = ""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _logs: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)  # by pod and container
     _room: "tuple[str, VisibleCapacity] | None" = (
@@ -277,6 +281,8 @@ class Follower(Struct):
                 await self._drain()
                 await self._print_gone(job, mine, from_start=from_start)
                 return await self._find_ending(job, find_ending(job, mine, late))
+            if quiet and self.inside and quota_state is not None and quota_state.waits:
+                await self._warn_of_own_wait(quota_state)
             waits = state.outside or (quota_state is not None and quota_state.waits)
             if job.array is not None:  # many trials change often, and each change reads all of them
                 await self.clock.sleep(len(mine) * SECONDS_PER_TRIAL)
@@ -338,6 +344,16 @@ class Follower(Struct):
             return state.with_refusal((await explain_missing_workloads(self.client, self.namespace)).get(uid, ""))
         except TransportError:  # `_probe_server` probes the server
             return state
+
+    async def _warn_of_own_wait(self, waiting: QuotaState) -> None:
+        """Warn, once, that only the job in which this program runs holds the quota for which the followed job waits."""
+        try:
+            queue = await find_only_holder(self.client, self.namespace, self.inside, waiting)
+        except (ApiError, TransportError):  # `_probe_server` probes the server
+            return
+        if queue:
+            self.warn(explain_own_wait(self.name, self.inside, queue))
+            self.inside = ""
 
     async def _wait_for_change(self, seconds: float | None) -> bool:
         """Wait for a change of the watched objects, for this many seconds at most; return whether there was one."""

@@ -154,7 +154,7 @@ async def check_users(session: Session, users: Collection[str]) -> None:
         return
     accounts = {one.metadata.name for one in (await session.client.list(SERVICE_ACCOUNT, USERS_NAMESPACE)).items}
     all_accounts = accounts | {pwd.getpwuid(os.getuid()).pw_name}
-    serves_all = not session.where and await session.client.find(CLUSTER_ROLE, SHARED_ROLE) is not None
+    serves_all = session.is_local and await session.client.find(CLUSTER_ROLE, SHARED_ROLE) is not None
     unknown = [one for one in users if one not in all_accounts and not (serves_all and _is_unix_user(one))]
     if unknown:
         candidates = sorted(all_accounts | ({one.pw_name for one in pwd.getpwall()} if serves_all else set()))

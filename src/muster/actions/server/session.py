@@ -58,6 +58,7 @@ class Session(Struct, frozen=True):
     tunnels: the transport for exec and attach.
     own: whether the cluster runs inside this process.
     where: the cluster's address, if it is not the one of this home.
+    is_local: whether the server is known to run on this machine, so that both have the same Unix users.
     unused_home: the home that MUSTER_HOME names, if KUBECONFIG, which takes precedence, names another cluster.
     files: a directory that is deleted with a cluster that the command started, however the cluster ends.
     """
@@ -68,6 +69,7 @@ class Session(Struct, frozen=True):
     own: bool = False
     tunnels: Any = None  # muster.runtime.transport.Tunnels
     where: str = ""
+    is_local: bool = True
     unused_home: Path | None = None
     files: Path | None = None
 
@@ -230,8 +232,9 @@ async def connect(
         sockets = ("", SYSTEM_SOCKET, str(home.socket))
         is_own = not names_another(target, home) and config.cluster.local_socket in sockets
         where = "" if is_own else _describe_server(config)
+        is_local = is_own or bool(config.cluster.local_socket)
         unused = find_unused_home(target, home)
-        yield Session(client, namespace, tunnels=tunnels, where=where, unused_home=unused)
+        yield Session(client, namespace, tunnels=tunnels, where=where, is_local=is_local, unused_home=unused)
     finally:
         await transport.close()
 

@@ -112,8 +112,12 @@ async def fit_cluster(client: Client, gang: Gang) -> Gang:
 
 
 def may_have_created(error: BaseException | None) -> bool:
-    """Return whether the server may have created the job before the connection broke or the server failed."""
-    failed = isinstance(error, ApiError) and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+    """Return whether the server may have created the job before the connection broke or the server failed.
+
+    A server with a full disk answers only after it has undone the write.
+    """
+    is_full = is_refusal(error, "InsufficientStorage")
+    failed = isinstance(error, ApiError) and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR and not is_full
     unsent = isinstance(error, (UnreachedError, CredentialError))
     return failed or (isinstance(error, TransportError) and not unsent)
 

@@ -26,6 +26,7 @@ import msgspec
 
 from muster.cluster.nodes.container import processes
 from muster.cluster.nodes.disk import plainfiles
+from muster.cluster.nodes.disk.complaints import describe_reason
 from muster.cluster.nodes.disk.plainfiles import OddFileError
 from muster.cluster.nodes.installedfiles import explain_changed_files, stamp_files
 from muster.cluster.nodes.shim.spec import ExecSpec, ProgramSpec, Reserved, Spec
@@ -225,7 +226,7 @@ class ReservedShim:
             processes.reap_later(_launch_shim("reserve", reserved, pass_on))
         except OSError as error:
             self.close()
-            raise ShimError(f"cannot start a process: {error.strerror}") from error
+            raise ShimError(f"cannot start a process: {describe_reason(error)}") from error
         for theirs in (self._reporter, reader):
             self._descriptors.remove(theirs)
             os.close(theirs)
@@ -270,7 +271,7 @@ async def start(spec: Spec, reserve: ReservedShim | None = None) -> Shim | None:
         own_child = spec["isolation"] != "bubblewrap"
         verdict = await _read_verdict(reader, with_pid=own_child)
     except OSError as error:
-        raise ShimError(f"cannot start a process: {error.strerror}") from error
+        raise ShimError(f"cannot start a process: {describe_reason(error)}") from error
     finally:
         os.close(reader)
     return _resolve_start(spec, verdict)
@@ -350,7 +351,7 @@ def enter(
                 os.fchown(stream, user, -1)  # a program may want to reopen its terminal or its output
         return _launch_shim("enter", entry, pass_on, streams)
     except OSError as error:
-        raise ShimError(f"cannot run a command in the container: {error.strerror}") from error
+        raise ShimError(f"cannot run a command in the container: {describe_reason(error)}") from error
 
 
 def _user_of(command: ProgramSpec) -> int | None:

@@ -15,7 +15,7 @@ from muster.actions.following.silence import GONE_SECONDS, SILENT_SECONDS
 from muster.actions.jobs.lookup import get_job
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.core import EVENT, POD
-from muster.api.kueue import WORKLOAD
+from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
 from muster.api.status import ApiError, forbidden, not_found, unauthorized
 from muster.cli.terminal.progress import Progress
 from muster.insight.jobs.state import Ending, JobState
@@ -105,7 +105,7 @@ class Server(MemoryServer):
         return Response(200, json.dumps({"items": [item | {"priority": 0, "localQueueName": "q"}]}).encode())
 
 
-def follow(server, script, warn=lambda _: None, report=lambda _: None):
+def follow(server, script, warn=lambda _: None, report=lambda _: None, inside=""):
     """Follow job j while the script runs: how it ended and the output, or the error and when it was raised."""
     shown = []
 
@@ -124,6 +124,7 @@ def follow(server, script, warn=lambda _: None, report=lambda _: None):
             show=show,
             warn=warn,
             report=report,
+            inside=inside,
         )
         playing = asyncio.create_task(script())
         try:
@@ -532,6 +533,37 @@ def test_without_the_visibility_api_no_position_is_said():
         server.job("Complete")
 
     assert queued(server, script) == ["j: waiting in queue q: no room"]
+
+
+@pytest.mark.parametrize(("holders", "warnings"), [(1, 1), (2, 0)])
+def test_a_program_that_waits_for_quota_of_its_own_job_is_told_once(holders, warnings):
+    server, warned = Server(), []
+    server.set(
+        JOB, "j", metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}, spec={"completions": 1, "suspend": True}
+    )
+    server.set(JOB, "outer", spec={"completions": 1})
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "R", "message": ""}
+    server.set(
+        WORKLOAD,
+        "o",
+        metadata={"labels": {"kueue.x-k8s.io/job-uid": "outer"}},
+        spec={"queueName": "q"},
+        status={"admission": {"clusterQueue": "main"}, "conditions": [reserved]},
+    )
+    queue = {"metadata": {"name": "main"}, "status": {"reservingWorkloads": holders}}
+    found = Response(200, json.dumps(queue).encode())
+    server.fault = lambda request: found if request.path == CLUSTER_QUEUE.path(name="main") else None
+
+    async def script():
+        await asyncio.sleep(1)
+        server.workload(WAITS)
+        await asyncio.sleep(5 * POSITION_SECONDS)
+        server.job("Complete")
+
+    follow(server, script, warn=warned.append, inside="outer")
+    advice = "if outer waits for j, neither ends; give outer less, with --cpus, or submit j from outside"
+    asked = "j waits for quota of ClusterQueue main, which only outer uses, the job in which this program runs"
+    assert warned == warnings * [f"{asked}: {advice}"]
 
 
 def test_a_cluster_without_queues_is_followed_all_the_same():

@@ -14,6 +14,7 @@ from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET
 from muster.api.ours.submitter import SUBMITTED_KINDS, SUBMITTER_ANNOTATION
 from muster.api.status import ApiError, Status, not_found, unavailable
+from muster.cluster.store.errors import StorageFull
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
 from muster.runtime.kube.credentials import CredentialError
@@ -253,11 +254,12 @@ def test_a_refused_job_does_not_exist():
         (TransportError("the connection broke"), True),
         (unavailable("stops"), True),
         (not_found("jobs", "train"), False),
+        (StorageFull("/data/store.db"), False),
         (UnreachedError("refused"), False),
         (CredentialError("no login"), False),
         (None, False),
     ],
-    ids=["lost", "failed", "refused", "not reached", "not logged in", "no error"],
+    ids=["lost", "failed", "refused", "disk full", "not reached", "not logged in", "no error"],
 )
 def test_a_job_may_exist_only_if_its_request_was_sent(error, may):
     assert may_have_created(error) is may

@@ -1,6 +1,7 @@
 """`muster wait`: wait until jobs finish."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,7 @@ async def follow(session: Session, namespace: str, name: str, line: "LiveLine") 
         count=progress.count,
         warn=line.say,
         reach=reach,
+        inside=os.environ.get("MUSTER_JOB", ""),
     )
     try:
         ending = await follower.run()

@@ -426,6 +426,7 @@ async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveL
         report=progress.report,
         count=progress.count,
         reach=make_reach(session.client),
+        inside=os.environ.get("MUSTER_JOB", ""),
     )
     if gang.stdin:
         follower.observe = feeding.observe

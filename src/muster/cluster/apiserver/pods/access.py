@@ -23,7 +23,7 @@ from muster.cluster.store import Entry
 from muster.runtime.transport import Request
 
 _SPDY_PORTS = "SPDY/3.1+portforward.k8s.io"  # kubernetes KEP-4006: frames of SPDY inside a WebSocket
-_PORTS_DIALECTS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+_PORTS_DIALECTS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io", "")  # kr8s offers no subprotocol
 MAX_PORTS = 100
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from muster.runtime.process.fulldisk import has_no_room
 
+# What a shell types to see the limit that a process has reached, by the system's error.
+_LIMITS = {errno.EMFILE: "ulimit -Hn", errno.EAGAIN: "ulimit -u"}
+
 
 @contextmanager
 def naming_path(path: Path) -> Iterator[None]:
@@ -28,7 +31,7 @@ def describe_os_error(error: OSError) -> str:
     Muster's own errors have no file name and are complete sentences already.
     """
     if not error.filename:
-        return error.strerror or str(error)
+        return describe_reason(error)
     if has_no_room(error):  # what to do stands first: lists cut long messages
         disk = _find_mount_point(Path(error.filename))
         figures = f"df -h and df -i of {disk}" if error.errno == errno.ENOSPC else "quota -s"
@@ -36,7 +39,16 @@ def describe_os_error(error: OSError) -> str:
             f"{error.strerror} on {disk}: free some there (see {figures}), and the pod goes on by "
             f"itself; the node could not write {error.filename}"
         )
+    if error.errno in _LIMITS:
+        return f"{describe_reason(error)}; the node could not open {error.filename}"
     return f"{error.filename}: {error.strerror}"
+
+
+def describe_reason(error: OSError) -> str:
+    """Return the system's text of an error without its path, with advice if a limit of the server is reached."""
+    reason = error.strerror or str(error)
+    command = _LIMITS.get(error.errno or 0)
+    return f"{reason}: type muster restart in a shell where {command} shows more" if command else reason
 
 
 def _find_mount_point(path: Path) -> Path:

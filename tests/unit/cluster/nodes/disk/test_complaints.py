@@ -17,6 +17,9 @@ NO_QUOTA = (
     "the node could not write /proc/pods/token"
 )
 
+NO_FILES = "Too many open files: type muster restart in a shell where ulimit -Hn shows more"
+NO_PROCESSES = "Resource temporarily unavailable: type muster restart in a shell where ulimit -u shows more"
+
 
 def refusal(number: int, *path: str) -> OSError:
     return OSError(number, os.strerror(number), *path)
@@ -29,6 +32,9 @@ def refusal(number: int, *path: str) -> OSError:
         (refusal(errno.EDQUOT, "/proc/pods/token"), NO_QUOTA),
         (refusal(errno.EACCES, "/proc/pods/token"), "/proc/pods/token: Permission denied"),
         (refusal(errno.ENOSPC), "No space left on device"),
+        (refusal(errno.EMFILE), NO_FILES),
+        (refusal(errno.EMFILE, "/proc/pods/token"), f"{NO_FILES}; the node could not open /proc/pods/token"),
+        (refusal(errno.EAGAIN), NO_PROCESSES),
         (OSError("the fence of node-0 is gone."), "the fence of node-0 is gone."),
     ],
 )

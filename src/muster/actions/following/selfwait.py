@@ -1,0 +1,35 @@
+"""Finds out whether a program waits for a job that waits for the quota of the job in which the program runs."""
+
+from muster.actions.jobs.lookup import get_job
+from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
+from muster.insight.quota.state import QuotaState, find_quota_state
+from muster.insight.reader.listing.access import get_or_none, list_or_none
+from muster.insight.reader.quota.workloads import labels_of
+from muster.runtime.client import Client
+
+
+async def find_only_holder(client: Client, namespace: str, job: str, waiting: QuotaState) -> str:
+    """Return the ClusterQueue whose quota only this job holds, if another job waits in the job's queue.
+
+    job: the job in which this program runs. waiting: the state of the other job. "" if other jobs hold quota, too, or
+    the user may not see the objects. Raises `ApiError`, `TransportError`.
+    """
+    uid = (await get_job(client, job, namespace)).metadata.uid
+    for workload in await list_or_none(client, WORKLOAD, namespace, labels=labels_of(uid)) or ():
+        state = find_quota_state(workload)
+        if state.cluster_queue and state.queue == waiting.queue:
+            queue = await get_or_none(client, CLUSTER_QUEUE, state.cluster_queue)
+            if queue is not None and queue.status.reserving_workloads == 1:
+                return state.cluster_queue
+    return ""
+
+
+def explain_own_wait(name: str, job: str, queue: str) -> str:
+    """Return a sentence on a job that never starts if its own program waits for it.
+
+    name: the waiting job. job: the job that holds all used quota of ClusterQueue `queue`.
+    """
+    return (
+        f"{name} waits for quota of ClusterQueue {queue}, which only {job} uses, the job in which this program runs: "
+        f"if {job} waits for {name}, neither ends; give {job} less, with --cpus, or submit {name} from outside"
+    )
