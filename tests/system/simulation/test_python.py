@@ -120,7 +120,7 @@ def test_an_interrupt_leaves_out_the_other_seeds(tmp_path):
 
 
 def test_what_is_wrong_is_an_error_of_the_interface(monkeypatch):
-    with pytest.raises(muster.Error, match=r"^<scenario>: spec\.works: there is no such field$"):
+    with pytest.raises(muster.Error, match=r"^<scenario>: spec\.works: there is no such field: do you mean work\?$"):
         muster.simulate(DOCUMENT | {"spec": {"works": []}})
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(muster.Error, match="needs pandas"):

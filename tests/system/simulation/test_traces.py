@@ -120,11 +120,13 @@ def test_many_kinds_of_jobs_are_told_apart(tmp_path, monkeypatch):
         (
             "format: csv",
             "format: cvs",
-            r"scenario.yaml:9: spec.work\[0\].trace.format: there is no format cvs, but swf,",
+            r"scenario.yaml:9: spec.work\[0\].trace.format: there is no format cvs: do you mean csv\?",
         ),
-        ("runTime: for", "runtime: for", r"trace.columns.runtime: there is no such field"),
+        ("runTime: for", "runtime: for", r"trace.columns.runtime: there is no such field: do you mean runTime\?"),
         ("        runTime: for\n", "", r"scenario.yaml:10: spec.work\[0\].trace.columns: runTime is needed"),
         ("runTime: for", "runTime: gone", r"jobs.csv:1: there is no column gone, but id, at, for"),
+        ("pods: n", "pods: att", r"jobs.csv:1: there is no column att: do you mean at\?"),
+        ("separator: ", "seperator: ", r"nodeSelector.*.seperator: there is no such field: do you mean separator\?"),
         ("pods: n", "pods: id", r"jobs.csv:2: id: 'x' is no number"),
         ("cpu: cpus", "cpu: {column: cpus, unit: x}", r"scenario.yaml:14: .*columns.requests.cpu: 'x' is no suffix"),
         ("jobs.csv", "gone.csv", "gone.csv: No such file"),
@@ -139,6 +141,15 @@ def test_a_trace_that_is_wrong_is_named(tmp_path, before, after, problem):
     assert before in TRACE
     with pytest.raises(ScenarioError, match=problem):
         play(tmp_path, TRACE.replace(before, after, 1), "x,0,10,1,1,1,\n")
+
+
+def test_the_name_of_a_file_says_its_format(tmp_path):
+    assert starts(play(tmp_path, TRACE.replace("      format: csv\n", ""), "x,0,10,1,1,1,\n")) == {"log-x": 0.0}
+    wrong = (
+        r"jobs.csv:2: has 2 fields instead of 7; without a format, the file is read as csv: other formats are swf, hist"
+    )
+    with pytest.raises(ScenarioError, match=wrong):
+        play(tmp_path, TRACE.replace("      format: csv\n", ""), "x,0\n")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ from muster.simulation.scenario.arrivals import translate_queue
 from muster.simulation.scenario.changes import find_largest_size, name_nodes, require_changes, require_nodes
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading
-from muster.simulation.scenario.source import ScenarioError
+from muster.simulation.scenario.source import ScenarioError, suggest
 from muster.simulation.scenario.state import ClusterState, name_object
 
 _STRICT = {"fieldValidation": "Strict"}
@@ -199,7 +199,14 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
             named[f"{path}.trace.queues.{queue}"] = local if "/" in local else f"{namespace}/{local}"
     for field, queue in named.items():
         if queue not in known:
-            raise reading.source.error(field, f"no manifest defines the LocalQueue {queue}")
+            hint = _suggest_queue(queue, known)
+            raise reading.source.error(field, f"no manifest defines the LocalQueue {queue}{hint}")
+
+
+def _suggest_queue(queue: str, known: Iterable[str]) -> str:
+    """Return how the error about an unknown LocalQueue ends. Its namespace does not count as similar."""
+    namespace, _, name = queue.rpartition("/")
+    return suggest(name, sorted(one.removeprefix(f"{namespace}/") for one in known))
 
 
 async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterable[Manifest]) -> None:

@@ -33,6 +33,7 @@ from muster.simulation.outcome.record import SimulationRecord, Waiting
 from muster.simulation.outcome.stillness import Stillness
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds
+from muster.simulation.scenario.logs.opening import SWF, find_format
 from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
 
@@ -199,7 +200,7 @@ def _refuse_unplayable(reading: Reading, site: Site) -> None:
         **{f"spec.work[{number}].checkpoint": work.checkpoint for number, work in enumerate(spec.work)},
         **{f"spec.work[{number}].podGroup": work.pod_group for number, work in enumerate(spec.work)},
         **{
-            f"spec.work[{number}].trace": work.trace is not None and work.trace.format != "swf"
+            f"spec.work[{number}].trace": work.trace is not None and find_format(work.trace) != SWF
             for number, work in enumerate(spec.work)
         },
     }

@@ -16,6 +16,7 @@ from muster.api.core import Node
 from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_seconds
 from muster.simulation.scenario.model import ClusterChange, NodeChoice, NodePool, Outage, Scaling, Spec
 from muster.simulation.scenario.reading import MOST_NODES, Reading
+from muster.simulation.scenario.source import suggest
 
 _WHEN = ("at", "arrivals")
 ACTIONS = tuple(name for name in ClusterChange.__struct_fields__ if name not in _WHEN)
@@ -199,8 +200,7 @@ def _require_choice(spec: Spec, choice: NodeChoice, name: str) -> None:
 def _require_pool(spec: Spec, path: str, name: str) -> None:
     known = [pool.name for pool in spec.nodes]
     if name not in known:
-        others = f", but {', '.join(known)}" if known else ": the scenario has none"
-        raise DrawError(path, f"there is no pool {name}{others}")
+        raise DrawError(path, f"there is no pool {name}{suggest(name, known)}")
 
 
 def _require_positive(path: str, text: str | float) -> None:
@@ -239,4 +239,4 @@ def require_nodes(reading: Reading, nodes: Mapping[str, Node], pools: Mapping[st
 def _require_known(reading: Reading, path: str, choice: NodeChoice, nodes: Mapping[str, Node]) -> None:
     for number, name in enumerate(choice.nodes):
         if name not in nodes:
-            raise reading.source.error(f"{path}.nodes[{number}]", f"there is no node {name}")
+            raise reading.source.error(f"{path}.nodes[{number}]", f"there is no node {name}{suggest(name, nodes)}")

@@ -151,8 +151,10 @@ class NodeColumns(Part, frozen=True):
 
 
 class Trace(Part, frozen=True):
-    """A log of jobs that ran. file: beside the scenario. format: `swf`, `csv`, or one of `logs.formats`.
+    """A log of jobs that ran.
 
+    file: beside the scenario.
+    format: `swf`, `csv`, or one of `logs.formats`; by default, what the name of the file says.
     columns: of a table; of a known format, those that differ. header: the names of the columns, where no line has them.
     start: the time of the log at which the scenario starts; by default, that of the first job.
     queues: the LocalQueue of each queue of the log; other jobs go to the `queue` of the work.
@@ -160,7 +162,7 @@ class Trace(Part, frozen=True):
     """
 
     file: str
-    format: str = "swf"
+    format: str = ""
     columns: JobColumns = JobColumns()
     header: tuple[str, ...] = ()
     start: str | float | None = None

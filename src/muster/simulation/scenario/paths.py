@@ -9,16 +9,14 @@ longest that fits is meant.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from muster.insight.nearest import find_nearest
 from muster.simulation.scenario.model import Spec
+from muster.simulation.scenario.source import list_names, suggest
 
 # What a quota says of a resource: the path names the resource alone, or its flavor before it.
 _QUOTAS = ("nominalQuota", "borrowingLimit", "lendingLimit")
 # What a path cannot set: all variants share it, or it has been read before.
 _FIXED = ("seed", "variants", "manifests")
 _FIELDS = tuple(sorted({*Spec.__struct_encode_fields__} - {*_FIXED}))
-# How many known names an error lists.
-_LISTED = 12
 
 
 class PathError(ValueError):
@@ -68,7 +66,7 @@ def _take_manifest(documents: Sequence[dict[str, Any]], plural: str, rest: str, 
             places.setdefault(name, []).append(at)
     name, rest = _take_step(rest, places, path, f"the name of none of {plural}", shown=shown)
     if len(places[name]) > 1:
-        names = _list(_name_manifest(documents[at])[0] for at in places[name])
+        names = list_names(sorted(_name_manifest(documents[at])[0] for at in places[name]))
         raise PathError(f"{path}: several of {plural} are called {name}: name one of {names}")
     if not rest:
         raise PathError(f"{path}: the field of {name} is missing")
@@ -128,9 +126,11 @@ def _find_quota(spec: Mapping[str, Any], field: str, wanted: str, path: str) -> 
     if len(matching) == 1:
         return f"{matching[0]}.{field}"
     if matching:
-        flavors = _list(f"{field}.{flavor}.{resource}" for flavor, resource in places if resource == wanted)
+        flavors = list_names(
+            sorted(f"{field}.{flavor}.{resource}" for flavor, resource in places if resource == wanted)
+        )
         raise PathError(f"{path}: several flavors have {wanted}: name one of {flavors}")
-    known = _list({resource for _, resource in places})
+    known = list_names(sorted({resource for _, resource in places})) or "none"
     raise PathError(f"{path}: {wanted} is none of {known}" if wanted else f"{path}: a resource has to follow: {known}")
 
 
@@ -190,13 +190,5 @@ def _take_step(
 
 
 def _refuse_step(rest: str, known: Iterable[str], path: str, what: str) -> PathError:
-    names, first = list(known), rest.partition(".")[0]
-    nearest = find_nearest(first, names)
-    hint = f"do you mean {nearest}?" if nearest else f"there is {_list(names)}"
-    return PathError(f"{path}: {first or 'an empty step'} is {what}: {hint}")
-
-
-def _list(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
-    return (", ".join(listed[:_LISTED]) or "none") + more
+    first = rest.partition(".")[0]
+    return PathError(f"{path}: {first or 'an empty step'} is {what}{suggest(first, sorted(known), ': there is ')}")

@@ -17,6 +17,7 @@ from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
 from muster.insight.snapshot import API_VERSION as SNAPSHOT_VERSION
 from muster.insight.snapshot import KIND as SNAPSHOT
 from muster.simulation.scenario.draws import PARSERS, DrawError, parse_seconds, parse_value
+from muster.simulation.scenario.fieldnames import list_fields
 from muster.simulation.scenario.logs.cells import parse_time
 from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
 from muster.simulation.scenario.logs.opening import (
@@ -24,6 +25,7 @@ from muster.simulation.scenario.logs.opening import (
     HISTORY,
     JOB_FORMATS,
     NODE_FORMATS,
+    find_format,
     read_node_table,
     says_requests,
 )
@@ -49,7 +51,7 @@ from muster.simulation.scenario.overlays import (
     vary_manifests,
     vary_scenario,
 )
-from muster.simulation.scenario.source import UNFILED, ScenarioError, Source
+from muster.simulation.scenario.source import UNFILED, ScenarioError, Source, suggest
 from muster.simulation.scenario.state import (
     ClusterState,
     StateError,
@@ -263,8 +265,11 @@ def _convert(document: dict[str, Any], source: Source) -> Scenario:
         found = _AT.fullmatch(str(error))
         assert found is not None, "the path is optional"
         unknown = _UNKNOWN.search(found["why"])
-        path = ".".join(filter(None, (found["path"], unknown and unknown[1])))
-        raise source.error(path, "there is no such field" if unknown else found["why"]) from None
+        if unknown is None:
+            raise source.error(found["path"] or "", found["why"]) from None
+        path = ".".join(filter(None, (found["path"], unknown[1])))
+        hint = suggest(unknown[1], list_fields(found["path"] or ""))
+        raise source.error(path, f"there is no such field{hint}") from None
     scenario = _resolve_state(_resolve_histories(scenario, source), source, document)
     _require_time(scenario, source)
     _require_sources(scenario, source)
@@ -362,9 +367,10 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
 
 
 def _require_trace(trace: Trace, source: Source, path: str) -> None:
-    _require_format(trace.format, JOB_FORMATS, source, f"{path}.format")
-    if trace.format in FIXED_FORMATS and (trace.header or trace.columns != JobColumns()):
-        why = f"columns and header have no effect on the format {trace.format}: a table needs `format: csv`"
+    format = find_format(trace)
+    _require_format(format, JOB_FORMATS, source, f"{path}.format")
+    if format in FIXED_FORMATS and (trace.header or trace.columns != JobColumns()):
+        why = f"columns and header have no effect on the format {format}: a table needs `format: csv`"
         raise source.error(path, why)
     try:
         parse_time(str(trace.start or 0))
@@ -374,7 +380,7 @@ def _require_trace(trace: Trace, source: Source, path: str) -> None:
 
 def _require_format(format: str, known: Sequence[str], source: Source, path: str) -> None:
     if format not in known:
-        raise source.error(path, f"there is no format {format}, but {', '.join(known)}")
+        raise source.error(path, f"there is no format {format}{suggest(format, known)}")
 
 
 def _require_variants(scenario: Scenario, source: Source) -> None:
@@ -455,7 +461,9 @@ def _read_traces(scenario: Scenario, source: Source, folder: Path, shelf: LogShe
     for number, work in enumerate(scenario.spec.work):
         if work.trace is not None:
             file, path = folder / work.trace.file, f"spec.work[{number}].trace"
-            logs[work.name] = _read_lines(partial(shelf.read, file, work.trace), file, source, path)
+            logs[work.name] = _read_lines(
+                partial(shelf.read, file, work.trace), file, source, path, _describe_format(work.trace)
+            )
     return logs
 
 
@@ -468,13 +476,23 @@ def _read_tables(scenario: Scenario, source: Source, folder: Path) -> dict[int, 
     return tables
 
 
-def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str) -> T:
+def _describe_format(trace: Trace) -> str:
+    """Return how a log is read, for an error, if the scenario does not name its format; otherwise ""."""
+    if trace.format:
+        return ""
+    format = find_format(trace)
+    others = ", ".join(one for one in JOB_FORMATS if one != format)
+    return f"; without a format, the file is read as {format}: other formats are {others}"
+
+
+def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str, hint: str = "") -> T:
+    """Return what `read` returns. hint: what errors of lines and columns end with. Raises `ScenarioError`."""
     try:
         return read()
     except LogError as error:
-        raise ScenarioError(f"{file}:{error.line}: {error.why}") from None
+        raise ScenarioError(f"{file}:{error.line}: {error.why}{hint}") from None
     except ColumnError as error:
-        raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why) from None
+        raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why + hint) from None
     except OSError as error:
         raise source.error(f"{path}.file", _describe_failure(file, error)) from None
     except _UNREADABLE as error:

@@ -24,9 +24,12 @@ from muster.simulation.scenario.logs.cells import (
 )
 from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, TracedJob
 from muster.simulation.scenario.model import Cell, ComputedColumn, JobColumns, NodeColumns
+from muster.simulation.scenario.source import suggest
 
 _Amounts = tuple[tuple[str, int], ...]
 
+# A line that is no header may be long.
+_LONGEST = 400
 # How many different roles are remembered, so that jobs share them.
 _MOST_ROLES = 50_000
 _TIMES = ("submit", "run_time", "limit")
@@ -126,7 +129,7 @@ class _Table:
             stripped, self._held = list(header), first
         for name in names:
             if name not in stripped:
-                raise LogError(self.line, f"there is no column {name}, but {', '.join(stripped)[:400]}")
+                raise LogError(self.line, f"there is no column {name}{suggest(name, stripped)}"[:_LONGEST])
             if stripped.count(name) > 1:
                 raise LogError(self.line, f"there are {stripped.count(name)} columns {name}")
         self.places = {name: place for place, name in enumerate(stripped)}
