@@ -607,9 +607,16 @@ def test_changes_after_the_last_job_do_not_count(tmp_path):
         ("{at: 1, quota: {clusterQueue: q}}", "spec.changes[0].quota: nominalQuota, borrowingLimit or lendingLimit"),
         ("{at: 1, quota: {nominalQuota: {cpu: 1}}}", "spec.changes[0].quota: exactly one of clusterQueue and cohort"),
         ("{at: 1, quota: {clusterQueue: q, nominalQuota: {gpu: 1}}}", "nominalQuota.gpu: there is no quota of gpu"),
-        ("{at: 1, quota: {clusterQueue: q, nominalQuota: {cpu: -1}}}", "spec.changes[0].quota: "),
-        ("{at: 1, quota: {clusterQueue: q, nominalQuota: {cpu: x}}}", "spec.changes[0].quota: "),
+        (
+            "{at: 1, quota: {clusterQueue: q, nominalQuota: {cpu: -1}}}",
+            "spec.changes[0].quota.nominalQuota.cpu: must be",
+        ),
+        ("{at: 1, quota: {clusterQueue: q, nominalQuota: {cpu: x}}}", "spec.changes[0].quota.nominalQuota.cpu: quant"),
         ("{at: 1, quota: {clusterQueue: q, flavor: f, nominalQuota: {cpu: 1}}}", "no quota of cpu in the flavor f"),
+        (
+            "{at: 1, quota: {clusterQueue: q, nominalQuota: {nvidia.com/gpu: 2.5}}}",
+            "spec.changes[0].quota.nominalQuota.nvidia.com/gpu: must be an integer: 2.5",
+        ),
         ("{at: 1, quota: {cohort: c, nominalQuota: {cpu: 1}}}", "no manifest defines the Cohort c"),
         ("{at: 1, apply: {kind: Node}}", "spec.changes[0].apply: is none of ClusterQueue of kueue.x-k8s.io/v1beta2"),
         ("{at: 1, apply: {" + MANIFEST % ("ClusterQueue", "x", "") + "}}", "no manifest defines the ClusterQueue x"),

@@ -14,6 +14,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, STOP_NONE, ClusterQueue, Cohort, LocalQueue
 from muster.api.kueue.quotas import FlavorQuotas, ResourceGroup, ResourceQuota
 from muster.api.status import ApiError
+from muster.api.validation.resources import validate_amount
 from muster.runtime.client import Client
 from muster.runtime.objects import merge_patch
 from muster.runtime.transport import MERGE_PATCH, Request
@@ -148,13 +149,15 @@ async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition:
 def _change_quota(spec: Any, change: PlannedQuotaChange) -> Any:
     """Return the spec of a ClusterQueue or Cohort with its quotas changed.
 
-    Raises `DrawError` if no flavor has the resource, or several have it.
+    Raises `DrawError` for an amount that is none, and if no flavor has the resource, or several have it.
     """
     for field in _AMOUNTS:
         for resource, amount in getattr(change, field).items():
             shown = msgspec.structs.fields(PlannedQuotaChange)[
                 PlannedQuotaChange.__struct_fields__.index(field)
             ].encode_name
+            if (wrong := next(validate_amount(resource, resource, str(amount)), None)) is not None:
+                raise DrawError(f".{shown}.{resource}", f"{wrong.detail}: {amount}")
             flavor = _find_flavor(spec.resource_groups, resource, change.flavor, f".{shown}.{resource}")
             groups = (_change_group(group, flavor, resource, field, amount) for group in spec.resource_groups)
             spec = replace(spec, resource_groups=tuple(groups))

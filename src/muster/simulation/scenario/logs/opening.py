@@ -43,6 +43,18 @@ def says_requests(trace: Trace) -> bool:
     return format != _CSV or trace.columns.requests is not None
 
 
+def find_columns(trace: Trace) -> JobColumns | None:
+    """Return the columns of a table of jobs: those of its format, with those of the trace in their place.
+
+    None if the log is no table.
+    """
+    format = find_format(trace)
+    if format in FIXED_FORMATS:
+        return None
+    columns: JobColumns = merge_columns(JOBS.get(format, _BARE).columns, trace.columns)
+    return columns
+
+
 def read_trace(file: Path, trace: Trace, watch: Watch = lambda _file, jobs: jobs) -> OrderedJobs:
     """Return the jobs of a log that ran, in order of submission.
 
@@ -70,10 +82,11 @@ def _read(stream: IO[str], trace: Trace, left_out: LeftOut) -> Iterator[TracedJo
         return read_philly(stream, left_out)
     if format == HISTORY:
         return read_history(stream, left_out)
-    table = JOBS.get(format, _BARE)
-    columns = merge_columns(table.columns, trace.columns)
+    columns = find_columns(trace)
+    assert columns is not None, "other formats are read above"
     check_columns(columns, ("submit", "run_time"))
-    return read_jobs(stream, columns, trace.header or table.header, trace.start, left_out)
+    header = trace.header or JOBS.get(format, _BARE).header
+    return read_jobs(stream, columns, header, trace.start, left_out)
 
 
 def _read_swf(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:
