@@ -230,6 +230,7 @@ class NodePool(Part, frozen=True):
     """Nodes that are alike, made from a template or a table.
 
     template: a Node manifest; each node's name is the pool's name and a number. count: how many there are at the start.
+    like: the name of a Node of the manifests or of the state instead, which all nodes of the pool are like.
     file: a table of nodes instead, with its format and columns as of a trace; `template` is then what all of them have
     in common.
     """
@@ -237,6 +238,7 @@ class NodePool(Part, frozen=True):
     name: str = ""
     count: int = 1
     template: dict[str, Any] = {}
+    like: str = ""
     file: str = ""
     format: str = "csv"
     columns: NodeColumns = NodeColumns()

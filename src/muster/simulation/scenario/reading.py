@@ -3,7 +3,7 @@
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -113,14 +113,15 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
     source = replace(source, variant=join_contexts(overlays))
     folder = Path(source.file).parent
     try:
-        scenario = _convert(set_fields(vary_scenario(document, overlays), overlays), source)
+        varied = set_fields(vary_scenario(document, overlays), overlays)
+        scenario = _convert(varied, source)
         state_file = folder / scenario.spec.state.file if isinstance(scenario.spec.state, State) else None
         state = None if state_file is None else _read_state(state_file)
         own = [
             *_list_manifests(files, document, state_file),
             *read_files([folder / each for each in scenario.spec.manifests])[0],
         ]
-        manifests, state = _vary_objects(own, state, overlays)
+        manifests, state = _vary_objects(own, state, overlays, varied)
     except OverlayError as error:
         raise ScenarioError(str(error)) from None
     if state is not None:
@@ -155,15 +156,15 @@ def _list_manifests(files: Iterable[_File], scenario: dict[str, Any], state_file
 
 
 def _vary_objects(
-    own: Sequence[Manifest], state: ClusterState | None, overlays: Sequence[Overlay]
+    own: Sequence[Manifest], state: ClusterState | None, overlays: Sequence[Overlay], scenario: Mapping[str, Any]
 ) -> tuple[tuple[Manifest, ...], ClusterState | None]:
     """Return the manifests of a scenario and the state that it starts from, with overlays applied to both.
 
-    own: the manifests that the scenario names. The state loses the objects that they replace. Raises `OverlayError` if
-    an overlay does not fit.
+    own: the manifests that the scenario names. scenario: its document, already varied. The state loses the objects that
+    they replace. Raises `OverlayError` if an overlay does not fit.
     """
     kept = [] if state is None else select_objects(state, {name_object(one.document) for one in own})
-    varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays)
+    varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays, scenario)
     of_state = {name_object(one.document): one.document for one in kept}
     manifests = tuple(one for one in varied if name_object(one.document) not in of_state)
     if state is None:
@@ -357,8 +358,12 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
         if pool.file:
             _require_format(pool.format, NODE_FORMATS, source, f"spec.nodes[{number}].format")
             continue
-        if not pool.name or not pool.template:
-            raise source.error(f"spec.nodes[{number}]", "name and template are needed, or the file of a table of nodes")
+        if not pool.name or not (pool.template or pool.like):
+            raise source.error(
+                f"spec.nodes[{number}]", "name and template or like are needed, or the file of a table of nodes"
+            )
+        if pool.template and pool.like:
+            raise source.error(f"spec.nodes[{number}].template", "has no effect: the nodes are like another Node")
         if pool.name in pools:
             raise source.error(f"spec.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
         pools.add(pool.name)
