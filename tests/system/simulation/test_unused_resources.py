@@ -3,6 +3,7 @@
 import pytest
 from tests.system.test_simulation import FLAVOR, JOB, play, queue, scenario
 
+from muster.simulation.outcome.page import render_report
 from muster.simulation.runs import list_cases, simulate_all
 
 GPUS = JOB.replace('requests: {cpu: "1"}', 'requests: {cpu: "1"}, limits: {nvidia.com/gpu: "1"}')
@@ -33,6 +34,7 @@ def test_a_misspelt_resource_of_a_pool_is_named(tmp_path, resources, remarks):
     report = play(tmp_path, scenario(BODY % (resources, GPUS)))
     file = tmp_path / "scenario.yaml"
     assert report.remarks == [f"{file}:8: spec.nodes[1]: {remark}" for remark in remarks]
+    assert all(remark in render_report(report) for remark in remarks)
     assert list(simulate_all(list_cases([str(file)], [], None)).runs[0].remarks) == report.remarks
 
 

@@ -252,7 +252,10 @@ def _describe_forecasts(summary: "Summary") -> list[str]:
         return []
     half, most = f"{total.forecast.p50:.0%}", f"{total.forecast.p90:.0%}"
     count = f"{total.forecasts:,} of {total.waited:,} jobs that waited"
-    return [f"forecasts of {count}: half are within {half} of the wait, nine of ten within {most}"]
+    return [
+        f"what muster why would have forecast for {count}: half within {half} of the wait, nine of ten within {most}",
+        "(the table has the waits themselves, which no forecast changes)",
+    ]
 
 
 def _count_jobs(group: "GroupSummary") -> dict[str, int]:
