@@ -126,7 +126,8 @@ def test_the_table_says_how_many_jobs_have_a_forecast() -> None:
     record.now = 60.0
     *_, forecasts, last = make_table(summarize(list(record.jobs()), [], 60.0)).splitlines()
     assert forecasts == (
-        "what muster why would have forecast for 1 of 2 jobs that waited: half within 0% of the wait, nine of ten within 0%"
+        "what muster why would have forecast for 1 of 2 jobs that waited: "
+        "half within 0% of the wait, nine of ten within 0%"
     )
     assert last == "(the table has the waits themselves, which no forecast changes)"
 
