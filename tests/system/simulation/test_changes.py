@@ -582,6 +582,7 @@ def test_changes_after_the_last_job_do_not_count(tmp_path):
         ("{at: -1, lose: {pool: n}}", "spec.changes[0].at: -1.0 is negative"),
         ("{at: [], lose: {pool: n}}", "spec.changes[0].at: holds no time"),
         ("{at: soon, lose: {pool: n}}", "spec.changes[0].at: invalid duration"),
+        ("{at: 2025-12-31, lose: {pool: n}}", "spec.changes[0].at: 2025-12-31 is before the start, 2026-01-05T00:00"),
         ("{at: 1, lose: {}}", "spec.changes[0].lose: nodes, pool or labels are needed"),
         ("{at: 1, lose: {pool: m}}", "spec.changes[0].lose.pool: there is no pool m, but n"),
         ("{at: 1, lose: {nodes: [n-0, n-9]}}", "spec.changes[0].lose.nodes[1]: there is no node n-9"),

@@ -6,6 +6,7 @@ they depend on the seed and the size of a pool, and not on the jobs.
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
 from random import Random
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from muster.api.core import Node
-from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_seconds
+from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_moment, parse_seconds
 from muster.simulation.scenario.model import ClusterChange, NodeChoice, NodePool, Outage, Scaling, Spec
 from muster.simulation.scenario.reading import MOST_NODES, Reading
 from muster.simulation.scenario.source import suggest
@@ -70,14 +71,14 @@ def choose_nodes(choice: NodeChoice, nodes: Mapping[str, Node], pools: Mapping[s
     ]
 
 
-def list_times(change: ClusterChange) -> list[float]:
-    """Return when a change with `at` happens, in seconds from the start, in order.
+def list_times(change: ClusterChange, start: datetime) -> list[float]:
+    """Return when a change with `at` happens, in seconds from the start, in order. start: the time of day then.
 
     Raises:
         DrawError: a time is none.
     """
     assert change.at is not None, "the change has been checked"
-    return sorted(map(parse_seconds, change.at if isinstance(change.at, tuple) else (change.at,)))
+    return sorted(parse_moment(at, start) for at in (change.at if isinstance(change.at, tuple) else (change.at,)))
 
 
 def list_moments(reading: Reading, failing: Mapping[int, Sequence[str]]) -> Iterator[Moment]:
@@ -116,7 +117,7 @@ def _draw_moments(reading: Reading, number: int, change: ClusterChange, random: 
     action = find_action(change)[1]
     draw = None if isinstance(action, Scaling) else _make_span(reading, action.lasts)
     if change.arrivals is None:
-        times: Iterator[float] = iter(list_times(change))
+        times: Iterator[float] = iter(list_times(change, reading.scenario.spec.start))
     else:
         times = draw_arrivals(change.arrivals, reading.scenario.spec.start, random)
     for at in times:
@@ -173,7 +174,7 @@ def _require_time(reading: Reading, change: ClusterChange, name: str) -> None:
         raise DrawError("", "exactly one of at and arrivals is needed")
     if change.at is not None:
         try:
-            times = list_times(change)
+            times = list_times(change, spec.start)
         except DrawError as error:
             raise DrawError(".at", error.why) from None
         if not times:

@@ -9,7 +9,8 @@ from muster.simulation.outcome.record import SimulationRecord
 
 def test_the_line_says_how_far_a_simulation_is_twice_a_second():
     async def simulate():
-        clock, shown = VirtualClock(), []
+        clock = VirtualClock()
+        shown: list[str] = []
         reporter = ProgressReporter(shown.append, clock)
         record = SimulationRecord([])
         record.until = 400.0
@@ -23,7 +24,8 @@ def test_the_line_says_how_far_a_simulation_is_twice_a_second():
 
 def test_the_line_counts_simulations_and_the_jobs_that_are_read():
     async def simulate():
-        clock, shown = VirtualClock(), []
+        clock = VirtualClock()
+        shown: list[str] = []
         reporter = ProgressReporter(shown.append, clock)
         await clock.sleep(10)
         reporter.read(Path("log.swf"), 5_000)
