@@ -143,6 +143,25 @@ def test_a_trace_that_is_wrong_is_named(tmp_path, before, after, problem):
         play(tmp_path, TRACE.replace(before, after, 1), "x,0,10,1,1,1,\n")
 
 
+SACCT = """JobID|User|Partition|Submit|Start|End|Timelimit|NNodes|AllocCPUS|AllocTRES
+1|ada|gpu|2026-01-05T08:00:00|2026-01-05T09:00:00|2026-01-05T10:00:00|02:00:00|1|8|billing=8,cpu=8,gres/gpu=2,node=1
+2|ada|gpu|2026-01-05T08:10:00|2026-01-05T10:00:00|2026-01-05T10:30:00|1-00:00:00|2|16|cpu=16,gres/gpu:a=4,gres/gpu=4
+3|bob|cpu|2026-01-05T08:20:00|Unknown|Unknown|01:00:00|1|0|
+4|bob|cpu|2026-01-05T08:30:00|2026-01-05T11:00:00|2026-01-05T11:30:00|UNLIMITED|1|8|cpu=8,mem=4000M,node=1
+"""
+
+
+def test_jobs_of_slurm_are_replayed(tmp_path):
+    (tmp_path / "sacct.csv").write_text(SACCT)
+    work = "  work:\n  - name: log\n    trace: {file: sacct.csv, format: sacct}\n"
+    report = play(tmp_path, NODES % "" + work, nodes="a,8,2,\nb,8,2,\n")
+    assert starts(report) == {"log-1": 0.0, "log-2": 3600.0, "log-4": 5400.0}, "4 has no limit, so it does not pass 2"
+    assert report.remarks == ["log: 1 job of the log never ran, and is left out"]
+    assert [one.never for one in play(tmp_path, NODES % "" + work, nodes="a,8,2,\nb,8,1,\n").waiting] == [True]
+    (tmp_path / "sacct.csv").write_text(SACCT.replace("UNLIMITED", "00:30:00"))
+    assert starts(play(tmp_path, NODES % "" + work, nodes="a,8,2,\nb,8,2,\n"))["log-4"] == 1800.0
+
+
 def test_the_name_of_a_file_says_its_format(tmp_path):
     assert starts(play(tmp_path, TRACE.replace("      format: csv\n", ""), "x,0,10,1,1,1,\n")) == {"log-x": 0.0}
     wrong = (

@@ -105,7 +105,8 @@ class ComputedColumn(Part, frozen=True):
     """A value that is computed from the columns of a table: `(column - minus) * times / per`, in a unit.
 
     times, per: a column or a number. unit: of times ms, s, m, h or d; of amounts a suffix of Kubernetes (m, Mi, Gi).
-    values: numbers for words. separator: what separates alternatives.
+    values: numbers for words. separator: what separates alternatives. key: of a cell such as `cpu=4,gres/gpu=2`, which
+    of its values.
     """
 
     column: str
@@ -115,6 +116,7 @@ class ComputedColumn(Part, frozen=True):
     unit: str = ""
     values: dict[str, float] = {}
     separator: str = ""
+    key: str = ""
 
 
 Cell = str | ComputedColumn

@@ -159,12 +159,12 @@ class _Table:
 
 
 def _find_delimiter(top: Sequence[str], names: Iterable[str], header: Sequence[str]) -> str:
-    """Return what separates the cells of a table: a semicolon or a tab if the first line then fits, else a comma.
+    """Return what separates the cells of a table: a semicolon, tab or bar if the first line then fits, else a comma.
 
     Spreadsheets write semicolons where the comma is the decimal sign, so a line may fit by its commas, too. top: the
     first line, if there is one. names: the columns that the line names, unless `header` does.
     """
-    for delimiter in (";", "\t"):
+    for delimiter in (";", "\t", "|"):
         try:
             cells = next(csv.reader(top, delimiter=delimiter), [])
         except csv.Error:
