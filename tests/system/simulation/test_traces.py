@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from tests.documents import PEERS
 
+from muster.simulation.runs import list_cases, simulate_all
 from muster.simulation.scenario.source import ScenarioError
+from muster.simulation.scenario.sweeps import parse_sweep
 from muster.simulation.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -134,6 +136,7 @@ def test_many_kinds_of_jobs_are_told_apart(tmp_path, monkeypatch):
         ("      format: csv", "      format: csv\n      start: 5", "jobs.csv:2: at: was submitted before the start, 5"),
         ("format: csv", "format: philly", "columns and header have no effect on the format philly"),
         ("requests:", "gang: n\n        nope:", "columns.nope: there is no such field"),
+        ("      format: csv", "      speed: 0", r"trace.speed: 0 is no speed: it must be positive"),
         ("    trace:", "    history: x\n    trace:", "exactly one of trace and history is needed"),
     ],
 )
@@ -160,6 +163,14 @@ def test_jobs_of_slurm_are_replayed(tmp_path):
     assert [one.never for one in play(tmp_path, NODES % "" + work, nodes="a,8,2,\nb,8,1,\n").waiting] == [True]
     (tmp_path / "sacct.csv").write_text(SACCT.replace("UNLIMITED", "00:30:00"))
     assert starts(play(tmp_path, NODES % "" + work, nodes="a,8,2,\nb,8,2,\n"))["log-4"] == 1800.0
+
+
+def test_jobs_of_a_log_come_faster(tmp_path):
+    jobs = "x,100,10,1,1,1,\ny,160,10,1,1,1,\n"
+    report = play(tmp_path, TRACE.replace("      format: csv\n", "      speed: 1.2\n"), jobs)
+    assert starts(report) == {"log-x": 0.0, "log-y": 50.0}
+    swept = simulate_all(list_cases([str(tmp_path / "scenario.yaml")], [parse_sweep("work.log.trace.speed=1,2")], None))
+    assert [run.summary.makespan for run in swept.runs] == [70.0, 40.0]
 
 
 def test_the_name_of_a_file_says_its_format(tmp_path):

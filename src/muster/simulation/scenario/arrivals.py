@@ -123,7 +123,7 @@ def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterato
     for job in islice(jobs, work.count):
         bare = len(job.roles) == 1 and job.roles[0].requests is None and not job.roles[0].labels
         yield Submission(
-            job.submit - jobs.origin,
+            (job.submit - jobs.origin) / trace.speed,
             number,
             f"{work.name}-{job.name}",
             job.run_time,

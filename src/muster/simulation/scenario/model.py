@@ -159,6 +159,7 @@ class Trace(Part, frozen=True):
     format: `swf`, `csv`, or one of `logs.formats`; by default, what the name of the file says.
     columns: of a table; of a known format, those that differ. header: the names of the columns, where no line has them.
     start: the time of the log at which the scenario starts; by default, that of the first job.
+    speed: how much faster its jobs come than they did: 1.2 for 20 % more of them at a time.
     queues: the LocalQueue of each queue of the log; other jobs go to the `queue` of the work.
     limits: the time limits of its jobs: those that the log has, or exactly their run times, or none.
     """
@@ -168,6 +169,7 @@ class Trace(Part, frozen=True):
     columns: JobColumns = JobColumns()
     header: tuple[str, ...] = ()
     start: str | float | None = None
+    speed: float = 1.0
     queues: dict[str, str] = {}
     limits: Literal["logged", "exact", "none"] = "logged"
 

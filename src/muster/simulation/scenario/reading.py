@@ -5,6 +5,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -377,6 +378,8 @@ def _require_trace(trace: Trace, source: Source, path: str) -> None:
     if format in FIXED_FORMATS and (trace.header or trace.columns != JobColumns()):
         why = f"columns and header have no effect on the format {format}: a table needs `format: csv`"
         raise source.error(path, why)
+    if not 0 < trace.speed < inf:
+        raise source.error(f"{path}.speed", f"{trace.speed:g} is no speed: it must be positive")
     try:
         parse_time(str(trace.start or 0))
     except ValueError:

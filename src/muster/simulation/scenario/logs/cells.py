@@ -56,11 +56,11 @@ def compile_text(cell: Cell, places: Mapping[str, int]) -> Text:
 
     places: the index of each column.
     """
-    column = cell if isinstance(cell, str) else cell.column
+    column, key = (cell, "") if isinstance(cell, str) else (cell.column, cell.key)
     place = places[column]
 
     def read(row: Row) -> str:
-        text = row[place].strip()
+        text = _find_pair(row[place], key) if key else row[place].strip()
         return "" if text.lower() in _MISSING else text
 
     return read
