@@ -23,9 +23,12 @@ BODY = """  nodes:
 @pytest.mark.parametrize(
     ("resources", "remarks"),
     [
-        ("cpus: 4, nvidia.com/gpu: 8", ["no job or quota names cpus: do you mean cpu?"]),
-        ("cpu: 4, nvidia.com/gpus: 8", ["no job or quota names nvidia.com/gpus: do you mean nvidia.com/gpu?"]),
-        ("cpu: 4, gpu: 8", ["no job or quota names gpu: do you mean nvidia.com/gpu?"]),
+        ("cpus: 4, nvidia.com/gpu: 8", ["no job or quota names cpus, but cpu: is one of the two misspelt?"]),
+        (
+            "cpu: 4, nvidia.com/gpus: 8",
+            ["no job or quota names nvidia.com/gpus, but nvidia.com/gpu: is one of the two misspelt?"],
+        ),
+        ("cpu: 4, gpu: 8", ["no job or quota names gpu, but nvidia.com/gpu: is one of the two misspelt?"]),
         ("cpu: 4, memory: 8Gi, amd.com/gpu: 8, nvidia.com/mig-1g.10gb: 1, example.com/fpga: 1", []),
         ("cpu: 4, nvidia.com/gpu: 8, nvidia.com/gpu.shared: 8", []),
     ],

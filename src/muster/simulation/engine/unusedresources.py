@@ -21,7 +21,7 @@ def describe_unused_resources(reading: Reading, site: Site) -> Iterator[str]:
         for name in sorted(names - used):
             if meant := _find_meant(name, used - names):
                 where = reading.source.locate(f"spec.nodes[{number}]")
-                yield f"{where}: no job or quota names {name}: do you mean {meant}?"
+                yield f"{where}: no job or quota names {name}, but {meant}: is one of the two misspelt?"
 
 
 def _list_resources(pool: NodePool) -> Collection[str]:
