@@ -542,6 +542,11 @@ def test_a_report_is_written(tmp_path):
             "scenario.yaml:9: spec.work[0].queue: no manifest defines the LocalQueue default/c, but",
         ),
         ("seed: 3", "until: soon", "scenario.yaml:5: spec.until: invalid duration"),
+        (
+            "seed: 3",
+            "until: 2026-01-04",
+            "scenario.yaml:5: spec.until: 2026-01-04 is before the start, 2026-01-05T00:00",
+        ),
         ("seed: 3", "start: 2026-01-05T00:00:00", "scenario.yaml:5: spec.start: Expected `datetime` with a timezone"),
         ("    count: 20\n", "    count: -1\n", "spec.work[1].count: must not be negative"),
         ("kind: Job\n", "kind: Job\n      metadata: [x]\n", "spec.work[0].template.metadata: must be a map"),

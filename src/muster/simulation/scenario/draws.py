@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from itertools import repeat
 from math import log
 from random import Random
@@ -52,7 +52,7 @@ def parse_seconds(text: str | float) -> float:
 def parse_moment(text: str | float, start: datetime) -> float:
     """Return a point of time in seconds from the start: a time span from then, a date and time, or a time of day.
 
-    The time of day is the first one from the start on. Both are of UTC, unless a date and time names another zone.
+    The time of day is the first one from the start on. Both are of the start's zone, unless the text names another.
 
     Raises:
         DrawError: the text is none of these, or a time before the start.
@@ -62,9 +62,9 @@ def parse_moment(text: str | float, start: datetime) -> float:
     try:
         if _DATE.match(text):
             moment = datetime.fromisoformat(text)
-            moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=start.tzinfo)
         else:
-            moment = datetime.combine(start.astimezone(UTC), time.fromisoformat(text), UTC)
+            moment = datetime.combine(start, time.fromisoformat(text), start.tzinfo)
             moment += timedelta(days=moment < start)
     except ValueError:
         raise DrawError("", f"{text} is no time span, date and time, or time of day") from None

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
 from muster.insight.snapshot import API_VERSION as SNAPSHOT_VERSION
 from muster.insight.snapshot import KIND as SNAPSHOT
-from muster.simulation.scenario.draws import PARSERS, DrawError, parse_seconds, parse_value
+from muster.simulation.scenario.draws import PARSERS, DrawError, parse_moment, parse_seconds, parse_value
 from muster.simulation.scenario.fieldnames import list_fields
 from muster.simulation.scenario.logs.cells import parse_time
 from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
@@ -127,6 +127,7 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
         raise ScenarioError(str(error)) from None
     if state is not None:
         scenario = replace(scenario, spec=replace(scenario.spec, start=state.at))
+    _require_time(scenario, source)
     return Reading(
         scenario,
         source,
@@ -273,7 +274,6 @@ def _convert(document: dict[str, Any], source: Source) -> Scenario:
         hint = suggest(unknown[1], list_fields(found["path"] or ""))
         raise source.error(path, f"there is no such field{hint}") from None
     scenario = _resolve_state(_resolve_histories(scenario, source), source, document)
-    _require_time(scenario, source)
     _require_sources(scenario, source)
     _require_pools(scenario, source)
     _require_variants(scenario, source)
@@ -317,7 +317,7 @@ def _require_time(scenario: Scenario, source: Source) -> None:
     if scenario.spec.until is None:
         return
     try:
-        parse_seconds(scenario.spec.until)
+        parse_moment(scenario.spec.until, scenario.spec.start)
     except DrawError as error:
         raise source.error("spec.until", error.why) from None
 
@@ -340,7 +340,7 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
         if work.trace is not None:
             _require_trace(work.trace, source, f"{path}.trace")
         if not work.template and (work.trace is None or not says_requests(work.trace)):
-            raise source.error(path, "template is needed, unless a trace says what pods request")
+            raise source.error(path, "template is needed, unless a trace says what pods request, in `columns.requests`")
         if work.trace is None and work.run_time is None:
             raise source.error(path, "runTime is needed, except for a trace")
         if work.trace is not None and (field := next(filter(partial(_is_set, work), _UNTRACED), None)) is not None:

@@ -56,10 +56,17 @@ def test_a_time_span(text, seconds):
         ("2026-01-05 12:00:00Z", 3.5),
         ("2026-01-05T12:00+01:00", 2.5),
         ("2026-01-06", 15.5),
+        ("2026-01-06T00:00", 15.5),
     ],
 )
 def test_a_point_of_time(text, hours):
     assert parse_moment(text, MONDAY.replace(hour=8, minute=30)) == hours * 3600
+
+
+def test_a_time_of_day_is_of_the_zone_of_the_start():
+    start = datetime.fromisoformat("2026-01-05T08:30:00+01:00")
+    assert parse_moment("12:00", start) == parse_moment("2026-01-05T12:00", start) == 3.5 * 3600
+    assert parse_moment("2026-01-05T12:00Z", start) == 4.5 * 3600
 
 
 @pytest.mark.parametrize(
