@@ -9,6 +9,7 @@ Node. Further steps are fields, the names of items of a list, or their numbers. 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from muster.insight.nearest import find_nearest
 from muster.simulation.scenario.model import Spec
 from muster.simulation.scenario.source import list_names, suggest
 
@@ -114,7 +115,7 @@ def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> An
     field, _, resource = rest.partition(".")
     if field in _QUOTAS and field not in spec:
         rest = _find_quota(spec, field, resource, path)
-    elif resource and "resourceGroups" in spec and _find_step(rest, spec) is None:
+    elif resource and "resourceGroups" in spec and _find_step(rest, spec) is None and find_nearest(field, _QUOTAS):
         raise _refuse_step(rest, (*spec, *_QUOTAS), path, "no field there")
     return document | {"spec": _set(spec, rest, value, path)}
 
@@ -154,16 +155,17 @@ def _list_maps(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _set(node: Any, rest: str, value: Any, path: str) -> Any:
-    """Return a node with the value at the path below it. Only the last step may be new, and only in a map.
+    """Return a node with the value at the path below it. New fields are added to maps, unless a similar one is there.
 
     rest: the path below the node. path: all that the user wrote, for errors. Raises `PathError`.
     """
     if isinstance(node, dict):
         key = _find_step(rest, node)
         if key is None:
-            if not rest or "." in rest:
+            first, _, below = rest.partition(".")
+            if not first or (below and find_nearest(first, node)):
                 raise _refuse_step(rest, node, path, "no field there")
-            return node | {rest: value}
+            return node | {first: _set({}, below, value, path) if below else value}
         below = rest[len(key) + 1 :]
         return node | {key: _set(node[key], below, value, path) if below else _convert_like(node[key], value)}
     if isinstance(node, list | tuple):

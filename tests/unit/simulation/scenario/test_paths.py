@@ -65,6 +65,10 @@ def test_fields_of_the_scenario_and_of_manifests():
     assert scenario["spec"]["nodes"] == [{"name": "n", "count": 5}]
     scenario = set_field(SCENARIO, "until", "1d")
     assert scenario["spec"]["until"] == "1d"
+    scenario = set_field(SCENARIO, "work.w.arrivals.poisson.every", "5m")
+    assert scenario["spec"]["work"] == [{"name": "w", "arrivals": {"poisson": {"every": "5m"}}}]
+    changed = set_in_manifest(QUEUES, "clusterQueues.b.fairSharing.weight", 3)
+    assert changed[1]["spec"] == QUEUES[1]["spec"] | {"fairSharing": {"weight": 3}}
     changed = set_in_manifest(QUEUES, "clusterQueues.b.cohortName", "other")
     assert changed[1]["spec"]["cohortName"] == "other"
 
@@ -97,7 +101,8 @@ def test_a_path_to_nodes_names_a_pool_or_else_a_node():
         ("nodes.gpu-O.unschedulable", r"gpu-O is the name of none of nodes: do you mean gpu-0\?"),
         ("work.v.count", "v is no item of the list: there is w"),
         ("nodes.n.count.more", "more leads on from a value that has no fields"),
-        ("work.w.arrivals.poisson", "arrivals is no field there: there is name"),
+        ("work.w.nam.poisson", r"nam is no field there: do you mean name\?"),
+        ("work.w.arrivals..every", "an empty step is no field there"),
         ("seed", "neither a field of the scenario"),
         ("", "an empty step"),
     ],
