@@ -521,7 +521,11 @@ def test_a_report_is_written(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
-        ("runTime: 10m", "runtime: 10m", "scenario.yaml:11: spec.work[0].runtime: there is no such field"),
+        (
+            "runTime: 10m",
+            "runtime: 10m",
+            "scenario.yaml:11: spec.work[0].runtime: there is no such field: do you mean runTime?",
+        ),
         ("runTime: 10m", "runTime: long", "scenario.yaml:11: spec.work[0].runTime: invalid duration"),
         ("runTime: 10m", "runTime: -5", "scenario.yaml:11: spec.work[0].runTime: -5.0 is negative"),
         ("name: b\n", "name: a\n", "spec.work[1].name: a is the name of other work, too"),
@@ -532,8 +536,17 @@ def test_a_report_is_written(tmp_path):
         ("parallelism: 1", "parallelisms: 1", "spec.work[0].template: Job in version"),
         ("kind: Job", "kind: CronJob", "spec.work[0].template: a CronJob cannot be simulated"),
         ("queueingStrategy: BestEffortFIFO", "queueingStrategy: Best", "Unsupported value"),
-        ("    queue: a\n", "    queue: c\n", "scenario.yaml:9: spec.work[0].queue: no manifest defines the LocalQueue"),
+        (
+            "    queue: a\n",
+            "    queue: c\n",
+            "scenario.yaml:9: spec.work[0].queue: no manifest defines the LocalQueue default/c, but",
+        ),
         ("seed: 3", "until: soon", "scenario.yaml:5: spec.until: invalid duration"),
+        (
+            "seed: 3",
+            "until: 2026-01-04",
+            "scenario.yaml:5: spec.until: 2026-01-04 is before the start, 2026-01-05T00:00",
+        ),
         ("seed: 3", "start: 2026-01-05T00:00:00", "scenario.yaml:5: spec.start: Expected `datetime` with a timezone"),
         ("    count: 20\n", "    count: -1\n", "spec.work[1].count: must not be negative"),
         ("kind: Job\n", "kind: Job\n      metadata: [x]\n", "spec.work[0].template.metadata: must be a map"),
@@ -543,7 +556,11 @@ def test_a_report_is_written(tmp_path):
             "template.metadata.labels: must be a map of strings",
         ),
         ("queue=b", "queue=c", "scenario.yaml:6: spec.assert[1]: there is no queue c, but a, b"),
-        ("apiVersion", "---\n# no document\n---\nseed: 1\napiVersion", "scenario.yaml:4: seed: there is no such field"),
+        (
+            "apiVersion",
+            "---\n# no document\n---\nseed: 1\napiVersion",
+            "scenario.yaml:4: seed: there is no such field, but apiVersion, kind, metadata",
+        ),
         ("runTime: 10m", "runTime: 10000000d", "would pass the year 9999"),
         ("count(ended) == 60", "count(ended) = 60", "scenario.yaml:6: spec.assert[0]: 'count(ended) = 60' is not like"),
     ],

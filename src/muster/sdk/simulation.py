@@ -1,5 +1,6 @@
 """Simulate scenarios from Python: `muster.simulate(scenario)` returns what became of its jobs."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import isfinite
@@ -10,11 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from muster.charts.scales import format_span
+from muster.runtime.realclock import RealClock
 from muster.sdk.errors import Error
 from muster.simulation.engine.world import Progress
 from muster.simulation.outcome.assertions import AssertionResult
 from muster.simulation.outcome.comparison import Comparison, SimulationRun
 from muster.simulation.outcome.page import render_report
+from muster.simulation.outcome.progress import ProgressReporter
 from muster.simulation.outcome.record import JobOutcome
 from muster.simulation.outcome.report import Report as WholeReport
 from muster.simulation.outcome.summary import Summary
@@ -26,6 +29,8 @@ from muster.simulation.scenario.source import UNFILED, ScenarioError
 from muster.simulation.simulate import simulate as simulate_one
 
 T = TypeVar("T", bound=Struct)
+# The width of the line of progress, which overwrites the one before it.
+_LINE = 100
 
 
 class Records(list[T]):
@@ -81,33 +86,54 @@ def simulate(
     seeds: int = 1,
     processes: int = 1,
     assertions: Sequence[str] = (),
-    progress: Progress | None = None,
+    progress: bool | Progress | None = None,
 ) -> Report:
     """Simulate a scenario: a file or folder, or the document of one. Files that a document names are relative.
 
     seeds: with how many seeds it is simulated. processes: how many simulate the variants and seeds at a time; a program
     that gives more than one makes its own calls below `if __name__ == "__main__":`, as `multiprocessing` asks.
-    progress: called with the record so far after each moment of the first simulation. An interrupt ends that one early,
-    and leaves out the others.
+    progress: True shows a line on the standard error that says how far the simulations are. A function is called with
+    the record so far after each moment of the first simulation. An interrupt ends that one early, and leaves out the
+    others.
 
     Raises:
         Error: the scenario cannot be simulated.
     """
     origin = str(scenario) if isinstance(scenario, str | Path) else _encode_document(scenario)
+    reporter = ProgressReporter(_show_line if progress is True else lambda _: None, RealClock())
+    moments = progress if callable(progress) else reporter
     try:
         cases = list_cases([origin], [], None)
         variants = [case.variant for case in cases]
-        shelf = LogShelf()
-        one = simulate_one(origin, assertions=assertions, progress=progress, variants=variants, shelf=shelf)
+        shelf = LogShelf(reporter.read)
+        one = simulate_one(origin, assertions=assertions, progress=moments, variants=variants, shelf=shelf)
         several = None
         if (len(cases) > 1 or seeds != 1) and not one.stopped:
-            several = simulate_all(cases, seeds, assertions=assertions, processes=processes, first=one, shelf=shelf)
+            several = simulate_all(
+                cases, seeds, assertions=assertions, processes=processes, first=one, done=reporter.count, shelf=shelf
+            )
     except ScenarioError as error:
         raise Error(str(error)) from None
+    if progress is True:
+        _end_line(one.summary, 1 if several is None else len(several.runs))
     jobs, timeline = Records(one.jobs), Records(list_rows(one.timeline))
     if several is None:
         return Report(one.summary, jobs, timeline, one.verdicts, one)
     return Report(one.summary, jobs, timeline, one.verdicts, one, several.runs, several.comparison)
+
+
+def _show_line(text: str) -> None:
+    """Show a text on the standard error instead of the one before it, as a terminal and a notebook do."""
+    print(f"\r{text.ljust(_LINE)}", end="", file=sys.stderr, flush=True)
+
+
+def _end_line(summary: Summary, simulations: int) -> None:
+    """Leave a line on the standard error that says what was simulated."""
+    total = summary.total
+    several = f", {simulations:,} simulations" if simulations > 1 else ""
+    jobs = f"{total.submitted:,} jobs, {total.ended:,} ended"
+    _show_line(f"{format_span(summary.seconds)} simulated, {jobs}{several}")
+    print(file=sys.stderr)
 
 
 def _encode_document(scenario: Mapping[str, Any] | Scenario) -> bytes:

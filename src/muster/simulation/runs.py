@@ -167,7 +167,7 @@ def _check_cases(cases: Sequence[Case], assertions: Sequence[str], variants: Seq
     """Raise `ScenarioError` if a case cannot be simulated, or if all lack a queue or work that an assertion names."""
     lacking: dict[str, list[ScenarioError | None]] = {}  # by the text of the assertion
     for case in cases:
-        _, _, asserted = prepare(
+        *_, asserted = prepare(
             case.origin, assertions, case.seed, EMBEDDED, case.overlays, case.variant, variants, shelf=shelf
         )
         for one in asserted.own:
@@ -255,4 +255,6 @@ def _play(task: _Task, shelf: LogShelf, look: Callable[[], None]) -> SimulationR
 
 
 def _summarize(task: _Task, report: Report) -> SimulationRun:
-    return SimulationRun(task.case.name, task.seed, report.summary, report.verdicts, report.summary.total.never)
+    return SimulationRun(
+        task.case.name, task.seed, report.summary, report.verdicts, report.summary.total.never, report.remarks
+    )

@@ -11,6 +11,7 @@ from muster.api.config import EMBEDDED, Configuration
 from muster.controllers.decisionlog import DecisionLog
 from muster.simulation.engine.refusals import refuse_checks, refuse_idle_queues
 from muster.simulation.engine.site import Site, build_site
+from muster.simulation.engine.unusedresources import describe_unused_resources
 from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.full.engine import FullEngine
 from muster.simulation.outcome.assertions import (
@@ -67,7 +68,7 @@ def simulate(
     if the scenario cannot be simulated.
     """
     log = DecisionLog(decisions) if decisions else None
-    reading, played, asserted = prepare(
+    reading, site, played, asserted = prepare(
         name, assertions, seed, configuration, overlays, variant, variants, log, engine, shelf
     )
     stopped = False
@@ -88,7 +89,7 @@ def simulate(
         build_timeline(record),
         record.nodes,
         record.rooms,
-        list(_list_remarks(reading)),
+        [*_list_remarks(reading), *describe_unused_resources(reading, site)],
         list(record.node_changes()),
         log.since(0) if log is not None else (),
         log.count if log is not None else 0,
@@ -119,8 +120,8 @@ def prepare(
     log: DecisionLog | None = None,
     engine: EngineName = "fast",
     shelf: LogShelf | None = None,
-) -> tuple[Reading, World | FullEngine, Asserted]:
-    """Read and check a scenario; return it, the world or engine that can simulate it, and the assertions about it.
+) -> tuple[Reading, Site, World | FullEngine, Asserted]:
+    """Read and check a scenario; return it, its cluster, the engine that can simulate it, and the assertions about it.
 
     For the arguments, see `simulate`. log: gets each decision. Raises `ScenarioError` if the scenario cannot be
     simulated.
@@ -139,8 +140,8 @@ def prepare(
     for one in workers:
         refuse_idle_queues(one.reading.reading.manifests, one.site, configuration)
     if engine == "full":
-        return reading, FullEngine(reading, site, configuration, workers), asserted
-    return reading, World(reading, site, configuration, workers, log), asserted
+        return reading, site, FullEngine(reading, site, configuration, workers), asserted
+    return reading, site, World(reading, site, configuration, workers, log), asserted
 
 
 def _parse_assertions(

@@ -260,7 +260,8 @@ def _note_admission(admissions: list[list[Any]], use: Any) -> None:
 
 def _list_outages(reading: Reading) -> list[tuple[float, float]]:
     """Return when the engine of a scenario stops, and when it is back."""
-    restarts = [(list_times(one)[0], one.restart) for one in reading.scenario.spec.changes if one.restart is not None]
+    spec = reading.scenario.spec
+    restarts = [(list_times(one, spec.start)[0], one.restart) for one in spec.changes if one.restart is not None]
     return [(at, at + parse_seconds(one.lasts)) for at, one in restarts]
 
 

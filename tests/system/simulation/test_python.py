@@ -41,6 +41,16 @@ def test_a_document_is_simulated(scenario):
     assert "<td>all</td><td>3</td><td>3</td>" in report._repr_html_()
 
 
+def test_progress_is_a_line_if_it_is_asked_for(capsys):
+    for silent in (False, None):
+        muster.simulate(DOCUMENT, progress=silent)
+        assert capsys.readouterr().err == ""
+    muster.simulate(DOCUMENT, progress=True)
+    assert capsys.readouterr().err.rpartition("\r")[2].rstrip() == "10m simulated, 3 jobs, 3 ended"
+    muster.simulate(DOCUMENT, seeds=2, progress=True)
+    assert capsys.readouterr().err.rpartition("\r")[2].rstrip() == "10m simulated, 3 jobs, 3 ended, 2 simulations"
+
+
 def test_a_notebook_shows_waits_as_the_terminal_does(tmp_path):
     file = tmp_path / "scenario.yaml"
     file.write_text(scenario("  work:\n" + burst(3, queued="q", run="65m"), FLAVOR + queue("q", 1)))
@@ -110,7 +120,7 @@ def test_an_interrupt_leaves_out_the_other_seeds(tmp_path):
 
 
 def test_what_is_wrong_is_an_error_of_the_interface(monkeypatch):
-    with pytest.raises(muster.Error, match=r"^<scenario>: spec\.works: there is no such field$"):
+    with pytest.raises(muster.Error, match=r"^<scenario>: spec\.works: there is no such field: do you mean work\?$"):
         muster.simulate(DOCUMENT | {"spec": {"works": []}})
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(muster.Error, match="needs pandas"):

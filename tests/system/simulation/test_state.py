@@ -319,6 +319,58 @@ def test_a_path_that_a_state_does_not_have_is_refused(tmp_path, waiting, path, p
         simulate_all(list_cases(scenario, [parse_sweep(f"{path}=8")], None))
 
 
+MORE = """  state: state.yaml
+  nodes:
+  - {name: more, like: n, count: 0}
+  variants:
+  - {name: one-more, set: {nodes.more.count: 1}}
+  - {name: larger, set: {nodes.n.status.allocatable: {cpu: 200, pods: 200}}}
+  - {name: cordoned, set: {nodes.n.unschedulable: true, nodes.more.count: 1}}
+  - {name: away, spec: {changes: [{at: 0, drain: {nodes: [n], for: 2m}}]}}
+"""
+
+
+def test_variants_change_the_nodes_of_a_state(tmp_path):
+    async def body(q: Queued):
+        await q.queue(200)
+        await submit(q, "runs", 60, 1000)
+        await q.world.elapse(100.0)
+        await submit(q, "waits", 60, 100)
+        await q.world.elapse(10.0)
+        return await snapshot(q)
+
+    document = run_story(body)
+    node = find(document, "Node", "n")
+    node["spec"]["taints"] = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]
+    node["spec"]["unschedulable"] = True
+    cordoned = simulate_all(list_cases(write_scenario(tmp_path, document, MORE), [], None)).runs
+    assert {run.variant: run.summary.total.ended for run in cordoned} == {
+        "s": 1, "one-more": 2, "larger": 1, "cordoned": 2, "away": 0,
+    }  # fmt: skip
+    node["spec"] = {}
+    ends = find_ends(list_cases(write_scenario(tmp_path, document, MORE), [], None))
+    left = ends["one-more"]
+    assert 860 < left < 900, "the running job has not ended, and the other starts at once"
+    assert ends == {"s": left + 100, "one-more": left, "larger": left, "cordoned": left, "away": 120 + 1000 + 100}
+
+
+@pytest.mark.parametrize(
+    ("pool", "problem"),
+    [
+        ("{name: more, like: m}", r"spec.nodes\[0\].like: there is no Node m, but n"),
+        (
+            "{name: more, like: n, template: {kind: Node}}",
+            r"spec.nodes\[0\].template: has no effect: the nodes are like",
+        ),
+        ("{name: more}", r"spec.nodes\[0\]: name and template or like are needed, or the file"),
+        ("{like: n}", r"spec.nodes\[0\]: name and template or like are needed, or the file"),
+    ],
+)
+def test_a_pool_that_is_like_no_node_is_named(tmp_path, waiting, pool, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        play(tmp_path, waiting, f"  state: state.yaml\n  nodes: [{pool}]\n")
+
+
 def find(document, kind, name):
     return next(one for one in document["spec"]["items"] if one["kind"] == kind and name in one["metadata"]["name"])
 

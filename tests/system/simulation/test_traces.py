@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from tests.documents import PEERS
 
+from muster.simulation.runs import list_cases, simulate_all
 from muster.simulation.scenario.source import ScenarioError
+from muster.simulation.scenario.sweeps import parse_sweep
 from muster.simulation.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -120,11 +122,13 @@ def test_many_kinds_of_jobs_are_told_apart(tmp_path, monkeypatch):
         (
             "format: csv",
             "format: cvs",
-            r"scenario.yaml:9: spec.work\[0\].trace.format: there is no format cvs, but swf,",
+            r"scenario.yaml:9: spec.work\[0\].trace.format: there is no format cvs: do you mean csv\?",
         ),
-        ("runTime: for", "runtime: for", r"trace.columns.runtime: there is no such field"),
+        ("runTime: for", "runtime: for", r"trace.columns.runtime: there is no such field: do you mean runTime\?"),
         ("        runTime: for\n", "", r"scenario.yaml:10: spec.work\[0\].trace.columns: runTime is needed"),
         ("runTime: for", "runTime: gone", r"jobs.csv:1: there is no column gone, but id, at, for"),
+        ("pods: n", "pods: att", r"jobs.csv:1: there is no column att: do you mean at\?"),
+        ("separator: ", "seperator: ", r"nodeSelector.*.seperator: there is no such field: do you mean separator\?"),
         ("pods: n", "pods: id", r"jobs.csv:2: id: 'x' is no number"),
         ("cpu: cpus", "cpu: {column: cpus, unit: x}", r"scenario.yaml:14: .*columns.requests.cpu: 'x' is no suffix"),
         ("jobs.csv", "gone.csv", "gone.csv: No such file"),
@@ -132,6 +136,7 @@ def test_many_kinds_of_jobs_are_told_apart(tmp_path, monkeypatch):
         ("      format: csv", "      format: csv\n      start: 5", "jobs.csv:2: at: was submitted before the start, 5"),
         ("format: csv", "format: philly", "columns and header have no effect on the format philly"),
         ("requests:", "gang: n\n        nope:", "columns.nope: there is no such field"),
+        ("      format: csv", "      speed: 0", r"trace.speed: 0 is no speed: it must be positive"),
         ("    trace:", "    history: x\n    trace:", "exactly one of trace and history is needed"),
     ],
 )
@@ -139,6 +144,42 @@ def test_a_trace_that_is_wrong_is_named(tmp_path, before, after, problem):
     assert before in TRACE
     with pytest.raises(ScenarioError, match=problem):
         play(tmp_path, TRACE.replace(before, after, 1), "x,0,10,1,1,1,\n")
+
+
+SACCT = """JobID|User|Partition|Submit|Start|End|Timelimit|NNodes|AllocCPUS|AllocTRES
+1|ada|gpu|2026-01-05T08:00:00|2026-01-05T09:00:00|2026-01-05T10:00:00|02:00:00|1|8|billing=8,cpu=8,gres/gpu=2,node=1
+2|ada|gpu|2026-01-05T08:10:00|2026-01-05T10:00:00|2026-01-05T10:30:00|1-00:00:00|2|16|cpu=16,gres/gpu:a=4,gres/gpu=4
+3|bob|cpu|2026-01-05T08:20:00|Unknown|Unknown|01:00:00|1|0|
+4|bob|cpu|2026-01-05T08:30:00|2026-01-05T11:00:00|2026-01-05T11:30:00|UNLIMITED|1|8|cpu=8,mem=4000M,node=1
+"""
+
+
+def test_jobs_of_slurm_are_replayed(tmp_path):
+    (tmp_path / "sacct.csv").write_text(SACCT)
+    work = "  work:\n  - name: log\n    trace: {file: sacct.csv, format: sacct}\n"
+    report = play(tmp_path, NODES % "" + work, nodes="a,8,2,\nb,8,2,\n")
+    assert starts(report) == {"log-1": 0.0, "log-2": 3600.0, "log-4": 5400.0}, "4 has no limit, so it does not pass 2"
+    assert report.remarks == ["log: 1 job of the log never ran, and is left out"]
+    assert [one.never for one in play(tmp_path, NODES % "" + work, nodes="a,8,2,\nb,8,1,\n").waiting] == [True]
+    (tmp_path / "sacct.csv").write_text(SACCT.replace("UNLIMITED", "00:30:00"))
+    assert starts(play(tmp_path, NODES % "" + work, nodes="a,8,2,\nb,8,2,\n"))["log-4"] == 1800.0
+
+
+def test_jobs_of_a_log_come_faster(tmp_path):
+    jobs = "x,100,10,1,1,1,\ny,160,10,1,1,1,\n"
+    report = play(tmp_path, TRACE.replace("      format: csv\n", "      speed: 1.2\n"), jobs)
+    assert starts(report) == {"log-x": 0.0, "log-y": 50.0}
+    swept = simulate_all(list_cases([str(tmp_path / "scenario.yaml")], [parse_sweep("work.log.trace.speed=1,2")], None))
+    assert [run.summary.makespan for run in swept.runs] == [70.0, 40.0]
+
+
+def test_the_name_of_a_file_says_its_format(tmp_path):
+    assert starts(play(tmp_path, TRACE.replace("      format: csv\n", ""), "x,0,10,1,1,1,\n")) == {"log-x": 0.0}
+    wrong = (
+        r"jobs.csv:2: has 2 fields instead of 7; without a format, the file is read as csv: other formats are swf, hist"
+    )
+    with pytest.raises(ScenarioError, match=wrong):
+        play(tmp_path, TRACE.replace("      format: csv\n", ""), "x,0\n")
 
 
 @pytest.mark.parametrize(

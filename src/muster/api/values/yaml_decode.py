@@ -217,8 +217,12 @@ def _read_scalar(event: ScalarEvent, path: str) -> Any:
 
 
 def _resolve_kind(text: str) -> str:
-    """Return the kind of a plain scalar, by the rules of YAML 1.1, such as "int"."""
-    return str(_resolver.resolve(ScalarNode, text, (True, False))).removeprefix(_TAG)  # type: ignore[no-untyped-call]
+    """Return the kind of a plain scalar, such as "int", by the rules of YAML 1.1 without numbers to the base of 60.
+
+    To go-yaml, and so to kubectl, `12:30` is a text.
+    """
+    kind = str(_resolver.resolve(ScalarNode, text, (True, False))).removeprefix(_TAG)  # type: ignore[no-untyped-call]
+    return "str" if ":" in text and kind in ("int", "float") else kind
 
 
 # Manifests repeat a few short words, such as names of kinds.

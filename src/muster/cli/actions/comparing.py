@@ -116,8 +116,8 @@ def _format(value: float, figure: Figure) -> str:
 def _list_remarks(outcome: Comparing, total: int) -> Iterator[str]:
     """Yield remarks that the tables do not contain.
 
-    They say whether the comparison stopped early, that the seeds show no noise, which jobs could never run, and which
-    assertions do not hold. total: how many simulations were asked for.
+    They say whether the comparison stopped early, that the seeds show no noise, what each simulation remarks, which
+    jobs could never run, and which assertions do not hold. total: how many simulations were asked for.
     """
     if outcome.stopped:
         yield f"stopped: {len(outcome.runs)} of {total} simulations are done, and only these count"
@@ -125,6 +125,7 @@ def _list_remarks(outcome: Comparing, total: int) -> Iterator[str]:
         yield "with one seed, nothing can be said of noise: --seeds 20 tells which differences are beyond it"
     if outcome.runs and is_same_for_all_seeds(outcome.runs):
         yield "all seeds have the same outcome, as if nothing were drawn: one seed does, and shows no noise"
+    yield from dict.fromkeys(remark for run in outcome.runs for remark in run.remarks)
     yield from describe_never(outcome.runs)
     for (variant, _), failures in group_failures(outcome.runs).items():
         yield f"{variant}, {name_seeds(list(failures))}: {format_verdict(next(iter(failures.values())))}"

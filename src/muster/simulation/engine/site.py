@@ -37,6 +37,7 @@ from muster.controllers.integrations.priorities import find_class
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.gang.order.ends import EndTime
 from muster.gang.topology import TopologyConstraint
+from muster.insight.forecasts.nodestate import node_at_best
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.externalinputs import ExternalInputs
@@ -56,7 +57,7 @@ from muster.simulation.scenario.arrivals import translate_queue
 from muster.simulation.scenario.changes import find_largest_size, name_nodes, require_changes, require_nodes
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading
-from muster.simulation.scenario.source import ScenarioError
+from muster.simulation.scenario.source import ScenarioError, suggest
 from muster.simulation.scenario.state import ClusterState, name_object
 
 _STRICT = {"fieldValidation": "Strict"}
@@ -149,7 +150,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
             await _store_state(plane, client, reading.state)
         await store_manifests(plane, client, reading.manifests)
         nodes = [_complete(one) for one in (await client.list(NODE)).items]
-        nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
+        nodes += await _make_nodes(plane, client, reading, {one.metadata.name: one for one in nodes})
         pools = {pool.name: name_nodes(pool, find_largest_size(spec, pool)) for pool in spec.nodes}
         later = {name for pool in spec.nodes for name in pools[pool.name][pool.count :]}
         require_nodes(reading, {one.metadata.name: one for one in nodes}, pools)
@@ -199,7 +200,14 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
             named[f"{path}.trace.queues.{queue}"] = local if "/" in local else f"{namespace}/{local}"
     for field, queue in named.items():
         if queue not in known:
-            raise reading.source.error(field, f"no manifest defines the LocalQueue {queue}")
+            hint = _suggest_queue(queue, known)
+            raise reading.source.error(field, f"no manifest defines the LocalQueue {queue}{hint}")
+
+
+def _suggest_queue(queue: str, known: Iterable[str]) -> str:
+    """Return how the error about an unknown LocalQueue ends. Its namespace does not count as similar."""
+    namespace, _, name = queue.rpartition("/")
+    return suggest(name, sorted(one.removeprefix(f"{namespace}/") for one in known))
 
 
 async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterable[Manifest]) -> None:
@@ -269,35 +277,51 @@ def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> 
     return resource.kind
 
 
-async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: AbstractSet[str]) -> list[Node]:
-    """Return all nodes that the pools ever have, as the server would store them. others: the names of all other nodes.
+async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: Mapping[str, Node]) -> list[Node]:
+    """Return all nodes that the pools ever have, as the server would store them. others: all other nodes, by name.
 
     Raises `ScenarioError` if a template or a table is wrong.
     """
     nodes: list[Node] = []
     for number, pool in enumerate(reading.scenario.spec.nodes):
-        path = f"spec.nodes[{number}].template"
         if pool.file:
             nodes += await _make_listed_nodes(
-                plane, client, reading, number, others | {one.metadata.name for one in nodes}
+                plane, client, reading, number, others.keys() | {one.metadata.name for one in nodes}
             )
             continue
-        document = {"apiVersion": NODE.api_version, "kind": NODE.kind} | pool.template
-        document["metadata"] = _read_metadata(pool.template, reading, path) | {"name": f"{pool.name}-0"}
-        stored = await _try_out(plane, client, reading, path, document, Node)
-        try:
-            status = msgspec.convert(document, Node).status
-        except msgspec.ValidationError as error:
-            raise reading.source.error(path, str(error)) from None
-        if not status.allocatable and not status.capacity:
-            raise reading.source.error(path, "status.allocatable is needed: what a node of the pool has")
-        node = _complete(replace(stored, status=status))
+        node = _make_like(reading, number, others) if pool.like else await _make_model(plane, client, reading, number)
         for name in name_nodes(pool, find_largest_size(reading.scenario.spec, pool)):
             if name in others:
                 raise reading.source.error(f"spec.nodes[{number}].name", f"{name} is the name of a Node, too")
             labels = node.metadata.labels | {HOSTNAME_LABEL: name}
             nodes.append(replace(node, metadata=replace(node.metadata, name=name, labels=labels)))
     return nodes
+
+
+async def _make_model(plane: ControlPlane, client: Client, reading: Reading, number: int) -> Node:
+    """Return the first node of a pool, which the others are like. Raises `ScenarioError` if its template is wrong."""
+    pool, path = reading.scenario.spec.nodes[number], f"spec.nodes[{number}].template"
+    document = {"apiVersion": NODE.api_version, "kind": NODE.kind} | pool.template
+    document["metadata"] = _read_metadata(pool.template, reading, path) | {"name": f"{pool.name}-0"}
+    stored = await _try_out(plane, client, reading, path, document, Node)
+    try:
+        status = msgspec.convert(document, Node).status
+    except msgspec.ValidationError as error:
+        raise reading.source.error(path, str(error)) from None
+    if not status.allocatable and not status.capacity:
+        raise reading.source.error(path, "status.allocatable is needed: what a node of the pool has")
+    return _complete(replace(stored, status=status))
+
+
+def _make_like(reading: Reading, number: int, others: Mapping[str, Node]) -> Node:
+    """Return the Node that those of a pool are like, as it is while nothing is wrong.
+
+    others: the Nodes of the manifests and of the state, by name. Raises `ScenarioError` if it is none of them.
+    """
+    name = reading.scenario.spec.nodes[number].like
+    if name not in others:
+        raise reading.source.error(f"spec.nodes[{number}].like", f"there is no Node {name}{suggest(name, others)}")
+    return _complete(node_at_best(others[name]))
 
 
 async def _make_listed_nodes(

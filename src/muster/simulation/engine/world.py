@@ -24,7 +24,7 @@ from muster.simulation.engine.takeup import read_residents
 from muster.simulation.outcome.record import SimulationRecord, Waiting
 from muster.simulation.outcome.stillness import Stillness
 from muster.simulation.scenario.arrivals import Submission, list_submissions
-from muster.simulation.scenario.draws import parse_seconds
+from muster.simulation.scenario.draws import parse_moment
 from muster.simulation.scenario.reading import STATE_WORK, Reading
 from muster.simulation.scenario.workers import WorkerReading
 
@@ -65,7 +65,7 @@ class World:
         self._source = reading.source
         self._changes: Changes | None = None
         self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
-        self._until = inf if spec.until is None else parse_seconds(spec.until)
+        self._until = inf if spec.until is None else parse_moment(spec.until, spec.start)
         self.record.until = self._until
         self._submissions = list_submissions(reading)
         self._coming = False  # whether another job is to come

@@ -32,7 +32,8 @@ from muster.simulation.full.observer import Observer
 from muster.simulation.outcome.record import SimulationRecord, Waiting
 from muster.simulation.outcome.stillness import Stillness
 from muster.simulation.scenario.arrivals import Submission, list_submissions
-from muster.simulation.scenario.draws import parse_seconds
+from muster.simulation.scenario.draws import parse_moment
+from muster.simulation.scenario.logs.opening import SWF, find_format
 from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
 
@@ -78,7 +79,7 @@ class FullEngine:
         self._configuration = configuration
         self._workers = workers
         find_routes(reading, site, configuration, [name for worker in workers for name in worker.reading.names])
-        self._until = inf if spec.until is None else parse_seconds(spec.until)
+        self._until = inf if spec.until is None else parse_moment(spec.until, spec.start)
         self._queues = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._works = [self._read_work(number) for number in range(len(spec.work))]
         self._waiting: list[Waiting] = []
@@ -199,7 +200,7 @@ def _refuse_unplayable(reading: Reading, site: Site) -> None:
         **{f"spec.work[{number}].checkpoint": work.checkpoint for number, work in enumerate(spec.work)},
         **{f"spec.work[{number}].podGroup": work.pod_group for number, work in enumerate(spec.work)},
         **{
-            f"spec.work[{number}].trace": work.trace is not None and work.trace.format != "swf"
+            f"spec.work[{number}].trace": work.trace is not None and find_format(work.trace) != SWF
             for number, work in enumerate(spec.work)
         },
     }

@@ -9,6 +9,7 @@ from msgspec import Struct
 from muster.simulation.outcome.record import JobOutcome
 from muster.simulation.outcome.summary import compute_slowdown, find_percentile
 from muster.simulation.scenario.draws import DrawError, parse_seconds
+from muster.simulation.scenario.source import suggest
 
 _ASSERTION = re.compile(
     r"\s*(?P<function>[\w.]+)\(\s*(?P<metric>\w+)?\s*(?P<filters>(?:,?\s*\w+\s*=\s*[^,()=\s]+\s*)*)\)"
@@ -122,8 +123,7 @@ def require_known(filters: Iterable[tuple[str, str]], known: Mapping[str, Collec
     """
     for name, value in filters:
         if name in known and value not in known[name]:
-            others = f", but {', '.join(known[name])}" if known[name] else ": the scenario has none"
-            raise AssertionSyntaxError(f"there is no {name} {value}{others}")
+            raise AssertionSyntaxError(f"there is no {name} {value}{suggest(value, known[name])}")
 
 
 def _parse_bound(text: str, metric: str) -> float:

@@ -16,13 +16,17 @@ SECONDS = "seconds"
 
 
 class SimulationRun(Struct, frozen=True):
-    """The outcome of one simulation. verdicts: of its assertions. never: how many jobs could never have started."""
+    """The outcome of one simulation.
+
+    verdicts: of its assertions. never: how many jobs could never have started. remarks: what else people should know.
+    """
 
     variant: str
     seed: int
     summary: Summary
     verdicts: Sequence[AssertionResult]
     never: int
+    remarks: Sequence[str] = ()
 
 
 class Figure(Struct, frozen=True):

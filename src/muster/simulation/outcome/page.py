@@ -98,6 +98,8 @@ def _list_remarks(report: Report) -> Iterator[Markup]:
         yield make_element(
             "p", {"class": "bad"}, f"Stopped after {format_span(report.summary.seconds)} of virtual time."
         )
+    for text in report.remarks:
+        yield make_element("p", {}, text)
     never = [one for one in report.waiting if one.never]
     for one in never[:_NAMED]:
         yield make_element("p", {"class": "bad"}, f"{one.name} could never run: {one.why}")

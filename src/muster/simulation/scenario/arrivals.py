@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from muster.simulation.scenario.draws import PARSERS, Draw, DrawError, draw_arrivals, make_draw
 from muster.simulation.scenario.logs.jobs import MOST, OrderedJobs, Role
-from muster.simulation.scenario.logs.opening import HISTORY
+from muster.simulation.scenario.logs.opening import HISTORY, find_format
 from muster.simulation.scenario.model import Trace, Work
 from muster.simulation.scenario.reading import Reading
 
@@ -123,7 +123,7 @@ def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterato
     for job in islice(jobs, work.count):
         bare = len(job.roles) == 1 and job.roles[0].requests is None and not job.roles[0].labels
         yield Submission(
-            job.submit - jobs.origin,
+            (job.submit - jobs.origin) / trace.speed,
             number,
             f"{work.name}-{job.name}",
             job.run_time,
@@ -143,4 +143,4 @@ def translate_queue(work: Work, trace: Trace, queue: str) -> str:
 
     In a history of Muster, a queue that is not mapped keeps its name, unless the work has a queue.
     """
-    return trace.queues.get(queue, queue if trace.format == HISTORY and not work.queue else "")
+    return trace.queues.get(queue, queue if find_format(trace) == HISTORY and not work.queue else "")

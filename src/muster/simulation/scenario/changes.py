@@ -6,6 +6,7 @@ they depend on the seed and the size of a pool, and not on the jobs.
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
 from random import Random
 from typing import Any
@@ -13,9 +14,10 @@ from typing import Any
 from msgspec import Struct
 
 from muster.api.core import Node
-from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_seconds
+from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_moment, parse_seconds
 from muster.simulation.scenario.model import ClusterChange, NodeChoice, NodePool, Outage, Scaling, Spec
 from muster.simulation.scenario.reading import MOST_NODES, Reading
+from muster.simulation.scenario.source import suggest
 
 _WHEN = ("at", "arrivals")
 ACTIONS = tuple(name for name in ClusterChange.__struct_fields__ if name not in _WHEN)
@@ -69,14 +71,14 @@ def choose_nodes(choice: NodeChoice, nodes: Mapping[str, Node], pools: Mapping[s
     ]
 
 
-def list_times(change: ClusterChange) -> list[float]:
-    """Return when a change with `at` happens, in seconds from the start, in order.
+def list_times(change: ClusterChange, start: datetime) -> list[float]:
+    """Return when a change with `at` happens, in seconds from the start, in order. start: the time of day then.
 
     Raises:
         DrawError: a time is none.
     """
     assert change.at is not None, "the change has been checked"
-    return sorted(map(parse_seconds, change.at if isinstance(change.at, tuple) else (change.at,)))
+    return sorted(parse_moment(at, start) for at in (change.at if isinstance(change.at, tuple) else (change.at,)))
 
 
 def list_moments(reading: Reading, failing: Mapping[int, Sequence[str]]) -> Iterator[Moment]:
@@ -115,7 +117,7 @@ def _draw_moments(reading: Reading, number: int, change: ClusterChange, random: 
     action = find_action(change)[1]
     draw = None if isinstance(action, Scaling) else _make_span(reading, action.lasts)
     if change.arrivals is None:
-        times: Iterator[float] = iter(list_times(change))
+        times: Iterator[float] = iter(list_times(change, reading.scenario.spec.start))
     else:
         times = draw_arrivals(change.arrivals, reading.scenario.spec.start, random)
     for at in times:
@@ -172,7 +174,7 @@ def _require_time(reading: Reading, change: ClusterChange, name: str) -> None:
         raise DrawError("", "exactly one of at and arrivals is needed")
     if change.at is not None:
         try:
-            times = list_times(change)
+            times = list_times(change, spec.start)
         except DrawError as error:
             raise DrawError(".at", error.why) from None
         if not times:
@@ -199,8 +201,7 @@ def _require_choice(spec: Spec, choice: NodeChoice, name: str) -> None:
 def _require_pool(spec: Spec, path: str, name: str) -> None:
     known = [pool.name for pool in spec.nodes]
     if name not in known:
-        others = f", but {', '.join(known)}" if known else ": the scenario has none"
-        raise DrawError(path, f"there is no pool {name}{others}")
+        raise DrawError(path, f"there is no pool {name}{suggest(name, known)}")
 
 
 def _require_positive(path: str, text: str | float) -> None:
@@ -239,4 +240,4 @@ def require_nodes(reading: Reading, nodes: Mapping[str, Node], pools: Mapping[st
 def _require_known(reading: Reading, path: str, choice: NodeChoice, nodes: Mapping[str, Node]) -> None:
     for number, name in enumerate(choice.nodes):
         if name not in nodes:
-            raise reading.source.error(f"{path}.nodes[{number}]", f"there is no node {name}")
+            raise reading.source.error(f"{path}.nodes[{number}]", f"there is no node {name}{suggest(name, nodes)}")

@@ -1,7 +1,8 @@
 """Draw values and arrivals as a scenario distributes them. Pure: the same source of chance gives the same values."""
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from itertools import repeat
 from math import log
 from random import Random
@@ -10,6 +11,7 @@ from muster.api.values import durations
 from muster.simulation.scenario.model import Arrivals, Burst, Distribution, Value, Weekly
 
 DAY = 86_400.0
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _HOUR = 3600.0
 # With a larger sigma, values leave the range of floating-point numbers.
 _MOST_SIGMA = 100.0
@@ -45,6 +47,30 @@ def parse_seconds(text: str | float) -> float:
     if not 0 <= seconds < float("inf"):
         raise DrawError("", f"{text} is negative" if seconds < 0 else f"{text} is no time span")
     return seconds
+
+
+def parse_moment(text: str | float, start: datetime) -> float:
+    """Return a point of time in seconds from the start: a time span from then, a date and time, or a time of day.
+
+    The time of day is the first one from the start on. Both are of the start's zone, unless the text names another.
+
+    Raises:
+        DrawError: the text is none of these, or a time before the start.
+    """
+    if not isinstance(text, str) or not (":" in text or _DATE.match(text)):
+        return parse_seconds(text)
+    try:
+        if _DATE.match(text):
+            moment = datetime.fromisoformat(text)
+            moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=start.tzinfo)
+        else:
+            moment = datetime.combine(start, time.fromisoformat(text), start.tzinfo)
+            moment += timedelta(days=moment < start)
+    except ValueError:
+        raise DrawError("", f"{text} is no time span, date and time, or time of day") from None
+    if moment < start:
+        raise DrawError("", f"{text} is before the start, {start.isoformat()}")
+    return (moment - start).total_seconds()
 
 
 def _parse_span(text: str) -> float:
@@ -159,7 +185,7 @@ def draw_arrivals(arrivals: Arrivals, start: datetime, random: Random) -> Iterat
     if sum(getattr(arrivals, name) is not None for name in arrivals.__struct_fields__) != 1:
         raise DrawError("", f"exactly one of {', '.join(arrivals.__struct_fields__)} is needed")
     if arrivals.burst is not None:
-        return _draw_bursts(arrivals.burst)
+        return _draw_bursts(arrivals.burst, start)
     if arrivals.weekly is not None:
         return _draw_weekly(arrivals.weekly, start, random)
     if arrivals.poisson is not None:
@@ -187,11 +213,14 @@ def _accumulate(step: Callable[[], float]) -> Iterator[float]:
         yield at
 
 
-def _draw_bursts(burst: Burst) -> Iterator[float]:
+def _draw_bursts(burst: Burst, start: datetime) -> Iterator[float]:
     if burst.count < 1:
         raise DrawError(".burst.count", "must be positive")
-    times = sorted(map(parse_seconds, burst.at))
-    return (at for time in times for at in repeat(time, burst.count))
+    try:
+        times = sorted(parse_moment(at, start) for at in burst.at)
+    except DrawError as error:
+        raise DrawError(".burst.at", error.why) from None
+    return (at for one in times for at in repeat(one, burst.count))
 
 
 def _draw_weekly(weekly: Weekly, start: datetime, random: Random) -> Iterator[float]:

@@ -105,7 +105,8 @@ class ComputedColumn(Part, frozen=True):
     """A value that is computed from the columns of a table: `(column - minus) * times / per`, in a unit.
 
     times, per: a column or a number. unit: of times ms, s, m, h or d; of amounts a suffix of Kubernetes (m, Mi, Gi).
-    values: numbers for words. separator: what separates alternatives.
+    values: numbers for words. separator: what separates alternatives. key: of a cell such as `cpu=4,gres/gpu=2`, which
+    of its values.
     """
 
     column: str
@@ -115,6 +116,7 @@ class ComputedColumn(Part, frozen=True):
     unit: str = ""
     values: dict[str, float] = {}
     separator: str = ""
+    key: str = ""
 
 
 Cell = str | ComputedColumn
@@ -151,19 +153,23 @@ class NodeColumns(Part, frozen=True):
 
 
 class Trace(Part, frozen=True):
-    """A log of jobs that ran. file: beside the scenario. format: `swf`, `csv`, or one of `logs.formats`.
+    """A log of jobs that ran.
 
+    file: beside the scenario.
+    format: `swf`, `csv`, or one of `logs.formats`; by default, what the name of the file says.
     columns: of a table; of a known format, those that differ. header: the names of the columns, where no line has them.
     start: the time of the log at which the scenario starts; by default, that of the first job.
+    speed: how much faster its jobs come than they did: 1.2 for 20 % more of them at a time.
     queues: the LocalQueue of each queue of the log; other jobs go to the `queue` of the work.
     limits: the time limits of its jobs: those that the log has, or exactly their run times, or none.
     """
 
     file: str
-    format: str = "swf"
+    format: str = ""
     columns: JobColumns = JobColumns()
     header: tuple[str, ...] = ()
     start: str | float | None = None
+    speed: float = 1.0
     queues: dict[str, str] = {}
     limits: Literal["logged", "exact", "none"] = "logged"
 
@@ -228,6 +234,7 @@ class NodePool(Part, frozen=True):
     """Nodes that are alike, made from a template or a table.
 
     template: a Node manifest; each node's name is the pool's name and a number. count: how many there are at the start.
+    like: the name of a Node of the manifests or of the state instead, which all nodes of the pool are like.
     file: a table of nodes instead, with its format and columns as of a trace; `template` is then what all of them have
     in common.
     """
@@ -235,6 +242,7 @@ class NodePool(Part, frozen=True):
     name: str = ""
     count: int = 1
     template: dict[str, Any] = {}
+    like: str = ""
     file: str = ""
     format: str = "csv"
     columns: NodeColumns = NodeColumns()

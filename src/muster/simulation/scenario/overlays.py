@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from muster.api.values.manifests import Manifest
-from muster.simulation.scenario.paths import PathError, begins_with_field, set_field, set_in_manifest
+from muster.simulation.scenario.paths import PathError, begins_with_field, list_pools, set_field, set_in_manifest
 
 _DIRECTIVE = "$patch"
 _DELETE = "delete"
@@ -89,13 +89,17 @@ def set_fields(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> dict
     for one in overlays:
         with _naming(one):
             for path, value in one.settings.items():
-                if begins_with_field(path):
+                if begins_with_field(path, scenario):
                     scenario = set_field(scenario, path, value)
     return scenario
 
 
-def set_in_manifests(manifests: Iterable[Manifest], overlays: Iterable[Overlay]) -> list[Manifest]:
+def set_in_manifests(
+    manifests: Iterable[Manifest], overlays: Iterable[Overlay], scenario: Mapping[str, Any]
+) -> list[Manifest]:
     """Return the manifests with all other settings of overlays. Unchanged manifests are the same objects.
+
+    scenario: its document, into which the other settings lead.
 
     Raises `OverlayError` if a path leads nowhere.
     """
@@ -103,8 +107,9 @@ def set_in_manifests(manifests: Iterable[Manifest], overlays: Iterable[Overlay])
     for one in overlays:
         with _naming(one):
             for path, value in one.settings.items():
-                if not begins_with_field(path):
-                    documents = set_in_manifest([each.document for each in varied], path, value)
+                if not begins_with_field(path, scenario):
+                    documents = [each.document for each in varied]
+                    documents = set_in_manifest(documents, path, value, list_pools(scenario))
                     varied = [
                         each if each.document is changed else replace(each, where=one.context, document=changed)
                         for each, changed in zip(varied, documents, strict=True)

@@ -1,33 +1,42 @@
 """Set a value of a scenario or of its manifests by its path, such as `clusterQueues.team-a.nominalQuota.cpu`. Pure.
 
 The first step is a field of the scenario's spec, or the plural of a kind of manifests; then the name of one of them
-follows, such as `main`, or `team-a/main` if several namespaces have one. Further steps are fields, the names of items
-of a list, or their numbers. A step may have dots in its name, as `nvidia.com/gpu` has: of the names that are there, the
-longest that fits is meant.
+follows, such as `main`, or `team-a/main` if several namespaces have one. After `nodes`, it is that of a pool, or of a
+Node. Further steps are fields, the names of items of a list, or their numbers. A step may have dots in its name, as
+`nvidia.com/gpu` has: of the names that are there, the longest that fits is meant.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from muster.insight.nearest import find_nearest
 from muster.simulation.scenario.model import Spec
+from muster.simulation.scenario.source import list_names, suggest
 
 # What a quota says of a resource: the path names the resource alone, or its flavor before it.
 _QUOTAS = ("nominalQuota", "borrowingLimit", "lendingLimit")
 # What a path cannot set: all variants share it, or it has been read before.
 _FIXED = ("seed", "variants", "manifests")
+_NODES = "nodes"
 _FIELDS = tuple(sorted({*Spec.__struct_encode_fields__} - {*_FIXED}))
-# How many known names an error lists.
-_LISTED = 12
 
 
 class PathError(ValueError):
     """The error of a path that leads to no field; the text says which step is unknown, and what is known."""
 
 
-def begins_with_field(path: str) -> bool:
-    """Return whether a path leads into the scenario itself, and not into one of its manifests."""
-    return _find_step(path, _FIELDS) is not None
+def begins_with_field(path: str, scenario: Mapping[str, Any]) -> bool:
+    """Return whether a path leads into the document of a scenario, and not into one of its manifests."""
+    field = _find_step(path, _FIELDS)
+    of_pool = field != _NODES or path == _NODES or _find_step(path[len(f"{_NODES}.") :], list_pools(scenario))
+    return field is not None and bool(of_pool)
+
+
+def list_pools(scenario: Mapping[str, Any]) -> Collection[str]:
+    """Return what a path may call the pools of nodes of a scenario: names and numbers."""
+    spec = scenario.get("spec")
+    pools = spec.get(_NODES) if isinstance(spec, dict) else None
+    return _number_items(pools) if isinstance(pools, list | tuple) else ()
 
 
 def set_field(scenario: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -39,27 +48,32 @@ def set_field(scenario: dict[str, Any], path: str, value: Any) -> dict[str, Any]
     return scenario | {"spec": _set(spec if isinstance(spec, dict) else {}, path, value, path)}
 
 
-def set_in_manifest(manifests: Sequence[dict[str, Any]], path: str, value: Any) -> list[dict[str, Any]]:
+def set_in_manifest(
+    manifests: Sequence[dict[str, Any]], path: str, value: Any, pools: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Return manifests with one value set in one of them; the others are the same objects.
 
-    Raises `PathError` if the path leads nowhere.
+    pools: what the path may have meant instead of a Node, for the error. Raises `PathError` if the path leads nowhere.
     """
     documents = list(manifests)
     plurals = sorted({_pluralize(one["kind"]) for one in documents})
     # Fields are named for the suggestion alone: `set_field` takes paths that begin with one.
     root, rest = _take_step(path, (*_FIELDS, *plurals), path, "neither a field of the scenario nor a kind of manifests")
-    at, rest = _take_manifest(documents, root, rest, path)
+    at, rest = _take_manifest(documents, root, rest, path, pools if root == _NODES else ())
     documents[at] = _set_field(documents[at], rest, value, path)
     return documents
 
 
-def _take_manifest(documents: Sequence[dict[str, Any]], plural: str, rest: str, path: str) -> tuple[int, str]:
+def _take_manifest(
+    documents: Sequence[dict[str, Any]], plural: str, rest: str, path: str, others: Iterable[str]
+) -> tuple[int, str]:
     """Return the number of the manifest that a path names after the plural of its kind, and the path in the manifest.
 
-    Raises `PathError` if no manifest has the name, or several of different namespaces have it.
+    others: more names that the error suggests. Raises `PathError` if no manifest has the name, or several of different
+    namespaces have it.
     """
     places: dict[str, list[int]] = {}
-    shown: list[str] = []
+    shown = [one for one in others if not one.isdigit()]
     for at, one in enumerate(documents):
         if _pluralize(one["kind"]) == plural:
             full, name = _name_manifest(one)
@@ -68,7 +82,7 @@ def _take_manifest(documents: Sequence[dict[str, Any]], plural: str, rest: str, 
             places.setdefault(name, []).append(at)
     name, rest = _take_step(rest, places, path, f"the name of none of {plural}", shown=shown)
     if len(places[name]) > 1:
-        names = _list(_name_manifest(documents[at])[0] for at in places[name])
+        names = list_names(sorted(_name_manifest(documents[at])[0] for at in places[name]))
         raise PathError(f"{path}: several of {plural} are called {name}: name one of {names}")
     if not rest:
         raise PathError(f"{path}: the field of {name} is missing")
@@ -101,7 +115,7 @@ def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> An
     field, _, resource = rest.partition(".")
     if field in _QUOTAS and field not in spec:
         rest = _find_quota(spec, field, resource, path)
-    elif resource and "resourceGroups" in spec and _find_step(rest, spec) is None:
+    elif resource and "resourceGroups" in spec and _find_step(rest, spec) is None and find_nearest(field, _QUOTAS):
         raise _refuse_step(rest, (*spec, *_QUOTAS), path, "no field there")
     return document | {"spec": _set(spec, rest, value, path)}
 
@@ -128,9 +142,11 @@ def _find_quota(spec: Mapping[str, Any], field: str, wanted: str, path: str) -> 
     if len(matching) == 1:
         return f"{matching[0]}.{field}"
     if matching:
-        flavors = _list(f"{field}.{flavor}.{resource}" for flavor, resource in places if resource == wanted)
+        flavors = list_names(
+            sorted(f"{field}.{flavor}.{resource}" for flavor, resource in places if resource == wanted)
+        )
         raise PathError(f"{path}: several flavors have {wanted}: name one of {flavors}")
-    known = _list({resource for _, resource in places})
+    known = list_names(sorted({resource for _, resource in places})) or "none"
     raise PathError(f"{path}: {wanted} is none of {known}" if wanted else f"{path}: a resource has to follow: {known}")
 
 
@@ -139,29 +155,33 @@ def _list_maps(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _set(node: Any, rest: str, value: Any, path: str) -> Any:
-    """Return a node with the value at the path below it. Only the last step may be new, and only in a map.
+    """Return a node with the value at the path below it. New fields are added to maps, unless a similar one is there.
 
     rest: the path below the node. path: all that the user wrote, for errors. Raises `PathError`.
     """
     if isinstance(node, dict):
         key = _find_step(rest, node)
         if key is None:
-            if not rest or "." in rest:
+            first, _, below = rest.partition(".")
+            if not first or (below and find_nearest(first, node)):
                 raise _refuse_step(rest, node, path, "no field there")
-            return node | {rest: value}
+            return node | {first: _set({}, below, value, path) if below else value}
         below = rest[len(key) + 1 :]
         return node | {key: _set(node[key], below, value, path) if below else _convert_like(node[key], value)}
     if isinstance(node, list | tuple):
-        names = {}
-        for at, item in enumerate(node):
-            name = item.get("name") if isinstance(item, dict) else None
-            names[name if isinstance(name, str) else str(at)] = at
-        known = {str(at): at for at in range(len(node))} | names
+        known = _number_items(node)
+        names = [one for one in known if not one.isdigit()] or list(known)
         key, below = _take_step(rest, known, path, "no item of the list", shown=names)
         at = known[key]
         item = _set(node[at], below, value, path) if below else _convert_like(node[at], value)
         return [*node[:at], item, *node[at + 1 :]]
     raise PathError(f"{path}: {rest} leads on from a value that has no fields")
+
+
+def _number_items(items: Sequence[Any]) -> dict[str, int]:
+    """Return the number of each item of a list by its number as text, and by its name if it has one."""
+    names = {str(item["name"]): at for at, item in enumerate(items) if isinstance(item, dict) and "name" in item}
+    return {str(at): at for at in range(len(items))} | names
 
 
 def _convert_like(before: Any, value: Any) -> Any:
@@ -190,13 +210,5 @@ def _take_step(
 
 
 def _refuse_step(rest: str, known: Iterable[str], path: str, what: str) -> PathError:
-    names, first = list(known), rest.partition(".")[0]
-    nearest = find_nearest(first, names)
-    hint = f"do you mean {nearest}?" if nearest else f"there is {_list(names)}"
-    return PathError(f"{path}: {first or 'an empty step'} is {what}: {hint}")
-
-
-def _list(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
-    return (", ".join(listed[:_LISTED]) or "none") + more
+    first = rest.partition(".")[0]
+    return PathError(f"{path}: {first or 'an empty step'} is {what}{suggest(first, sorted({*known}), ': there is ')}")

@@ -3,8 +3,9 @@
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,8 @@ from msgspec.structs import replace
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
 from muster.insight.snapshot import API_VERSION as SNAPSHOT_VERSION
 from muster.insight.snapshot import KIND as SNAPSHOT
-from muster.simulation.scenario.draws import PARSERS, DrawError, parse_seconds, parse_value
+from muster.simulation.scenario.draws import PARSERS, DrawError, parse_moment, parse_seconds, parse_value
+from muster.simulation.scenario.fieldnames import list_fields
 from muster.simulation.scenario.logs.cells import parse_time
 from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
 from muster.simulation.scenario.logs.opening import (
@@ -24,6 +26,7 @@ from muster.simulation.scenario.logs.opening import (
     HISTORY,
     JOB_FORMATS,
     NODE_FORMATS,
+    find_format,
     read_node_table,
     says_requests,
 )
@@ -49,7 +52,7 @@ from muster.simulation.scenario.overlays import (
     vary_manifests,
     vary_scenario,
 )
-from muster.simulation.scenario.source import UNFILED, ScenarioError, Source
+from muster.simulation.scenario.source import UNFILED, ScenarioError, Source, suggest
 from muster.simulation.scenario.state import (
     ClusterState,
     StateError,
@@ -111,18 +114,20 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
     source = replace(source, variant=join_contexts(overlays))
     folder = Path(source.file).parent
     try:
-        scenario = _convert(set_fields(vary_scenario(document, overlays), overlays), source)
+        varied = set_fields(vary_scenario(document, overlays), overlays)
+        scenario = _convert(varied, source)
         state_file = folder / scenario.spec.state.file if isinstance(scenario.spec.state, State) else None
         state = None if state_file is None else _read_state(state_file)
         own = [
             *_list_manifests(files, document, state_file),
             *read_files([folder / each for each in scenario.spec.manifests])[0],
         ]
-        manifests, state = _vary_objects(own, state, overlays)
+        manifests, state = _vary_objects(own, state, overlays, varied)
     except OverlayError as error:
         raise ScenarioError(str(error)) from None
     if state is not None:
         scenario = replace(scenario, spec=replace(scenario.spec, start=state.at))
+    _require_time(scenario, source)
     return Reading(
         scenario,
         source,
@@ -153,15 +158,15 @@ def _list_manifests(files: Iterable[_File], scenario: dict[str, Any], state_file
 
 
 def _vary_objects(
-    own: Sequence[Manifest], state: ClusterState | None, overlays: Sequence[Overlay]
+    own: Sequence[Manifest], state: ClusterState | None, overlays: Sequence[Overlay], scenario: Mapping[str, Any]
 ) -> tuple[tuple[Manifest, ...], ClusterState | None]:
     """Return the manifests of a scenario and the state that it starts from, with overlays applied to both.
 
-    own: the manifests that the scenario names. The state loses the objects that they replace. Raises `OverlayError` if
-    an overlay does not fit.
+    own: the manifests that the scenario names. scenario: its document, already varied. The state loses the objects that
+    they replace. Raises `OverlayError` if an overlay does not fit.
     """
     kept = [] if state is None else select_objects(state, {name_object(one.document) for one in own})
-    varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays)
+    varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays, scenario)
     of_state = {name_object(one.document): one.document for one in kept}
     manifests = tuple(one for one in varied if name_object(one.document) not in of_state)
     if state is None:
@@ -263,10 +268,12 @@ def _convert(document: dict[str, Any], source: Source) -> Scenario:
         found = _AT.fullmatch(str(error))
         assert found is not None, "the path is optional"
         unknown = _UNKNOWN.search(found["why"])
-        path = ".".join(filter(None, (found["path"], unknown and unknown[1])))
-        raise source.error(path, "there is no such field" if unknown else found["why"]) from None
+        if unknown is None:
+            raise source.error(found["path"] or "", found["why"]) from None
+        path = ".".join(filter(None, (found["path"], unknown[1])))
+        hint = suggest(unknown[1], list_fields(found["path"] or ""))
+        raise source.error(path, f"there is no such field{hint}") from None
     scenario = _resolve_state(_resolve_histories(scenario, source), source, document)
-    _require_time(scenario, source)
     _require_sources(scenario, source)
     _require_pools(scenario, source)
     _require_variants(scenario, source)
@@ -310,7 +317,7 @@ def _require_time(scenario: Scenario, source: Source) -> None:
     if scenario.spec.until is None:
         return
     try:
-        parse_seconds(scenario.spec.until)
+        parse_moment(scenario.spec.until, scenario.spec.start)
     except DrawError as error:
         raise source.error("spec.until", error.why) from None
 
@@ -333,7 +340,7 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
         if work.trace is not None:
             _require_trace(work.trace, source, f"{path}.trace")
         if not work.template and (work.trace is None or not says_requests(work.trace)):
-            raise source.error(path, "template is needed, unless a trace says what pods request")
+            raise source.error(path, "template is needed, unless a trace says what pods request, in `columns.requests`")
         if work.trace is None and work.run_time is None:
             raise source.error(path, "runTime is needed, except for a trace")
         if work.trace is not None and (field := next(filter(partial(_is_set, work), _UNTRACED), None)) is not None:
@@ -352,8 +359,12 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
         if pool.file:
             _require_format(pool.format, NODE_FORMATS, source, f"spec.nodes[{number}].format")
             continue
-        if not pool.name or not pool.template:
-            raise source.error(f"spec.nodes[{number}]", "name and template are needed, or the file of a table of nodes")
+        if not pool.name or not (pool.template or pool.like):
+            raise source.error(
+                f"spec.nodes[{number}]", "name and template or like are needed, or the file of a table of nodes"
+            )
+        if pool.template and pool.like:
+            raise source.error(f"spec.nodes[{number}].template", "has no effect: the nodes are like another Node")
         if pool.name in pools:
             raise source.error(f"spec.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
         pools.add(pool.name)
@@ -362,10 +373,13 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
 
 
 def _require_trace(trace: Trace, source: Source, path: str) -> None:
-    _require_format(trace.format, JOB_FORMATS, source, f"{path}.format")
-    if trace.format in FIXED_FORMATS and (trace.header or trace.columns != JobColumns()):
-        why = f"columns and header have no effect on the format {trace.format}: a table needs `format: csv`"
+    format = find_format(trace)
+    _require_format(format, JOB_FORMATS, source, f"{path}.format")
+    if format in FIXED_FORMATS and (trace.header or trace.columns != JobColumns()):
+        why = f"columns and header have no effect on the format {format}: a table needs `format: csv`"
         raise source.error(path, why)
+    if not 0 < trace.speed < inf:
+        raise source.error(f"{path}.speed", f"{trace.speed:g} is no speed: it must be positive")
     try:
         parse_time(str(trace.start or 0))
     except ValueError:
@@ -374,7 +388,7 @@ def _require_trace(trace: Trace, source: Source, path: str) -> None:
 
 def _require_format(format: str, known: Sequence[str], source: Source, path: str) -> None:
     if format not in known:
-        raise source.error(path, f"there is no format {format}, but {', '.join(known)}")
+        raise source.error(path, f"there is no format {format}{suggest(format, known)}")
 
 
 def _require_variants(scenario: Scenario, source: Source) -> None:
@@ -455,7 +469,9 @@ def _read_traces(scenario: Scenario, source: Source, folder: Path, shelf: LogShe
     for number, work in enumerate(scenario.spec.work):
         if work.trace is not None:
             file, path = folder / work.trace.file, f"spec.work[{number}].trace"
-            logs[work.name] = _read_lines(partial(shelf.read, file, work.trace), file, source, path)
+            logs[work.name] = _read_lines(
+                partial(shelf.read, file, work.trace), file, source, path, _describe_format(work.trace)
+            )
     return logs
 
 
@@ -468,13 +484,23 @@ def _read_tables(scenario: Scenario, source: Source, folder: Path) -> dict[int, 
     return tables
 
 
-def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str) -> T:
+def _describe_format(trace: Trace) -> str:
+    """Return how a log is read, for an error, if the scenario does not name its format; otherwise ""."""
+    if trace.format:
+        return ""
+    format = find_format(trace)
+    others = ", ".join(one for one in JOB_FORMATS if one != format)
+    return f"; without a format, the file is read as {format}: other formats are {others}"
+
+
+def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str, hint: str = "") -> T:
+    """Return what `read` returns. hint: what errors of lines and columns end with. Raises `ScenarioError`."""
     try:
         return read()
     except LogError as error:
-        raise ScenarioError(f"{file}:{error.line}: {error.why}") from None
+        raise ScenarioError(f"{file}:{error.line}: {error.why}{hint}") from None
     except ColumnError as error:
-        raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why) from None
+        raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why + hint) from None
     except OSError as error:
         raise source.error(f"{path}.file", _describe_failure(file, error)) from None
     except _UNREADABLE as error:

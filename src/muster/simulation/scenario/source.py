@@ -1,13 +1,18 @@
 """Name the file, line and field of an error in the text of a scenario. Pure."""
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
 from msgspec import Struct
 
+from muster.insight.nearest import find_nearest
+
 # What stands for the file of a scenario that comes from no file.
 UNFILED = "<scenario>"
+# How many known names an error lists.
+_LISTED = 12
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -65,3 +70,21 @@ def find_line(text: bytes, lines_above: int, path: str) -> int:
         else:
             break
     return lines_above + int(line) + 1
+
+
+def suggest(word: str, known: Iterable[str], lead: str = ", but ") -> str:
+    """Return how an error about an unknown name ends: with the name that the user may have meant, or with all of them.
+
+    known: the names that there are. lead: what comes before all of them.
+    """
+    names = list(known)
+    if not names:
+        return ": there is none"
+    nearest = find_nearest(word, names)
+    return f": do you mean {nearest}?" if nearest else f"{lead}{list_names(names)}"
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return names joined by commas: the first ones of many."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

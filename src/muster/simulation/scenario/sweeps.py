@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from itertools import product
 from math import prod
 
 from msgspec import Struct
 
+from muster.api.values.quantity import parse
+from muster.simulation.scenario.draws import parse_seconds
 from muster.simulation.scenario.overlays import Overlay
 
 Scalar = bool | int | float | str
@@ -17,6 +20,9 @@ MOST_VALUES = 1000
 _RANGE = re.compile(r"(?P<low>.+?)\.\.(?P<high>.+?)(?::(?P<step>.+))?")
 _NUMBER = re.compile(r"(?P<number>[-+]?\d{1,18}(?:\.\d{1,18})?)(?P<unit>[A-Za-z]*)")
 _FORM = "PATH=FROM..TO:STEP or PATH=VALUE,VALUE,..."
+# The units that a range may mix. `m` is a minute there, and no thousandth.
+_TIMES, _AMOUNTS = ("ms", "s", "m", "h", "d"), ("k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti", "P", "Pi")
+_FAMILIES = (_TIMES, _AMOUNTS)
 _WORDS: dict[str, Scalar] = {"true": True, "false": False}
 
 
@@ -60,22 +66,42 @@ def _parse_range(text: str, values: str) -> list[Scalar] | None:
     if found is None:
         return None
     parts = [_NUMBER.fullmatch((found[name] or "1").strip()) for name in ("low", "high", "step")]
-    low, high, step = (None if part is None else Decimal(part["number"]) for part in parts)
-    if low is None or high is None or step is None:
-        raise SweepError(f"{text}: the ends and the step of a range are numbers, all with the same unit or none")
-    units = {part["unit"] for part, number in zip(parts, (low, high, step), strict=True) if part and number}
+    amounts = [(Decimal(part["number"]), part["unit"]) for part in parts if part is not None]
+    if len(amounts) < len(parts):
+        raise SweepError(f"{text}: the ends and the step of a range are numbers, all with units or none")
+    units = {unit for number, unit in amounts if number}
     if found["step"] is None:
         units.discard("")
-    if len(units) > 1:
-        raise SweepError(f"{text}: the ends and the step of a range have different units: {', '.join(sorted(units))}")
+    finest = _find_finest(text, units)
+    low, high, step = (number * _find_scale(unit or finest, finest) for number, unit in amounts)
     if step <= 0:
         raise SweepError(f"{text}: the step must be positive")
     if high < low:
         raise SweepError(f"{text}: the range ends before it begins")
     count = int((high - low) / step) + 1
     _require_few(text, count)
-    unit = "".join(units)
-    return [_parse_scalar(f"{low + step * number:f}{unit}") for number in range(count)]
+    return [_parse_scalar(f"{(low + step * number).normalize():f}{finest}") for number in range(count)]
+
+
+def _find_finest(text: str, units: AbstractSet[str]) -> str:
+    """Return the smallest of the units of a range, in which its values are written; "" if it has none.
+
+    text: the whole sweep, for errors. Raises `SweepError` if the units are not all of times, or all of amounts.
+    """
+    if len(units) > 1 and not any(units <= {*family} for family in _FAMILIES):
+        listed = ", ".join(unit or "none" for unit in sorted(units))
+        raise SweepError(f"{text}: the ends and the step of a range have different units: {listed}")
+    return min(units, key=_measure) if len(units) > 1 else "".join(units)
+
+
+def _find_scale(unit: str, other: str) -> Decimal:
+    """Return how many of the other unit one unit has."""
+    return Decimal(1) if unit == other else _measure(unit) / _measure(other)
+
+
+def _measure(unit: str) -> Decimal:
+    """Return the size of a unit of time in seconds, or the size of the suffix of an amount."""
+    return Decimal(str(parse_seconds(f"1{unit}"))) if unit in _TIMES else Decimal(int(parse(f"1{unit}")))
 
 
 def _require_few(text: str, count: int) -> None:

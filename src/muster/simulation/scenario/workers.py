@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
-from muster.simulation.scenario.draws import DrawError, parse_seconds
+from muster.simulation.scenario.draws import DrawError, parse_moment, parse_seconds
 from muster.simulation.scenario.model import Loss, Spec, WorkerCluster
 from muster.simulation.scenario.reading import Reading, read_files
 from muster.simulation.scenario.source import ScenarioError, find_line
@@ -102,10 +102,10 @@ def _read_losses(reading: Reading, path: str, cluster: WorkerCluster) -> list[tu
 
 
 def _read_time(reading: Reading, path: str, loss: Loss) -> tuple[float, float]:
-    times = []
-    for field, value in (("at", loss.at), ("for", loss.lasts)):
-        try:
-            times.append(inf if value is None else parse_seconds(value))
-        except DrawError as error:
-            raise reading.source.error(f"{path}.{field}", error.why) from None
-    return times[0], times[1]
+    field = "at"
+    try:
+        at = parse_moment(loss.at, reading.scenario.spec.start)
+        field = "for"
+        return at, inf if loss.lasts is None else parse_seconds(loss.lasts)
+    except DrawError as error:
+        raise reading.source.error(f"{path}.{field}", error.why) from None

@@ -97,3 +97,8 @@ def test_json_has_the_limits_of_yaml(text, problem):
 def test_a_key_that_json_gives_twice_is_told_with_its_line():
     value, ((path, key, line),) = yaml_decode.decode(b'{"a": {"b": 1,\n"b": 2}}')
     assert (value, path, key, line) == ({"a": {"b": 2}}, "a.b", "b", 2)
+
+
+@pytest.mark.parametrize("text", ["12:30", "1:30:00", "22:22", "-1:30", "190:20:30.15"])
+def test_a_number_to_the_base_of_60_is_a_text_as_to_kubectl(text):
+    assert yaml_decode.decode(f"a: {text}".encode()) == ({"a": text}, ())

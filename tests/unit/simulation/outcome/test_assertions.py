@@ -54,7 +54,7 @@ def test_an_assertion(text, value, holds):
         ("count(waiting, priority=high) == 0", "priority=high: a priority is a whole number"),
         ("count(waiting, priority=01) == 0", "priority=01: a priority is a whole number, as in jobs.csv"),
         ("count(waiting, priority=-0) == 0", "priority=-0: a priority is a whole number, as in jobs.csv"),
-        ("count(waiting, queue=prdo) == 0", "there is no queue prdo, but prod, dev"),
+        ("count(waiting, queue=prdo) == 0", "there is no queue prdo: do you mean prod?"),
     ],
 )
 def test_what_is_no_assertion(text, problem):

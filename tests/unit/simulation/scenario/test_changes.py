@@ -71,5 +71,5 @@ def test_a_pool_is_as_large_as_it_ever_gets():
 
 
 def test_times_are_in_order():
-    assert list_times(ClusterChange(at=("1h", 5, "1d"))) == [5.0, 3600.0, DAY]
-    assert list_times(ClusterChange(at="2m")) == [120.0]
+    assert list_times(ClusterChange(at=("1h", 5, "1d")), Spec().start) == [5.0, 3600.0, DAY]
+    assert list_times(ClusterChange(at="2m"), Spec().start) == [120.0]

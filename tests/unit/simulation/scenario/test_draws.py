@@ -1,5 +1,6 @@
 """What a scenario draws, and when its jobs come."""
 
+import re
 from collections import Counter
 from datetime import UTC, datetime
 from itertools import islice
@@ -16,6 +17,7 @@ from muster.simulation.scenario.draws import (
     draw_arrivals,
     make_draw,
     parse_limit,
+    parse_moment,
     parse_number,
     parse_seconds,
     parse_size,
@@ -40,6 +42,45 @@ def drawn(document, parse=parse_seconds, number=2000):
 )
 def test_a_time_span(text, seconds):
     assert parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"),
+    [
+        (7200, 2),
+        ("90m", 1.5),
+        ("12:00", 3.5),
+        ("08:30", 0),
+        ("08:00", 23.5),
+        ("2026-01-05T12:00", 3.5),
+        ("2026-01-05 12:00:00Z", 3.5),
+        ("2026-01-05T12:00+01:00", 2.5),
+        ("2026-01-06", 15.5),
+        ("2026-01-06T00:00", 15.5),
+    ],
+)
+def test_a_point_of_time(text, hours):
+    assert parse_moment(text, MONDAY.replace(hour=8, minute=30)) == hours * 3600
+
+
+def test_a_time_of_day_is_of_the_zone_of_the_start():
+    start = datetime.fromisoformat("2026-01-05T08:30:00+01:00")
+    assert parse_moment("12:00", start) == parse_moment("2026-01-05T12:00", start) == 3.5 * 3600
+    assert parse_moment("2026-01-05T12:00Z", start) == 4.5 * 3600
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("2026-01-05", "2026-01-05 is before the start, 2026-01-05T08:30:00+00:00"),
+        ("2026-13-05", "2026-13-05 is no time span, date and time, or time of day"),
+        ("25:00", "25:00 is no time span, date and time, or time of day"),
+        ("noon", "invalid duration"),
+    ],
+)
+def test_what_is_no_point_of_time(text, why):
+    with pytest.raises(DrawError, match=re.escape(why)):
+        parse_moment(text, MONDAY.replace(hour=8, minute=30))
 
 
 @pytest.mark.parametrize("text", ["soon", "", "5", "-1s", -1, "dh", "²d", float("nan"), float("inf")])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.simulation.scenario.paths import PathError, begins_with_field, set_field, set_in_manifest
+from muster.simulation.scenario.paths import PathError, begins_with_field, list_pools, set_field, set_in_manifest
 
 SCENARIO = {"spec": {"nodes": [{"name": "n", "count": 1}], "work": [{"name": "w"}]}}
 
@@ -17,6 +17,7 @@ def queue(name, *flavors):
     return {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
 
 
+NODES = [{"kind": "Node", "metadata": {"name": name}, "spec": {}} for name in ("n", "gpu-0")]
 QUEUES = [queue("team.a", "x"), queue("b", "x", "y")]
 
 
@@ -64,8 +65,26 @@ def test_fields_of_the_scenario_and_of_manifests():
     assert scenario["spec"]["nodes"] == [{"name": "n", "count": 5}]
     scenario = set_field(SCENARIO, "until", "1d")
     assert scenario["spec"]["until"] == "1d"
+    scenario = set_field(SCENARIO, "work.w.arrivals.poisson.every", "5m")
+    assert scenario["spec"]["work"] == [{"name": "w", "arrivals": {"poisson": {"every": "5m"}}}]
+    changed = set_in_manifest(QUEUES, "clusterQueues.b.fairSharing.weight", 3)
+    assert changed[1]["spec"] == QUEUES[1]["spec"] | {"fairSharing": {"weight": 3}}
     changed = set_in_manifest(QUEUES, "clusterQueues.b.cohortName", "other")
     assert changed[1]["spec"]["cohortName"] == "other"
+
+
+def set_somewhere(path):
+    if begins_with_field(path, SCENARIO):
+        set_field(SCENARIO, path, 1)
+    else:
+        set_in_manifest([*QUEUES, *NODES], path, 1, list_pools(SCENARIO))
+
+
+def test_a_path_to_nodes_names_a_pool_or_else_a_node():
+    paths = {"nodes": True, "nodes.n.count": True, "nodes.0.count": True, "nodes.gpu-0.unschedulable": False}
+    assert {path: begins_with_field(path, SCENARIO) for path in paths} == paths
+    changed = set_in_manifest(NODES, "nodes.gpu-0.unschedulable", True)
+    assert [one["spec"] for one in changed] == [{}, {"unschedulable": True}]
 
 
 @pytest.mark.parametrize(
@@ -78,13 +97,16 @@ def test_fields_of_the_scenario_and_of_manifests():
         ("clusterQueues.b.nominalQuota.memory", "memory is none of cpu, nvidia.com/gpu"),
         ("clusterQueues.b.nominalQuot.cpu", "nominalQuot is no field there: do you mean nominalQuota"),
         ("clusterQueues.b.nominalQuota", "a resource has to follow: cpu, nvidia.com/gpu"),
-        ("nodes.m.count", "m is no item of the list: there is n"),
+        ("nodes.m.count", "m is the name of none of nodes: there is gpu-0, n"),
+        ("nodes.gpu-O.unschedulable", r"gpu-O is the name of none of nodes: do you mean gpu-0\?"),
+        ("work.v.count", "v is no item of the list: there is w"),
         ("nodes.n.count.more", "more leads on from a value that has no fields"),
-        ("work.w.arrivals.poisson", "arrivals is no field there: there is name"),
+        ("work.w.nam.poisson", r"nam is no field there: do you mean name\?"),
+        ("work.w.arrivals..every", "an empty step is no field there"),
         ("seed", "neither a field of the scenario"),
         ("", "an empty step"),
     ],
 )
 def test_a_path_that_leads_nowhere_is_told_what_is_known(path, problem):
     with pytest.raises(PathError, match=problem):
-        set_field(SCENARIO, path, 1) if begins_with_field(path) else set_in_manifest(QUEUES, path, 1)
+        set_somewhere(path)

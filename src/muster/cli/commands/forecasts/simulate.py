@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -17,15 +16,12 @@ from muster.cli.names.examples import format_examples
 from muster.cli.terminal.verdicts import format_verdict
 
 if TYPE_CHECKING:
-    from muster.cli.terminal.liveline import LiveLine
-    from muster.runtime.realclock import Clock
+    from muster.simulation.outcome.progress import ProgressReporter
     from muster.simulation.outcome.record import SimulationRecord
     from muster.simulation.outcome.report import Report
     from muster.simulation.outcome.summary import GroupSummary, Summary
     from muster.simulation.simulate import EngineName
 
-# How often the progress is shown, in seconds.
-_SHOW_SECONDS = 0.5
 # How many jobs that could never run are named.
 _NAMED = 5
 # Columns that the table has only if there are such jobs.
@@ -95,6 +91,7 @@ def command(
     from muster.cli.terminal.output import dump, say
     from muster.runtime.realclock import RealClock
     from muster.simulation.outcome.page import write_page
+    from muster.simulation.outcome.progress import ProgressReporter
     from muster.simulation.outcome.report import write_report
     from muster.simulation.runs import list_cases, simulate_all
     from muster.simulation.scenario.logs.shelf import LogShelf
@@ -105,7 +102,7 @@ def command(
     if report is not None:
         _make_folder(report)
     live = LiveLine()
-    progress = _Progress(live, RealClock())
+    progress = _Interruptible(ProgressReporter(lambda text: live.show("", text), RealClock()))
     shelf = LogShelf(progress.read)
     try:
         cases = list_cases(scenarios, [parse_sweep(one) for one in sweeps], seed)
@@ -169,41 +166,22 @@ def _make_folder(folder: Path) -> None:
         raise click.BadParameter(f"{folder}: {error.strerror}", param_hint="--report") from None
 
 
-class _Progress:
-    """The display of a simulation's progress, drawn a few times a second.
+class _Interruptible:
+    """The display of a simulation's progress on a terminal, which also stops the simulation on an interrupt."""
 
-    It also stops the simulation on an interrupt.
-    """
-
-    def __init__(self, live: "LiveLine", clock: "Clock") -> None:
-        self._live = live
-        self._clock = clock
-        self._began = self._shown = clock.monotonic()
-        self._moments = 0
+    def __init__(self, reporter: "ProgressReporter") -> None:
+        self._reporter = reporter
         self._interrupted = False
 
     def count(self, done: int, total: int) -> None:
-        """Show how many of several simulations are done, and how long the others may take.
-
-        Raises `KeyboardInterrupt` after an interrupt.
-        """
-        if self._interrupted:
-            raise KeyboardInterrupt
-        now = self._clock.monotonic()
-        if now - self._shown >= _SHOW_SECONDS:
-            self._shown = now
-            left = (now - self._began) / done * (total - done) if done else None
-            rest = "" if left is None else f", about {format_span(left)} left"
-            self._live.show("", f"{done} of {total} simulations{rest}")
+        """Show how many of several simulations are done. Raises `KeyboardInterrupt` after an interrupt."""
+        self._stop_if_interrupted()
+        self._reporter.count(done, total)
 
     def read(self, file: Path, jobs: int) -> None:
-        """Show how many jobs of a log are read. An interrupt ends the reading."""
-        if self._interrupted:
-            raise KeyboardInterrupt
-        now = self._clock.monotonic()
-        if now - self._shown >= _SHOW_SECONDS:
-            self._shown = now
-            self._live.show("", f"read {jobs:,} jobs of {file}")
+        """Show how many jobs of a log are read. Raises `KeyboardInterrupt` after an interrupt."""
+        self._stop_if_interrupted()
+        self._reporter.read(file, jobs)
 
     def interrupt(self, number: int, _frame: FrameType | None) -> None:
         """Stop the simulation after the present moment. Another interrupt ends the process at once."""
@@ -211,27 +189,16 @@ class _Progress:
         signal.signal(number, signal.SIG_DFL)
 
     def __call__(self, record: "SimulationRecord") -> None:
+        self._stop_if_interrupted()
+        self._reporter(record)
+
+    def _stop_if_interrupted(self) -> None:
         if self._interrupted:
             raise KeyboardInterrupt
-        self._moments += 1
-        now = self._clock.monotonic()
-        if now - self._shown >= _SHOW_SECONDS:
-            self._shown = now
-            took = now - self._began
-            whole, rest = "", ""
-            if 0 < record.now < record.until < inf:
-                share = record.now / record.until
-                whole, rest = (
-                    f" of {format_span(record.until)}",
-                    f", about {format_span(took / share - took)} left",
-                )
-            jobs = f"{len(record):,} jobs, {record.ended:,} ended"
-            rate = f"{self._moments / took:,.0f} moments/s"
-            self._live.show("", f"{format_span(record.now)}{whole} simulated, {jobs}, {rate}{rest}")
 
 
 @contextmanager
-def _deferring_interrupts(progress: _Progress) -> Iterator[None]:
+def _deferring_interrupts(progress: _Interruptible) -> Iterator[None]:
     """Let interrupts stop the simulation only between two moments, inside the `with` block.
 
     Within a moment, the record of the jobs is incomplete.
@@ -285,7 +252,10 @@ def _describe_forecasts(summary: "Summary") -> list[str]:
         return []
     half, most = f"{total.forecast.p50:.0%}", f"{total.forecast.p90:.0%}"
     count = f"{total.forecasts:,} of {total.waited:,} jobs that waited"
-    return [f"forecasts of {count}: half are within {half} of the wait, nine of ten within {most}"]
+    return [
+        f"what muster why would have forecast for {count}: half within {half} of the wait, nine of ten within {most}",
+        "(the table has the waits themselves, which no forecast changes)",
+    ]
 
 
 def _count_jobs(group: "GroupSummary") -> dict[str, int]:

@@ -4,6 +4,7 @@ So the server's validation refuses a change that it would refuse in a cluster, a
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
@@ -14,6 +15,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, STOP_NONE, ClusterQueue, Cohort, LocalQueue
 from muster.api.kueue.quotas import FlavorQuotas, ResourceGroup, ResourceQuota
 from muster.api.status import ApiError
+from muster.api.validation.resources import validate_amount
 from muster.runtime.client import Client
 from muster.runtime.objects import merge_patch
 from muster.runtime.transport import MERGE_PATCH, Request
@@ -65,13 +67,13 @@ async def write_redefinitions(client: Client, reading: Reading) -> list[Redefini
     steps: list[_Step] = []
     for number, change in enumerate(reading.scenario.spec.changes):
         try:
-            steps += _list_steps(number, change)
+            steps += _list_steps(number, change, reading.scenario.spec.start)
         except DrawError as error:
             raise reading.source.error(f"spec.changes[{number}]{error.path}", error.why) from None
     return [await _write(client, reading, step) for step in sorted(steps, key=lambda step: step.at)]
 
 
-def _list_steps(number: int, change: ClusterChange) -> Iterator[_Step]:
+def _list_steps(number: int, change: ClusterChange, start: datetime) -> Iterator[_Step]:
     path = f"spec.changes[{number}]"
     if change.apply is not None:
         kind, meta = _KINDS.get(str(change.apply.get("kind"))), change.apply.get("metadata")
@@ -83,18 +85,18 @@ def _list_steps(number: int, change: ClusterChange) -> Iterator[_Step]:
         if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
             raise DrawError(".apply.metadata.name", "is needed")
         namespace = str(meta.get("namespace") or "default") if kind.namespaced else ""
-        for at in list_times(change):
+        for at in list_times(change, start):
             yield _Step(at, number, f"{path}.apply", kind, namespace, meta["name"], change.apply)
     if change.stop is not None:
         kind, namespace, name = _find_stopped(change.stop)
         release = None if change.stop.lasts is None else parse_seconds(change.stop.lasts)
-        for at in list_times(change):
+        for at in list_times(change, start):
             policies = {at: change.stop.policy} | ({} if release is None else {at + release: STOP_NONE})
             for when, policy in policies.items():
                 yield _Step(when, number, f"{path}.stop", kind, namespace, name, {"spec": {"stopPolicy": policy}})
     if change.quota is not None:
         kind, name = _find_redefined(change.quota)
-        for at in list_times(change):
+        for at in list_times(change, start):
             yield _Step(at, number, f"{path}.quota", kind, "", name, None)
 
 
@@ -148,13 +150,15 @@ async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition:
 def _change_quota(spec: Any, change: PlannedQuotaChange) -> Any:
     """Return the spec of a ClusterQueue or Cohort with its quotas changed.
 
-    Raises `DrawError` if no flavor has the resource, or several have it.
+    Raises `DrawError` for an amount that is none, and if no flavor has the resource, or several have it.
     """
     for field in _AMOUNTS:
         for resource, amount in getattr(change, field).items():
             shown = msgspec.structs.fields(PlannedQuotaChange)[
                 PlannedQuotaChange.__struct_fields__.index(field)
             ].encode_name
+            if (wrong := next(validate_amount(resource, resource, str(amount)), None)) is not None:
+                raise DrawError(f".{shown}.{resource}", f"{wrong.detail}: {amount}")
             flavor = _find_flavor(spec.resource_groups, resource, change.flavor, f".{shown}.{resource}")
             groups = (_change_group(group, flavor, resource, field, amount) for group in spec.resource_groups)
             spec = replace(spec, resource_groups=tuple(groups))

@@ -55,7 +55,8 @@ def _draw_truth(jobs: Sequence[JobOutcome], waited: int) -> Figure:
     ticks = list_log_ticks(longest)
     names = [Tick(tick.at, f"waited {tick.label}") for tick in ticks[1:]]
     reading = (
-        "Each job stands above the wait that was forecast as it came, and beside the wait that it had. "
+        "Each job stands above the wait that muster why would have forecast as it came, and beside the wait that it "
+        "had. The errors are those of such forecasts; the waits of this report do not depend on them. "
         "Cells that stand out more hold more jobs. A job above the diagonal waited longer than was forecast. "
         f"Of {waited:,} jobs that waited, {len(jobs):,} have a forecast."
     )

@@ -1,5 +1,6 @@
 """Compute the values of a table's line from its cells, as the columns of a scenario say. Pure."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import ceil, isfinite
@@ -11,7 +12,10 @@ Row = Sequence[str]
 Number = Callable[[Row], float | None]
 Text = Callable[[Row], str]
 
-_MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-"))
+# The last three are those of `sacct`.
+_MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-", "unknown", "unlimited", "partition_limit"))
+# A time span as Slurm writes it: `1-02:30:00`.
+_SLURM_SPAN = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d(?:\.\d+)?)", re.ASCII)
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 # Words for the text of a cell that is not of the kind of its column.
 _NUMBER = "no number"
@@ -52,11 +56,11 @@ def compile_text(cell: Cell, places: Mapping[str, int]) -> Text:
 
     places: the index of each column.
     """
-    column = cell if isinstance(cell, str) else cell.column
+    column, key = (cell, "") if isinstance(cell, str) else (cell.column, cell.key)
     place = places[column]
 
     def read(row: Row) -> str:
-        text = row[place].strip()
+        text = _find_pair(row[place], key) if key else row[place].strip()
         return "" if text.lower() in _MISSING else text
 
     return read
@@ -72,7 +76,7 @@ def compile_number(
     """
     if isinstance(cell, str):
         cell = ComputedColumn(column=cell)
-    base = _compile_cell(cell.column, places, parse_cell, cell.values, kind)
+    base = _compile_cell(cell.column, places, parse_cell, cell.values, kind, cell.key)
     if cell.minus is None and cell.times is None and cell.per is None:
         return base
     minus = _compile_cell(cell.minus, places, parse_cell, {}, kind) if cell.minus is not None else None
@@ -97,11 +101,12 @@ def _compile_cell(
     parse_cell: Callable[[str], float],
     values: Mapping[str, float],
     kind: str = _NUMBER,
+    key: str = "",
 ) -> Number:
     place = places[column]
 
     def read(row: Row) -> float | None:
-        text = row[place].strip()
+        text = _find_pair(row[place], key) if key else row[place].strip()
         if text in values:
             return values[text]
         if text.lower() in _MISSING:
@@ -116,6 +121,12 @@ def _compile_cell(
         return number
 
     return read
+
+
+def _find_pair(text: str, key: str) -> str:
+    """Return the value of a key in a cell such as `cpu=4,gres/gpu=2`; "" if the cell does not have the key."""
+    pairs = (pair.partition("=") for pair in text.split(","))
+    return next((value.strip() for name, _, value in pairs if name.strip() == key), "")
 
 
 def _compile_factor(factor: str | float | None, places: Mapping[str, int]) -> Number:
@@ -135,14 +146,16 @@ def compile_seconds(cell: Cell, places: Mapping[str, int]) -> Number:
 
 
 def parse_time(text: str, unit: float = 1.0) -> float:
-    """Return a time in seconds: a number in a unit, or a date and time, which is of UTC unless it says another zone.
+    """Return a time in seconds: a number in a unit, a time span of Slurm, or a date and time.
 
-    Raises:
-        ValueError: the text is neither.
+    The date and time is of UTC unless it says another zone. Raises `ValueError` if the text is none of these.
     """
     try:
         return float(text) * unit
     except ValueError:
+        if span := _SLURM_SPAN.fullmatch(text):
+            days, hours, minutes, seconds = (float(part or 0) for part in span.groups())
+            return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 

@@ -90,6 +90,22 @@ JOBS = {
             id="job_id",
         )
     ),
+    # slurm.schedmd.com/sacct.html, of `sacct -X -P`: CPUs and GPUs are those of all nodes of a job.
+    "sacct": JobTable(
+        JobColumns(
+            submit="Submit",
+            run_time=ComputedColumn(column="End", minus="Start"),
+            limit="Timelimit",
+            pods="NNodes",
+            requests={
+                "cpu": ComputedColumn(column="AllocCPUS", per="NNodes"),
+                GPU: ComputedColumn(column="AllocTRES", key="gres/gpu", per="NNodes"),
+            },
+            queue="Partition",
+            user="User",
+            id="JobID",
+        )
+    ),
     # github.com/alibaba/clusterdata, cluster-trace-v2026-spot-gpu, job_info_df.csv.
     "spot2026": JobTable(
         JobColumns(

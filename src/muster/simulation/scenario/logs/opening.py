@@ -16,23 +16,43 @@ from muster.simulation.scenario.swf import read_log
 
 Watch = Callable[[Path, Iterator[TracedJob]], Iterator[TracedJob]]
 
-HISTORY = "history"
-_SWF, _CSV, _PHILLY = "swf", "csv", "philly"
+HISTORY, SWF = "history", "swf"
+_CSV, _PHILLY = "csv", "philly"
 # UTF-8, without the byte order mark that some programs begin a file with.
 _ENCODING = "utf-8-sig"
 # Formats whose columns are always the same.
-FIXED_FORMATS = (_SWF, HISTORY, _PHILLY)
-JOB_FORMATS = (_SWF, _CSV, HISTORY, _PHILLY, *JOBS)
+FIXED_FORMATS = (SWF, HISTORY, _PHILLY)
+JOB_FORMATS = (SWF, _CSV, HISTORY, _PHILLY, *JOBS)
 NODE_FORMATS = (_CSV, *NODES)
+# The formats that the end of a file's name says, before `.gz`; a file with another name is read as SWF.
+_ENDS = {".swf": SWF, ".csv": _CSV, ".tsv": _CSV, ".jsonl": HISTORY}
 # Formats in which the template says what a pod requests, for it stands for a processor of the log.
 _BARE = JobTable(JobColumns())
 
 
+def find_format(trace: Trace) -> str:
+    """Return the format of a log: the one that the scenario names, or that of the file's name."""
+    return trace.format or _ENDS.get(Path(trace.file.removesuffix(".gz")).suffix.lower(), SWF)
+
+
 def says_requests(trace: Trace) -> bool:
     """Return whether a log records what pods request, so that its jobs need no template."""
-    if trace.format == _SWF:
+    format = find_format(trace)
+    if format == SWF:
         return False
-    return trace.format != _CSV or trace.columns.requests is not None
+    return format != _CSV or trace.columns.requests is not None
+
+
+def find_columns(trace: Trace) -> JobColumns | None:
+    """Return the columns of a table of jobs: those of its format, with those of the trace in their place.
+
+    None if the log is no table.
+    """
+    format = find_format(trace)
+    if format in FIXED_FORMATS:
+        return None
+    columns: JobColumns = merge_columns(JOBS.get(format, _BARE).columns, trace.columns)
+    return columns
 
 
 def read_trace(file: Path, trace: Trace, watch: Watch = lambda _file, jobs: jobs) -> OrderedJobs:
@@ -55,16 +75,18 @@ def _open(file: Path) -> IO[str]:
 
 
 def _read(stream: IO[str], trace: Trace, left_out: LeftOut) -> Iterator[TracedJob]:
-    if trace.format == _SWF:
+    format = find_format(trace)
+    if format == SWF:
         return _read_swf(stream, left_out)
-    if trace.format == _PHILLY:
+    if format == _PHILLY:
         return read_philly(stream, left_out)
-    if trace.format == HISTORY:
+    if format == HISTORY:
         return read_history(stream, left_out)
-    table = JOBS.get(trace.format, _BARE)
-    columns = merge_columns(table.columns, trace.columns)
+    columns = find_columns(trace)
+    assert columns is not None, "other formats are read above"
     check_columns(columns, ("submit", "run_time"))
-    return read_jobs(stream, columns, trace.header or table.header, trace.start, left_out)
+    header = trace.header or JOBS.get(format, _BARE).header
+    return read_jobs(stream, columns, header, trace.start, left_out)
 
 
 def _read_swf(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:

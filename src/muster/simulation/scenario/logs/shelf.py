@@ -28,7 +28,9 @@ class LogShelf:
 
     def read(self, file: Path, trace: Trace) -> OrderedJobs:
         """Return the jobs of a log that ran, in order of submission, as `read_trace` does."""
-        same = replace(trace, file="", queues={}, limits="logged")  # the reader of a log ignores these fields
+        same = replace(
+            trace, file="", queues={}, limits="logged", speed=1.0
+        )  # the reader of a log ignores these fields
         key = file, msgspec.json.encode(same)
         log = self._logs.pop(key, None)
         if log is None:

@@ -24,9 +24,12 @@ from muster.simulation.scenario.logs.cells import (
 )
 from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, TracedJob
 from muster.simulation.scenario.model import Cell, ComputedColumn, JobColumns, NodeColumns
+from muster.simulation.scenario.source import suggest
 
 _Amounts = tuple[tuple[str, int], ...]
 
+# A line that is no header may be long.
+_LONGEST = 400
 # How many different roles are remembered, so that jobs share them.
 _MOST_ROLES = 50_000
 _TIMES = ("submit", "run_time", "limit")
@@ -126,7 +129,7 @@ class _Table:
             stripped, self._held = list(header), first
         for name in names:
             if name not in stripped:
-                raise LogError(self.line, f"there is no column {name}, but {', '.join(stripped)[:400]}")
+                raise LogError(self.line, f"there is no column {name}{suggest(name, stripped)}"[:_LONGEST])
             if stripped.count(name) > 1:
                 raise LogError(self.line, f"there are {stripped.count(name)} columns {name}")
         self.places = {name: place for place, name in enumerate(stripped)}
@@ -156,12 +159,12 @@ class _Table:
 
 
 def _find_delimiter(top: Sequence[str], names: Iterable[str], header: Sequence[str]) -> str:
-    """Return what separates the cells of a table: a semicolon or a tab if the first line then fits, else a comma.
+    """Return what separates the cells of a table: a semicolon, tab or bar if the first line then fits, else a comma.
 
     Spreadsheets write semicolons where the comma is the decimal sign, so a line may fit by its commas, too. top: the
     first line, if there is one. names: the columns that the line names, unless `header` does.
     """
-    for delimiter in (";", "\t"):
+    for delimiter in (";", "\t", "|"):
         try:
             cells = next(csv.reader(top, delimiter=delimiter), [])
         except csv.Error:

@@ -1,0 +1,59 @@
+"""Find resources of nodes that are probably misspelt: no job and no quota names them, but a similar name. Pure."""
+
+from collections.abc import Collection, Iterator
+
+from muster.api.pods import pod_requests
+from muster.insight.nearest import find_nearest
+from muster.simulation.engine.site import Site
+from muster.simulation.scenario.logs.opening import find_columns
+from muster.simulation.scenario.model import NodePool
+from muster.simulation.scenario.reading import Reading
+
+
+def describe_unused_resources(reading: Reading, site: Site) -> Iterator[str]:
+    """Yield a sentence for each resource of a pool that is probably misspelt, with the name that is probably meant.
+
+    The nodes of a state and those of manifests are not judged: kubelets report resources that no job needs.
+    """
+    used = set(_list_used(reading, site))
+    for number, pool in enumerate(reading.scenario.spec.nodes):
+        names = set(_list_resources(pool))
+        for name in sorted(names - used):
+            if meant := _find_meant(name, used - names):
+                where = reading.source.locate(f"spec.nodes[{number}]")
+                yield f"{where}: no job or quota names {name}, but {meant}: is one of the two misspelt?"
+
+
+def _list_resources(pool: NodePool) -> Collection[str]:
+    if pool.file:
+        return list(pool.columns.allocatable or ())
+    status = pool.template.get("status") or {}
+    return list(status.get("allocatable") or status.get("capacity") or ())
+
+
+def _list_used(reading: Reading, site: Site) -> Iterator[str]:
+    """Yield the resources that jobs request, and those of quotas at any time."""
+    changed = [one.definition for one in site.redefinitions]
+    for definition in (*site.cluster_queues, *site.cohorts, *changed):
+        for group in getattr(definition.spec, "resource_groups", ()):
+            yield from group.covered_resources
+    for template in site.templates.values():
+        for pod in template.pods:
+            yield from pod_requests(pod.spec)
+    for workload in reading.state.workloads if reading.state is not None else ():
+        for podset in workload.spec.pod_sets:
+            yield from pod_requests(podset.template.spec)
+    for work in reading.scenario.spec.work:
+        if work.trace is not None and (columns := find_columns(work.trace)) is not None:
+            yield from columns.requests or ()
+        elif work.trace is not None:
+            yield from {
+                name for job in reading.logs[work.name] for role in job.roles for name, _ in role.requests or ()
+            }
+
+
+def _find_meant(name: str, known: Collection[str]) -> str:
+    """Return the similar name of the same domain, or the same name with a domain; "" if there is none."""
+    domain, _, own = name.rpartition("/")
+    siblings = {one.rpartition("/")[2]: one for one in known if domain in ("", one.rpartition("/")[0])}
+    return siblings.get(find_nearest(own, siblings), "")

@@ -1,0 +1,56 @@
+"""Describe how far simulations are, in a line of text for a terminal or a notebook, at most twice a second."""
+
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+
+from muster.charts.scales import format_span
+from muster.runtime.realclock import Clock
+from muster.simulation.outcome.record import SimulationRecord
+
+# How often the progress is shown, in seconds.
+_SHOW_SECONDS = 0.5
+
+
+class ProgressReporter:
+    """The progress of one simulation, or of several, as text that goes to `show`."""
+
+    def __init__(self, show: Callable[[str], None], clock: Clock) -> None:
+        self._show = show
+        self._clock = clock
+        self._began = self._shown = clock.monotonic()
+        self._moments = 0
+
+    def count(self, done: int, total: int) -> None:
+        """Show how many of several simulations are done, and how long the others may take."""
+        if (now := self._find_turn()) is not None:
+            left = (now - self._began) / done * (total - done) if done else None
+            rest = "" if left is None else f", about {format_span(left)} left"
+            self._show(f"{done} of {total} simulations{rest}")
+
+    def read(self, file: Path, jobs: int) -> None:
+        """Show how many jobs of a log are read."""
+        if self._find_turn() is not None:
+            self._show(f"read {jobs:,} jobs of {file}")
+
+    def __call__(self, record: SimulationRecord) -> None:
+        """Show how far a simulation is; to be called after each of its moments."""
+        self._moments += 1
+        if (now := self._find_turn()) is None:
+            return
+        took = now - self._began
+        whole, rest = "", ""
+        if 0 < record.now < record.until < inf:
+            share = record.now / record.until
+            whole, rest = f" of {format_span(record.until)}", f", about {format_span(took / share - took)} left"
+        jobs = f"{len(record):,} jobs, {record.ended:,} ended"
+        rate = f"{self._moments / took:,.0f} moments/s"
+        self._show(f"{format_span(record.now)}{whole} simulated, {jobs}, {rate}{rest}")
+
+    def _find_turn(self) -> float | None:
+        """Return the time if the progress is to be shown again; otherwise None."""
+        now = self._clock.monotonic()
+        if now - self._shown < _SHOW_SECONDS:
+            return None
+        self._shown = now
+        return now
