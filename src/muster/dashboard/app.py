@@ -1,4 +1,4 @@
-"""The dashboard as one application: takes a request, finds who sent it and which page it is about, and answers.
+"""Serve the dashboard as one application: take a request, find who sent it and which page it is about, and answer.
 
 The pages themselves are in `muster.dashboard.pages`. Nothing is answered before the viewer is known, except the style
 of the pages and the way in.
@@ -314,7 +314,7 @@ class Dashboard:
         self, route: Page | Deed, visit: Visit, session: Session, values: Mapping[str, Any], status: int = 200
     ) -> Response:
         frame = self._frame(visit.viewer, session) | {
-            "said": self._sessions.take_said(session),
+            "said": self._sessions.take_message(session),
             "trouble": visit.copy.trouble,
             "live_at": _address_of(visit) if isinstance(route, Page) and route.live else "",
         }

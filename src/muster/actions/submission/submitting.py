@@ -85,7 +85,7 @@ async def require_acceptable(client: Client, gang: Gang) -> None:
 async def submit_cron_job(client: Client, gang: Gang) -> None:
     """Create the CronJob of a gang with a schedule, and the Service that names its workers.
 
-    Raises as `submit`.
+    Raises what `submit` raises.
     """
     await _check_name(client, gang)
     gang = await fit_cluster(client, gang)
@@ -140,7 +140,7 @@ async def foresee(session: Session, job: JobRecord, say: Callable[[str], None]) 
 
 
 async def _create_job(client: Client, gang: Gang, kind: Kind[Any], manifest: dict[str, Any]) -> dict[str, Any]:
-    """Create the object that is the job of a gang; return it. Raises as `submit`."""
+    """Create the object that is the job of a gang; return it. Raises what `submit` raises."""
     try:
         created: dict[str, Any] = await client.create(kind.seen_as(dict), sign_manifest(manifest), gang.namespace)
     except (ApiError, TransportError) as error:
@@ -154,7 +154,7 @@ async def _create_job(client: Client, gang: Gang, kind: Kind[Any], manifest: dic
 
 
 async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> JobRecord:
-    """Create the JobSet of a gang, or a Job with its Service if it needs no JobSet; return the job. Raises as `submit`.
+    """Create and return the JobSet of a gang, or a Job with its Service if that suffices. Raises what `submit` raises.
 
     On a cluster without JobSets, a gang that does not need one becomes a Job.
     """
@@ -227,7 +227,7 @@ def sign_manifest(manifest: dict[str, Any], account: str = "") -> dict[str, Any]
 
 
 async def _submit_job(client: Client, gang: Gang) -> JobRecord:
-    """Create the Job of a gang or sweep, and the Service of a gang; return the job. Raises as `submit`.
+    """Create the Job of a gang or sweep, and the Service of a gang; return the job. Raises what `submit` raises.
 
     The workers of a sweep need no host names.
     """
@@ -305,9 +305,9 @@ def _describe_taken_service(gang: Gang) -> str:
     return f"there is a Service {gang.name} already, which workers would be named by: give another name"
 
 
-def _choose_error(error: ApiError | TransportError, taken: str) -> Exception:
+def _choose_error(error: ApiError | TransportError, taken_message: str) -> Exception:
     """Return the error to raise after a refused creation.
 
-    If an object has the name already, that is a `UserError` with the message `taken`; otherwise the server's error.
+    If an object has the name already, that is a `UserError` with `taken_message`; otherwise it is the server's error.
     """
-    return UserError(taken) if is_refusal(error, "AlreadyExists") else error
+    return UserError(taken_message) if is_refusal(error, "AlreadyExists") else error

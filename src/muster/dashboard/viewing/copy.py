@@ -1,4 +1,4 @@
-"""Keeps a live copy of what one viewer may see, and tells when it changes.
+"""Keep a live copy of what one viewer may see, and tell when it changes.
 
 The readers of `muster.insight` ask a client for lists. Here such a list is answered from a copy that a watch keeps up
 to date, so that a page can be rendered at every change without a request. A copy that no page has used for a while is
@@ -143,11 +143,11 @@ class Copy(Client):
         self._shared.clear()
 
     async def check_rights(self) -> None:
-        """Drop the lists that the viewer may no longer see, for which a watch goes on.
+        """Drop the lists that the viewer has lost the right to see; their watches would go on without that right.
 
-        The server is asked at most once in ten seconds. A list whose right cannot be asked for is dropped after a
-        minute. A check goes on if its caller is cancelled, and later callers wait for its end: otherwise a viewer who
-        hangs up at once would be shown what the check was about to drop.
+        The server is asked at most once in ten seconds. If it does not answer about a list, the list is dropped after
+        a minute. A check goes on if its caller is cancelled, and later callers wait for its end: otherwise a viewer who
+        hangs up and comes again would see a list that the check was about to drop.
         """
         now = self._clock.monotonic()
         if now - self._checked >= _RIGHTS_SECONDS:

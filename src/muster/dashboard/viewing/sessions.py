@@ -1,4 +1,4 @@
-"""Keeps the sessions of viewers: a link that is valid once becomes a cookie that is valid for twelve hours.
+"""Keep the sessions of viewers: a link that is valid once becomes a cookie that is valid for twelve hours.
 
 Of a link and of a cookie only the hash is kept. The sessions are kept in a file, so that a page that is open while the
 server starts again goes on. The file holds the tokens of viewers who have one, and only the server's user may read it.
@@ -120,7 +120,7 @@ class Sessions:
         """Store a sentence that the viewer's next page shows."""
         self._said[session.id] = sentence
 
-    def take_said(self, session: Session) -> str:
+    def take_message(self, session: Session) -> str:
         """Return the sentence stored for the viewer's next page, and forget it; "" if there is none."""
         return self._said.pop(session.id, "")
 

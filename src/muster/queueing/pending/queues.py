@@ -135,7 +135,7 @@ class Queues:
         else:
             del self._usage[local_queue]
         for pending in self._pending.values():
-            if pending.by_usage and local_queue in pending.local:
+            if pending.orders_by_usage and local_queue in pending.local:
                 pending.weigh(local_queue)
                 self._update_head(pending)
 
@@ -164,21 +164,21 @@ class Queues:
         pending.insert(waiter)
         self._update_head(pending)
 
-    def remove(self, key: str, *, taken: Usage | None = None) -> None:
+    def remove(self, key: str, *, usage: Usage | None = None) -> None:
         """Remove a workload that no longer waits.
 
-        taken: the quota that it was admitted with; None if it was not admitted.
+        usage: the quota that it was admitted with; None if it was not admitted.
         """
         if (waiter := self._waiters.pop(key, None)) is not None:
             pending = self._pending[waiter.workload.queue]
-            if pending.parked is not None and pending.parked.claim == taken:
+            if pending.parked is not None and pending.parked.claim == usage:
                 self._claims.pop(pending.name, None)  # the workload has what it claimed
             pending.take(waiter)
             self._update_head(pending)
             self._drop_if_unused(pending)
-            if taken is not None and pending.by_usage:
+            if usage is not None and pending.orders_by_usage:
                 for charge in self._charges:
-                    charge(waiter.workload, taken)
+                    charge(waiter.workload, usage)
 
     def on_charge(self, charge: Charge) -> None:
         """Register a callback for each admission in a ClusterQueue that orders its workloads by past usage.
@@ -305,7 +305,7 @@ class Queues:
         """The parked heads, by ClusterQueue, that claim quota or wait for another workload's pods to be ready."""
         return self._parked
 
-    def sticky(self, key: str) -> bool:
+    def is_sticky(self, key: str) -> bool:
         """Return whether the workload stays the head of its queue until its victims have terminated."""
         waiter = self._waiters.get(key)
         return waiter is not None and not waiter.place.loose

@@ -1,4 +1,4 @@
-"""Runs a controller: a queue of keys, some workers, and a function that reconciles one key.
+"""Run a controller: a queue of keys, some workers, and a function that reconciles one key.
 
 `reconcile(key)` reads the current state, decides, writes, and says when to look again. It must be idempotent: it may
 be killed between any two writes and is called again for any reason. Errors never stop a controller: the key is
@@ -130,7 +130,7 @@ class Controller:
         self.queue.shut_down()
         try:
             async with asyncio.timeout(self._stop_limit):
-                await self.queue.drained()
+                await self.queue.drain()
         except TimeoutError:
             keys = ", ".join(self.queue.working)
             log.warning("%s: cut after %g s while stopping: %s", self.name, self._stop_limit, keys)
@@ -215,7 +215,7 @@ def _is_behind(error: Exception, delay: float) -> bool:
         return False
     return (
         error.reason == "Conflict"
-        or error.namespace_goes
+        or error.is_namespace_terminating
         or (error.reason == "NotFound" and delay < HEARD_WITHIN_SECONDS)
     )
 

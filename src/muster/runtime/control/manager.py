@@ -1,4 +1,4 @@
-"""Starts the parts of a process in order, and stops them in order.
+"""Start the parts of a process in order, and stop them in order.
 
 Order: informers, until each has its first list; then every added part, in the order of adding. Stopping goes
 backwards, so that the parts on which others depend (events, caches) stop last. Nothing dies silently: when any part
@@ -208,7 +208,7 @@ class Manager:
             raise self._failure
 
     async def stop(self) -> None:
-        """Stop everything, in order; returns when everything has ended. Does nothing if `run` was never called."""
+        """Stop everything, in order; returns when everything has ended. Do nothing if `run` was never called."""
         self._stopping.set()
         if self._running:
             await self._stopped.wait()

@@ -1,4 +1,4 @@
-"""Queues keys between events and workers: each key that needs a reconcile, once.
+"""Queue keys between events and workers: each key that needs a reconcile, once.
 
 Invariants
 - A key is handed to one worker at a time. Added again meanwhile, it comes back after `done`.
@@ -198,7 +198,7 @@ class WorkQueue:
         while self._getters:
             self._wake()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until no worker has a key; call it after `shut_down`."""
         if self._working:
             future = asyncio.get_running_loop().create_future()

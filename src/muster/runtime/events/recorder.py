@@ -1,4 +1,4 @@
-"""Writes Events: what happened to objects, for people to read (`kubectl describe`).
+"""Write Events: what happened to objects, for people to read (`kubectl describe`).
 
 Recording never waits, never fails and never floods the server. Occurrences go into a bounded buffer; one sender
 takes them through the correlator and writes them. When the server cannot keep up, new ones are dropped and counted.
@@ -42,7 +42,7 @@ class Recorder(Protocol):
     def event(
         self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
     ) -> None:
-        """Record an occurrence, which an Event will report. Never waits, never fails.
+        """Record an occurrence, which an Event will report. The call never waits and never fails.
 
         reason: one CamelCase word. message: a sentence.
         series: whether all occurrences with this reason become one Event, which shows the newest message.

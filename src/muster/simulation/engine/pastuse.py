@@ -62,7 +62,7 @@ class PastUse:
         self._now = now
 
     def settle(self) -> None:
-        """Correct the charges of the jobs that got quota since the last call to what their LocalQueues really use."""
+        """Replace the charges since the last call by what the LocalQueues of the charged jobs really use."""
         charged, self._charged = self._charged, {}
         for key, workloads in charged.items():
             assert self._accounts is not None, "what is charged has an account"
@@ -70,14 +70,14 @@ class PastUse:
                 self._accounts.settle(key, workload, self._measure(key), self._now)
             self._sample(key)
 
-    def _charge(self, workload: WorkloadInfo, taken: Usage) -> None:
+    def _charge(self, workload: WorkloadInfo, usage: Usage) -> None:
         """Charge a job that got quota to its LocalQueue, before the next decision of the cycle."""
         assert self._accounts is not None, "what is charged has an account"
         key = workload.local_queue
         if self._accounts.get(key) is None:
             self._accounts.restore(key, {}, self._now)
             self._plan_sample(key)
-        self._accounts.charge(key, workload.key, usagestatus.by_resource(taken), self._now)
+        self._accounts.charge(key, workload.key, usagestatus.by_resource(usage), self._now)
         self._charged.setdefault(key, []).append(workload.key)
         self._weigh(key)
 
@@ -111,7 +111,7 @@ class PastUse:
         self._now = now
         self._sample(key)
         account = self._accounts.get(key)
-        if account is not None and account.faded and not self._measure(key):
+        if account is not None and account.has_faded and not self._measure(key):
             self._accounts.forget(key)
             self._weigh(key)
         else:

@@ -109,7 +109,7 @@ class JobRunner(SimulatedCluster):
         job.work -= kept.work
         job.started = None
         self._readiness.interrupt(job.workload.key, self.record.now)
-        if job.workload.ready and self._readiness.follows(job.workload.key):
+        if job.workload.ready and self._readiness.is_watched(job.workload.key):
             job.workload = replace(job.workload, ready=False)
             self._tree.hold(job.workload)
         return kept.lost + startup
@@ -166,7 +166,7 @@ class JobRunner(SimulatedCluster):
     def _note_ready(self, key: str) -> None:
         """Record that the pods of a job are ready, so that jobs that wait for this are tried again.
 
-        Does nothing if the settings do not let jobs wait for the pods of others.
+        Do nothing if the settings do not let jobs wait for the pods of others.
         """
         if self._settings.blocking is None:
             return

@@ -64,22 +64,22 @@ def _validate_amounts(path: str, amounts: Mapping[str, Quantity]) -> Errors:
     for resource, quantity in amounts.items():
         place = f"{path}[{resource}]"
         yield from resource_name(place, resource)
-        if "/" not in resource and resource not in STANDARD_RESOURCES and not _huge_pages(resource):
+        if "/" not in resource and resource not in STANDARD_RESOURCES and not _is_huge_pages(resource):
             yield invalid(place, resource, "must be a standard resource for quota")
         yield from validate_amount(place, resource, quantity)
 
 
-def _huge_pages(resource: str) -> bool:
+def _is_huge_pages(resource: str) -> bool:
     return resource.removeprefix("requests.").startswith(HUGE_PAGES)
 
 
-def _validate_scope(path: str, shown: object, scope: str, hard: Iterable[str]) -> Errors:
+def _validate_scope(path: str, value: object, scope: str, hard: Iterable[str]) -> Errors:
     if scope not in SCOPES:
-        yield invalid(path, shown, "unsupported scope")
+        yield invalid(path, value, "unsupported scope")
         return
     for resource in hard:
         if resource in STANDARD_RESOURCES and resource not in _SCOPED[scope]:
-            yield invalid(path, shown, "unsupported scope applied to resource")
+            yield invalid(path, value, "unsupported scope applied to resource")
 
 
 def _validate_conflicts(path: str, scopes: Collection[str]) -> Errors:

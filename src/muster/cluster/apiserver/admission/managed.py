@@ -1,4 +1,4 @@
-"""Runs the admission of objects that queue, which webhooks do on a real cluster.
+"""Run the admission of objects that queue, which webhooks do on a real cluster.
 
 `controllers.integrations.admission` and `api.managed` make the decisions in both cases. The plugins here read other
 objects as of the newest write, committed or not. Expensive checks run only for objects that may queue.
@@ -221,7 +221,7 @@ class ManagedPods:
         """
         if attempt.resource.key != POD.resource or attempt.subresource or attempt.operation == "DELETE":
             return
-        if not (self._settings.without_queue or pods.says_something(attempt.document["metadata"])):
+        if not (self._settings.without_queue or pods.controls_queueing(attempt.document["metadata"])):
             return
         around = self._around(store)
         new, old = read_or_none(attempt.document, POD), read_or_none(attempt.old or {}, POD)

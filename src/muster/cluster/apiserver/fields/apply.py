@@ -20,7 +20,7 @@ from muster.cluster.apiserver.fields.managers import (
     entries_of,
     identity_of,
     in_order,
-    same_entry,
+    is_same_entry,
     set_entries,
     without_entries,
 )
@@ -72,7 +72,7 @@ def apply(
     changes = remove_ignored(compare(base, result, schema), ignored)
     if not force:
         _require_no_conflicts(others, changes.gained, base, writer, schema)
-    if previous is not None and base == result and same_entry(previous, own):
+    if previous is not None and base == result and is_same_entry(previous, own):
         own = previous
     entries = in_order([*left_to(others, changes.lost), *([own] if own["fieldsV1"] else [])])
     result["metadata"] = dict(result.get("metadata") or {})
@@ -110,10 +110,10 @@ def _settle_entry(entry: Entry, schema: FieldSchema) -> Entry:
     return entry if fields is entry["fieldsV1"] else entry | {"fieldsV1": fields}
 
 
-def _find_owned_fields(wanted: FieldSet, others: Iterable[Entry]) -> FieldSet:
+def _find_owned_fields(applied: FieldSet, others: Iterable[Entry]) -> FieldSet:
     """Return the fields that at least one manager owns after the apply."""
     return reduce(
-        unite_sets, (entry["fieldsV1"] for entry in others if entry["fieldsV1"]), unite_sets(wanted, _METADATA)
+        unite_sets, (entry["fieldsV1"] for entry in others if entry["fieldsV1"]), unite_sets(applied, _METADATA)
     )
 
 

@@ -1,4 +1,4 @@
-"""The merge of a configuration into an object, and the removal of the fields that its manager gave up.
+"""Merge a configuration into an object, and remove the fields that its manager gave up.
 
 `merge` and `prune_given_up` change no operand. The result shares its unchanged parts with the object.
 """
@@ -104,7 +104,7 @@ def prune_given_up(document: Document, given_up: FieldSet, owned: FieldSet, sche
 def _pruned_value(value: Any, last: FieldSet, node: FieldSet | None, schema: FieldSchema) -> Any:
     """Return what remains of a value, or the value itself if nothing changes.
 
-    Returns None if nothing remains and no manager owns the empty value.
+    Return None if nothing remains and no manager owns the empty value.
 
     node: the fields that any manager owns in the value; None if there are none.
     """

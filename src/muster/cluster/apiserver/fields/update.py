@@ -1,4 +1,4 @@
-"""The record of creates, updates and patches in `metadata.managedFields`.
+"""Record creates, updates and patches in `metadata.managedFields`.
 
 `update_managers` compares the stored object with the new one, and makes the writer the manager of the changed fields.
 Server-side apply is left to `apply`, which shares the helpers of this module.
@@ -18,8 +18,8 @@ from muster.cluster.apiserver.fields.managers import (
     entries_of,
     identity_of,
     in_order,
+    is_same_entry,
     read_entries,
-    same_entry,
     set_entries,
     without_entries,
 )
@@ -52,7 +52,7 @@ def update_managers(
     writer: Writer,
     now: str,
     schema: FieldSchema,
-    given: Any,
+    sent_entries: Any,
     ignored: FieldSet = NOTHING,
 ) -> None:
     """Set `metadata.managedFields` of an object before it is written, in place.
@@ -60,25 +60,25 @@ def update_managers(
     A stored object without entries gets none until a client applies to it.
 
     live: the stored object; None for a create.
-    given: the entries that the client sent, if any. `[{}]` drops all entries. Malformed or empty entries are ignored,
-        and so are all entries that a subresource sends.
+    sent_entries: the entries that the client sent, if any. `[{}]` drops all entries. Malformed or empty entries are
+        ignored, and so are all entries that a subresource sends.
     now: RFC 3339, whole seconds, UTC.
     ignored: fields that this kind of write never changes (`{"f:status": {}}`), even if the client sent them.
     """
-    entries = _read_entries(live, None if writer.subresource else given)
+    entries = _read_entries(live, None if writer.subresource else sent_entries)
     if entries or live is None:
         changes = compare(schema.empty if live is None else live, new, schema)
         entries = record_update(entries, remove_ignored(changes, ignored), writer, now)
     set_entries(new, entries)
 
 
-def same_but_times(old: Document, new: Document) -> bool:
+def is_same_but_times(old: Document, new: Document) -> bool:
     """Return whether two versions of an object are equal apart from the times of their managers' entries."""
     before, after = without_entries(old), without_entries(new)
     if before != after or not is_equal(before, after):  # Python's == holds for 1 and True, `is_equal` does not
         return False
     entries, others = entries_of(old), entries_of(new)
-    return len(entries) == len(others) and all(map(same_entry, entries, others))
+    return len(entries) == len(others) and all(map(is_same_entry, entries, others))
 
 
 def _read_entries(live: Document | None, sent: Any) -> list[Entry]:
@@ -117,7 +117,7 @@ def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
 def record_update(entries: list[Entry], changes: Changes, writer: Writer, now: str) -> list[Entry]:
     """Return the `managedFields` after an update: only the writer owns the fields that it changed.
 
-    Returns the list itself if no managed field changed.
+    Return the list itself if no managed field changed.
     """
     own = remove_unmanaged(changes.gained)
     if not entries:

@@ -1,4 +1,4 @@
-"""Keeps the typed objects of the newest bodies, for validation and for all clients in this process.
+"""Keep the typed objects of the newest bodies, for validation and for all clients in this process.
 
 They are without managedFields, a quarter of an object, which neither reads.
 """
@@ -60,7 +60,7 @@ class SharedObjects:
         """Return the object of a body, decoded only once. A plain JSON object is decoded for each caller.
 
         For a view of a kind, the result is the whole object if that is kept.
-        Raises as `Kind.decode`.
+        Raises what `Kind.decode` raises.
         """
         if kind.type is dict:
             return kind.decode(body)

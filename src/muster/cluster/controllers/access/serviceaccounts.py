@@ -1,4 +1,4 @@
-"""Provides what service accounts need: the authority's certificate, and the tokens of token Secrets.
+"""Provide what service accounts need: the authority's certificate, and the tokens of token Secrets.
 
 A Secret of type `kubernetes.io/service-account-token` that names an account gets a token of that account, which is
 valid while both exist. (Pods get better tokens, which expire: see `apiserver/access`.)
@@ -41,7 +41,7 @@ _ABOUT = (
 
 
 class CertificatePublisher(Reconciler):
-    """The publisher of the authority's certificate in ConfigMaps. Runs under a `Manager`; keys are the ConfigMaps'.
+    """The publisher of the authority's certificate in ConfigMaps. A `Manager` runs it; its keys are the ConfigMaps'.
 
     Pods find it in their namespace. Servers that accept this server's clients find it in a ConfigMap in `kube-system`.
     """
@@ -95,7 +95,7 @@ class CertificatePublisher(Reconciler):
 class TokenSecrets(Reconciler):
     """The controller that fills Secrets with service account tokens, and deletes those of deleted accounts.
 
-    Runs under a `Manager`; keys are Secrets of that type.
+    A `Manager` runs it; its keys are Secrets of that type.
     """
 
     name = "tokens-controller"

@@ -1,4 +1,4 @@
-"""Creates ResourceClaims from templates for pods, and releases claims that no pod uses any more.
+"""Create ResourceClaims from templates for pods, and release claims that no pod uses any more.
 
 This is what kube-controller-manager's controller of resource claims does. `ClaimMaker` creates the claims of a pod and
 writes their names into the pod's status. `ClaimReleaser` removes ended pods from a claim, frees its devices once no pod
@@ -102,7 +102,7 @@ def _is_done(pod: Pod) -> bool:
 class ClaimMaker(Reconciler):
     """The controller that creates the ResourceClaims of pods from their templates.
 
-    Runs under a `Manager`; keys are pods.
+    A `Manager` runs it; its keys are pods.
     """
 
     name = "resource-claim-maker"

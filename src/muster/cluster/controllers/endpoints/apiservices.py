@@ -1,4 +1,4 @@
-"""Lists what this server serves as APIServices, one for each version of a group, as kube-apiserver does.
+"""List what this server serves as APIServices, one for each version of a group, as kube-apiserver does.
 
 They are local and available. Clients read there which groups exist, and wait until one is available. Discovery does not
 depend on them.
@@ -52,7 +52,7 @@ _REGISTRATION = API_SERVICE.group  # upstream's aggregator does not list itself
 class ApiServices(Reconciler):
     """The controller that keeps an APIService for each group version that this server serves.
 
-    Runs under a `Manager`; keys are APIServices.
+    A `Manager` runs it; its keys are APIServices.
     """
 
     name = "autoregister"

@@ -1,4 +1,4 @@
-"""Keeps the ConfigMap `cluster-info`, which says how other machines reach the server, where kubeadm has it.
+"""Keep the ConfigMap `cluster-info`, which says how other machines reach the server, where kubeadm has it.
 
 `muster cluster invite` reads it. It holds no secret, but a user who may not list ConfigMaps does not see it.
 """
@@ -19,7 +19,7 @@ _KEY = f"{NAMESPACE}/{NAME}"
 class ClusterInfo(Reconciler):
     """The controller that keeps the ConfigMap `cluster-info`, which holds a kubeconfig without a user.
 
-    Runs under a `Manager`; its only key is the ConfigMap's.
+    A `Manager` runs it; its only key is the ConfigMap's.
     """
 
     name = "cluster-info"

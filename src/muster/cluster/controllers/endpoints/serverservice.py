@@ -1,4 +1,4 @@
-"""Keeps the service `kubernetes`, by which programs find the server: sets its port, and creates it again when deleted.
+"""Keep the service `kubernetes`, by which programs find the server: set its port, and create it again when deleted.
 
 The service has no endpoints: the server listens on loopback, which no endpoint may name.
 """
@@ -17,7 +17,7 @@ _KEY = f"{_NAMESPACE}/{_NAME}"
 class ServerService(Reconciler):
     """The controller that creates the API server's Service `kubernetes`, and creates it again if it is deleted.
 
-    Runs under a `Manager`; its only key is the Service's.
+    A `Manager` runs it; its only key is the Service's.
     """
 
     name = "kubernetes-service"

@@ -1,4 +1,4 @@
-"""Records every run in the history once it has ended, for `muster history`.
+"""Record every run in the history once it has ended, for `muster history`.
 
 A run is written after its end was acknowledged, many in one write. A restarted server finds the runs that a killed one
 had not written: ended jobs still exist, and the store keeps the last state of deleted ones for minutes.
@@ -47,7 +47,7 @@ class Retention(msgspec.Struct, frozen=True):
 
 
 class Recorder:
-    """The controller that writes runs into the history. Runs under a `Manager`."""
+    """The controller that writes runs into the history. A `Manager` runs it."""
 
     name = "history"
 
@@ -95,7 +95,7 @@ class Recorder:
     async def caught_up(self) -> None:
         """Write all runs that had ended before this call.
 
-        Waits a limited time for their events. Raises `HistoryError`.
+        Wait a limited time for their events. Raises `HistoryError`.
         """
         wanted = dict(self._newest)
         until = self._clock.monotonic() + _PATIENCE_SECONDS
@@ -103,9 +103,9 @@ class Recorder:
             await self._clock.sleep(_LOOK_SECONDS)
         await self.write()
 
-    def _is_behind(self, wanted: dict[str, int]) -> bool:
+    def _is_behind(self, latest: dict[str, int]) -> bool:
         versions = {kind.resource: self._manager.informer(kind).version for kind in _FOLLOWED}
-        return any(versions[name].isdecimal() and int(versions[name]) < revision for name, revision in wanted.items())
+        return any(versions[name].isdecimal() and int(versions[name]) < revision for name, revision in latest.items())
 
     def _list_deleted(self, kind: Kind[T]) -> list[T]:
         """Return the last states of deleted objects, as far as the store still has them."""

@@ -1,4 +1,4 @@
-"""Runs the garbage collector: carries out what `ownership` decides, for every kind that is served."""
+"""Run the garbage collector: carry out what `ownership` decides, for every kind that is served."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -26,7 +26,7 @@ WORKERS = 16
 
 
 class GarbageCollector(Reconciler):
-    """The garbage collector. Runs under a `Manager`; keys are UIDs."""
+    """The garbage collector. A `Manager` runs it; its keys are UIDs."""
 
     name = "garbage-collector"
 

@@ -1,4 +1,4 @@
-"""Ends definitions: deletes the objects of a kind first, and passes freed names to waiting definitions.
+"""End definitions: delete the objects of a kind first, and pass freed names to waiting definitions.
 
 Upstream has finalizer and naming controllers for this (k8s.io/apiextensions-apiserver/pkg/controller/finalizer,
 status). The server decides in every write of a definition whether a name is free; this controller only has to write.
@@ -22,7 +22,7 @@ RECHECK_SECONDS = 5.0
 
 
 class CustomResourceController(Reconciler):
-    """The controller that deletes the objects of a deleted definition. Runs under a `Manager`; keys are definitions."""
+    """The controller that deletes the objects of a deleted definition. A `Manager` runs it; keys: definitions."""
 
     name = "custom-resource-controller"
 

@@ -1,4 +1,4 @@
-"""Runs the life of namespaces: creates what each has from the start, and empties deleted namespaces.
+"""Run the life of namespaces: create what each has from the start, and empty deleted namespaces.
 
 The contents are deleted once, pods first. As long as there is a pod, everything that pods need (network policies,
 secrets, accounts) stays. Some deletions take time (pods end, finalizers are met). The controller looks again when the
@@ -30,7 +30,7 @@ RECHECK_SECONDS = 5.0
 class NamespaceController(Reconciler):
     """The controller that gives namespaces the service account `default`, and empties deleted namespaces.
 
-    Runs under a `Manager`; keys are namespaces.
+    A `Manager` runs it; its keys are namespaces.
     """
 
     name = "namespace-controller"

@@ -1,4 +1,4 @@
-"""Writes into each PodDisruptionBudget how many of its pods may be evicted now.
+"""Write into each PodDisruptionBudget how many of its pods may be evicted now.
 
 The API server charges each eviction to the budget itself (`apiserver.pods.budgets`); this controller sets what there is
 to spend.
@@ -43,7 +43,7 @@ class _NoScaleError(Exception):
 
 
 class DisruptionController(Reconciler):
-    """The controller that writes the status of PodDisruptionBudgets. Runs under a `Manager`; keys are budgets."""
+    """The controller that writes the status of PodDisruptionBudgets. A `Manager` runs it; its keys are budgets."""
 
     name = "disruption-controller"
 

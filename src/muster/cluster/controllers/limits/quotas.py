@@ -1,4 +1,4 @@
-"""Writes into each ResourceQuota what is used of it.
+"""Write into each ResourceQuota what is used of it.
 
 The API server keeps the accounts itself (`apiserver.plugins`), because no write may bypass them. This controller
 reports them to users and controllers. It follows the changes of those resources that some quota limits.
@@ -20,7 +20,7 @@ from muster.runtime.tasks import cancel
 
 
 class QuotaController(Reconciler):
-    """The controller that writes the status of ResourceQuotas. Runs under a `Manager`; keys are quotas."""
+    """The controller that writes the status of ResourceQuotas. A `Manager` runs it; its keys are quotas."""
 
     name = "resourcequota-controller"
 

@@ -1,4 +1,4 @@
-"""Declares nodes lost when their Leases run out, and taints nodes that are not ready.
+"""Declare nodes lost when their Leases run out, and taint nodes that are not ready.
 
 This is upstream's node lifecycle controller. A renewal costs no more than recording its time; the controller looks at a
 node again when the node's time would be over. Only time in which this process runs counts as silence. After a laptop
@@ -56,7 +56,7 @@ class _Watch(Struct):
 class NodeLifecycle(Reconciler):
     """The node lifecycle controller: it marks nodes as lost that renew no Lease, and taints unready nodes.
 
-    It also marks the pods of lost nodes as not ready. Runs under a `Manager`; keys are names of nodes.
+    It also marks the pods of lost nodes as not ready. A `Manager` runs it; its keys are names of nodes.
     own: names of the nodes of the server's own process, which are not watched.
     """
 

@@ -331,7 +331,7 @@ class PodRunner:
             self._start_action(action)
         return plan
 
-    async def begun(self) -> bool:
+    async def wait_for_starts(self) -> bool:
         """Wait briefly for starts in progress, to report their results at once; return whether there were any."""
         if not self._beginning:
             return False
@@ -441,7 +441,7 @@ class PodRunner:
         self._trouble = Trouble(reason, message, self._kit.clock.monotonic() + RETRY_SECONDS)
 
     def _warn_of_isolation(self) -> None:
-        if not self._kit.isolation.complete:
+        if not self._kit.isolation.is_complete:
             self._record_event("Warning", "NamespacesUnavailable", self._kit.isolation.warning())
         if lacking := rights.explain_unenforced(self.pod, self._kit.isolation):
             self._record_event("Warning", "SecurityContextNotEnforced", lacking)
@@ -511,7 +511,7 @@ class PodRunner:
 
     async def _watch(self, container: Container, shim: Shim) -> None:
         """Wait for the end of an attempt, and record it. If the shim was killed, kill the processes that it left."""
-        record = await shim.ended()
+        record = await shim.wait_for_end()
         self._watchers.pop(container.name).cancel()
         if record is None:
             killed = await asyncio.to_thread(shims.kill_marked, launching.make_mark(self.uid, container.name).encode())
