@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from muster.api.pods import pod_requests
 from muster.insight.nearest import find_nearest
 from muster.simulation.engine.site import Site
-from muster.simulation.scenario.logs.opening import find_columns
+from muster.simulation.scenario.logs.opening import find_columns, says_requests
 from muster.simulation.scenario.model import NodePool
 from muster.simulation.scenario.reading import Reading
 
@@ -44,12 +44,13 @@ def _list_used(reading: Reading, site: Site) -> Iterator[str]:
         for podset in workload.spec.pod_sets:
             yield from pod_requests(podset.template.spec)
     for work in reading.scenario.spec.work:
-        if work.trace is not None and (columns := find_columns(work.trace)) is not None:
+        if work.trace is None or not says_requests(work.trace):
+            continue
+        if (columns := find_columns(work.trace)) is not None:
             yield from columns.requests or ()
-        elif work.trace is not None:
-            yield from {
-                name for job in reading.logs[work.name] for role in job.roles for name, _ in role.requests or ()
-            }
+        else:
+            roles = (role for job in reading.logs[work.name] for role in job.roles)
+            yield from {name for role in roles for name, _ in role.requests or ()}
 
 
 def _find_meant(name: str, known: Collection[str]) -> str:
