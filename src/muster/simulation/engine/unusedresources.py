@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from muster.api.pods import pod_requests
+from muster.api.validation.resources import STANDARD_RESOURCES
 from muster.insight.nearest import find_nearest
 from muster.simulation.engine.site import Site
 from muster.simulation.scenario.logs.opening import find_columns, says_requests
@@ -18,7 +19,7 @@ def describe_unused_resources(reading: Reading, site: Site) -> Iterator[str]:
     used = set(_list_used(reading, site))
     for number, pool in enumerate(reading.scenario.spec.nodes):
         names = set(_list_resources(pool))
-        for name in sorted(names - used):
+        for name in sorted(names - used - STANDARD_RESOURCES):
             if meant := _find_meant(name, used - names):
                 where = reading.source.locate(f"spec.nodes[{number}]")
                 yield f"{where}: no job or quota names {name}, but {meant}: is one of the two misspelt?"
@@ -56,5 +57,7 @@ def _list_used(reading: Reading, site: Site) -> Iterator[str]:
 def _find_meant(name: str, known: Collection[str]) -> str:
     """Return the similar name of the same domain, or the same name with a domain; "" if there is none."""
     domain, _, own = name.rpartition("/")
-    siblings = {one.rpartition("/")[2]: one for one in known if domain in ("", one.rpartition("/")[0])}
-    return siblings.get(find_nearest(own, siblings), "")
+    split = [(one.rpartition("/"), one) for one in known]
+    siblings = {last: one for (first, _, last), one in split if first == domain}
+    alike = {last: one for (_, _, last), one in split if not domain}
+    return siblings.get(find_nearest(own, siblings)) or alike.get(own, "")
