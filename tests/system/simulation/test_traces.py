@@ -165,6 +165,19 @@ def test_jobs_of_slurm_are_replayed(tmp_path):
     assert starts(play(tmp_path, NODES % "" + work, nodes="a,8,2,\nb,8,2,\n"))["log-4"] == 1800.0
 
 
+def test_a_published_table_without_its_format_is_answered_with_the_formats(tmp_path):
+    (tmp_path / "pods.csv").write_text("name\n")
+    work = "  work:\n  - {name: log, trace: {file: pods.csv}}\n"
+    with pytest.raises(
+        ScenarioError, match=r"in `columns.requests`; without a format, the file is read as csv: .*openb"
+    ):
+        play(tmp_path, work)
+    with pytest.raises(
+        ScenarioError, match=r"nodes\[0\].columns: name is needed; formats with columns are openb, spot2026"
+    ):
+        play(tmp_path, "  nodes: [{file: pods.csv}]\n")
+
+
 def test_jobs_of_a_log_come_faster(tmp_path):
     jobs = "x,100,10,1,1,1,\ny,160,10,1,1,1,\n"
     report = play(tmp_path, TRACE.replace("      format: csv\n", "      speed: 1.2\n"), jobs)

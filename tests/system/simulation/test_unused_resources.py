@@ -45,3 +45,8 @@ def test_a_resource_of_a_quota_is_not_misspelt(tmp_path):
     quotas = '[{name: cpu, nominalQuota: "8"}, {name: cpus, nominalQuota: 1}]'
     more = queue("q", 8).replace("[cpu]", "[cpu, cpus]").replace('[{name: cpu, nominalQuota: "8"}]', quotas)
     assert play(tmp_path, scenario(BODY % ("cpus: 4", GPUS), FLAVOR + more)).remarks == []
+
+
+def test_a_pool_without_the_resource_of_the_jobs_is_no_mistake(tmp_path):
+    only_gpus = JOB.replace('requests: {cpu: "1"}', 'limits: {nvidia.com/gpu: "1"}')
+    assert play(tmp_path, scenario(BODY % ("cpu: 4, memory: 8Gi", only_gpus))).remarks == []

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterator
 
 from muster.api.pods import pod_requests
+from muster.api.validation.resources import STANDARD_RESOURCES
 from muster.insight.nearest import find_nearest
 from muster.simulation.engine.site import Site
-from muster.simulation.scenario.logs.opening import find_columns
+from muster.simulation.scenario.logs.opening import find_columns, says_requests
 from muster.simulation.scenario.model import NodePool
 from muster.simulation.scenario.reading import Reading
 
@@ -18,7 +19,7 @@ def describe_unused_resources(reading: Reading, site: Site) -> Iterator[str]:
     used = set(_list_used(reading, site))
     for number, pool in enumerate(reading.scenario.spec.nodes):
         names = set(_list_resources(pool))
-        for name in sorted(names - used):
+        for name in sorted(names - used - STANDARD_RESOURCES):
             if meant := _find_meant(name, used - names):
                 where = reading.source.locate(f"spec.nodes[{number}]")
                 yield f"{where}: no job or quota names {name}, but {meant}: is one of the two misspelt?"
@@ -44,16 +45,19 @@ def _list_used(reading: Reading, site: Site) -> Iterator[str]:
         for podset in workload.spec.pod_sets:
             yield from pod_requests(podset.template.spec)
     for work in reading.scenario.spec.work:
-        if work.trace is not None and (columns := find_columns(work.trace)) is not None:
+        if work.trace is None or not says_requests(work.trace):
+            continue
+        if (columns := find_columns(work.trace)) is not None:
             yield from columns.requests or ()
-        elif work.trace is not None:
-            yield from {
-                name for job in reading.logs[work.name] for role in job.roles for name, _ in role.requests or ()
-            }
+        else:
+            roles = (role for job in reading.logs[work.name] for role in job.roles)
+            yield from {name for role in roles for name, _ in role.requests or ()}
 
 
 def _find_meant(name: str, known: Collection[str]) -> str:
     """Return the similar name of the same domain, or the same name with a domain; "" if there is none."""
     domain, _, own = name.rpartition("/")
-    siblings = {one.rpartition("/")[2]: one for one in known if domain in ("", one.rpartition("/")[0])}
-    return siblings.get(find_nearest(own, siblings), "")
+    split = [(one.rpartition("/"), one) for one in known]
+    siblings = {last: one for (first, _, last), one in split if first == domain}
+    alike = {last: one for (_, _, last), one in split if not domain}
+    return siblings.get(find_nearest(own, siblings)) or alike.get(own, "")

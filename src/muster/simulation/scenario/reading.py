@@ -37,6 +37,7 @@ from muster.simulation.scenario.model import (
     KIND,
     Distribution,
     JobColumns,
+    NodeColumns,
     Scenario,
     State,
     Trace,
@@ -340,7 +341,9 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
         if work.trace is not None:
             _require_trace(work.trace, source, f"{path}.trace")
         if not work.template and (work.trace is None or not says_requests(work.trace)):
-            raise source.error(path, "template is needed, unless a trace says what pods request, in `columns.requests`")
+            hint = "" if work.trace is None else _describe_format(work.trace)
+            why = "template is needed, unless a trace says what pods request, in `columns.requests`"
+            raise source.error(path, why + hint)
         if work.trace is None and work.run_time is None:
             raise source.error(path, "runTime is needed, except for a trace")
         if work.trace is not None and (field := next(filter(partial(_is_set, work), _UNTRACED), None)) is not None:
@@ -480,7 +483,10 @@ def _read_tables(scenario: Scenario, source: Source, folder: Path) -> dict[int, 
     for number, pool in enumerate(scenario.spec.nodes):
         if pool.file:
             file = folder / pool.file
-            tables[number] = _read_lines(partial(read_node_table, file, pool), file, source, f"spec.nodes[{number}]")
+            hint = "" if pool.columns != NodeColumns() else f"; formats with columns are {', '.join(NODE_FORMATS[1:])}"
+            tables[number] = _read_lines(
+                partial(read_node_table, file, pool), file, source, f"spec.nodes[{number}]", hint
+            )
     return tables
 
 
