@@ -89,6 +89,11 @@ UNUSED = (
     "muster.api.config.rules",
     "muster.cluster.apiserver.cel.library",
     "muster.cluster.apiserver.cel.rules",
+    "muster.cluster.apiserver.openapi",
+    "muster.cluster.apiserver.pods.tunnels.channels",
+    "muster.cluster.apiserver.pods.tunnels.spdy",
+    "muster.cluster.nodes.simulated",
+    "muster.queueing.scheduling.estimate",
 )
 
 

@@ -38,7 +38,6 @@ from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import seed_of, set_aside
 from muster.cluster.nodes.network.addresses import Addresses
 from muster.cluster.nodes.network.network import Network
-from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.cluster.store.directory import DataDirectory
@@ -305,6 +304,8 @@ async def add_nodes(
         names = spec.names(taken=counts[spec.kind])
         counts[spec.kind] += spec.count
         if spec.kind == "simulated":
+            from muster.cluster.nodes.simulated.nodes import SimulatedNodes  # few clusters have such nodes
+
             labels = {SERVER_MACHINE: "true"}
             devices = spec.devices
             simulated = SimulatedNodes(manager, names, resources=spec.resources, labels=labels, devices=devices)

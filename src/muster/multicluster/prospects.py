@@ -25,7 +25,6 @@ from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Lead,
 from muster.multicluster.links.clusters import Fleet
 from muster.queueing.conditions import find_last_change
 from muster.queueing.scheduling import runtimes
-from muster.queueing.scheduling.estimate import RunTime, estimate_rest
 from muster.runtime.clock import Clock
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
@@ -186,6 +185,8 @@ class Prospects:
 
     def _remaining_seconds(self, workload: Workload, ran: timedelta) -> float:
         """Return how much longer a workload is estimated to run, from its limit and earlier runs."""
+        from muster.queueing.scheduling.estimate import RunTime, estimate_rest  # only managers of clusters estimate
+
         if not self._by_start:
             return UNKNOWN_SECONDS
         limit = runtimes.find_time_limit(workload)

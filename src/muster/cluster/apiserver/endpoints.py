@@ -3,7 +3,7 @@
 import platform
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -11,13 +11,15 @@ from muster.api.status import path_not_found
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.discovery import Discovery
 from muster.cluster.apiserver.identity.users import Access, User
-from muster.cluster.apiserver.openapi import OpenApi
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.apiserver.static import StaticAnswer
 from muster.cluster.release import GIT_VERSION, MAJOR, MINOR
 from muster.runtime import metrics
 from muster.runtime.metrics import CONTENT_TYPE
 from muster.runtime.transport import Request, Response
+
+if TYPE_CHECKING:  # it is imported with the first request for a document, and jobs need none
+    from muster.cluster.apiserver.openapi import OpenApi
 
 # Returns the problem that it has found, or None.
 Check = Callable[[], str | None]
@@ -89,8 +91,10 @@ class Endpoints:
             raise path_not_found()
         return _static_response(answer)
 
-    def _current(self) -> tuple[Discovery, OpenApi]:
+    def _current(self) -> "tuple[Discovery, OpenApi]":
         """Return the discovery and OpenAPI documents of the resources served now."""
+        from muster.cluster.apiserver.openapi import OpenApi
+
         generation = self._registry.generation
         if self._documents is None or self._documents[0] != generation:
             resources = list(self._registry)

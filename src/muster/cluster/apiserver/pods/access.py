@@ -16,8 +16,6 @@ from muster.api.status import bad_request, unavailable
 from muster.cluster.apiserver.answers import Tunnel
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.pods.logs import container_of
-from muster.cluster.apiserver.pods.tunnels import command, forward
-from muster.cluster.apiserver.pods.tunnels.channels import DIALECTS
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import parse_boolean
 from muster.cluster.nodeconnection import CommandOptions, NodeConnection, Opening
@@ -69,6 +67,8 @@ class PodAccess:
         pod = self._pod(call)
         ports = _parse_ports(call.request.lists.get("ports", ()))
         await self._admit(call, _make_options_object(PodPortForwardOptions, "PodPortForwardOptions", {"ports": ports}))
+        from muster.cluster.apiserver.pods.tunnels import forward  # few clusters see a tunnel
+
         dial = self._node(pod).dial(pod)
         protocols = {_SPDY_PORTS: partial(forward.over_streams, dial)}
         if ports:
@@ -111,6 +111,9 @@ def _make_options_object(type: type[Any], kind: str, options: Any) -> Document:
 
 
 def _tunnel_for_command(options: CommandOptions, opening: Opening) -> Tunnel:
+    from muster.cluster.apiserver.pods.tunnels import command  # few clusters see a tunnel
+    from muster.cluster.apiserver.pods.tunnels.channels import DIALECTS
+
     channels = options.channels
     return Tunnel({name: partial(command.converse, dialect, channels, opening) for name, dialect in DIALECTS.items()})
 
