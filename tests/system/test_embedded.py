@@ -17,6 +17,7 @@ from muster.api.server.rbac import ROLE
 from muster.api.status import ApiError
 from muster.cluster.embedded import run_cluster, start_control_plane
 from muster.cluster.nodes.disk.leftovers import NODES, end_everything
+from muster.cluster.nodes.machine import isolation
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.serving import Options, serve
 from muster.cluster.store import MemoryJournal, StorageFailed
@@ -122,6 +123,26 @@ def test_a_webhook_that_refuses_everything_can_be_removed_after_a_restart(tmp_pa
                 await running.plane.manager.ready.wait()
                 await running.plane.client().delete(kind, "all")
                 await running.wait_until_started(default_queue=True)
+
+    asyncio.run(body())
+
+
+def test_nodes_try_how_to_isolate_containers_while_the_informers_start(tmp_path, monkeypatch):
+    """The trial takes another process tens of milliseconds, and nothing that the informers read."""
+    probe, trials = isolation.probe, []
+
+    async def note_and_probe(directory, tried):
+        trials.append(directory)
+        return await probe(directory, tried)
+
+    monkeypatch.setattr(isolation, "probe", note_and_probe)
+
+    async def body():
+        async with start_control_plane(MemoryJournal(), tmp_path / NODES, (NodeSpec(),), adopt=False) as running:
+            await running.until(running.plane.manager.ready.wait())
+            assert len(trials) == 1
+            await running.wait_until_started(default_queue=False)
+            assert len(trials) == 1
 
     asyncio.run(body())
 

@@ -17,6 +17,11 @@ U = TypeVar("U")
 _encoder = msgspec.json.Encoder()
 
 
+# A page of fewer bytes hardly has an object. An empty page needs no decoder of its kind, which takes 0.2 ms to make: a
+# server starts by listing some eighty kinds, and most have no objects.
+_EMPTY_PAGE_BYTES = 256
+
+
 class Page(msgspec.Struct, Generic[T]):
     """A page of a list from the server."""
 
@@ -120,12 +125,22 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
 
     def decode_page(self, body: bytes) -> Page[T]:
         """Decode a JSON list to a page of typed objects."""
-        return _decode(Page[self.type], body)  # type: ignore[name-defined,no-any-return]
+        page = _decode_empty_page(body) if len(body) < _EMPTY_PAGE_BYTES else None
+        return page or _decode(Page[self.type], body)  # type: ignore[name-defined]
 
 
 @cache
 def _make_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_)
+
+
+def _decode_empty_page(body: bytes) -> Page[Any] | None:
+    """Return a page without objects; None if the body has objects, or a null."""
+    try:
+        page: Page[Any] = _make_decoder(Page[msgspec.Raw]).decode(body)
+    except msgspec.ValidationError:
+        return None
+    return None if page.items else page
 
 
 def _decode(type_: Any, body: bytes | msgspec.Raw) -> Any:

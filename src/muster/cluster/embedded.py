@@ -340,6 +340,8 @@ async def add_nodes(
             plane.nodes[name] = node.connection
     await _require_free(manager.client, plane.nodes)
     await forget_absent(manager.client, state, frozenset(plane.nodes))
+    for node in process_nodes:
+        node.begin()
     return process_nodes
 
 

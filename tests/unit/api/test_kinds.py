@@ -5,8 +5,15 @@ import pytest
 from muster.api.batch import JOB
 from muster.api.core import NODE, POD
 from muster.api.kinds import Kind
-from muster.api.meta import Object, ObjectMeta, OwnerReference
+from muster.api.meta import Object, ObjectMeta, OwnerReference, Struct
 from muster.api.status import ApiError
+
+
+class Unreadable(Struct):
+    """Objects for which no decoder can be made."""
+
+    spec: "Missing"  # type: ignore[name-defined]  # noqa: F821
+
 
 DEVICE: Kind[dict[str, object]] = Kind("a.b", "v1alpha1", "Device", "devices", dict)
 
@@ -71,3 +78,12 @@ def test_empty_objects_and_pages() -> None:
     assert page.metadata.resource_version == "5"
     assert [pod.metadata.name for pod in page.items] == ["a"]
     assert POD.decode_page(b'{"metadata":{},"items":null}').items == []
+    page = POD.decode_page(b'{"metadata":{"continue":null},"items":[{"metadata":{"name":"a","namespace":null}}]}')
+    assert [pod.metadata.name for pod in page.items] == ["a"]
+
+
+def test_an_empty_page_is_read_without_the_type_of_its_objects() -> None:
+    kind: Kind[Unreadable] = Kind("", "v1", "Unreadable", "unreadable", Unreadable)
+    assert kind.decode_page(b'{"metadata":{"resourceVersion":"5"},"items":[]}').metadata.resource_version == "5"
+    with pytest.raises(NameError):
+        kind.decode_page(b'{"items":[{}]}')

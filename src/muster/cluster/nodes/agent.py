@@ -158,6 +158,7 @@ class ProcessNode:
         self._namespaces = manager.informer(NAMESPACE) if find_account is not None else None
         self._storage = Storage(state, shared=find_account is not None)
         self._remover = Remover(manager, self.name, self._on_removal_failed)
+        self._probing: asyncio.Task[Isolation] | None = None
         self._kit: Kit | None = None
         self._lifeline: tuple[int, int] | None = None
         self._runners: dict[str, PodRunner] = {}
@@ -178,9 +179,19 @@ class ProcessNode:
         self._earlier_records = self._storage.pods()  # of the server before this one
         network.join(name, {each.uid: each.address for each in self._earlier_records if each.address and not each.gone})
 
+    def begin(self) -> None:
+        """Start to try how containers can be isolated. Another process does that, while the informers start.
+
+        Raises RuntimeError if the kernel or Python lacks a system call that process nodes need.
+        """
+        processes.check_kernel()
+        processes.adopt_orphans()
+        self._probing = asyncio.create_task(self._probe_isolation(), name=f"{self.name}-isolation")
+
     async def run(self) -> None:
         """Register the node, take over pods that still run here, and run the node's pods until `stop`."""
-        processes.adopt_orphans()
+        if self._probing is None:
+            self.begin()
         kit = self._kit = await self._prepare_kit()
         self.equipped.set()
         await self._take_stock(kit)
@@ -353,17 +364,15 @@ class ProcessNode:
         """Examine the machine, make the node's control groups and lifeline, and return what all its pods share.
 
         Offered resources that the machine lacks are reported.
-
-        Raises RuntimeError if the kernel or Python lacks a system call that process nodes need.
         """
-        processes.check_kernel()
         self._machine = await self._find_machine()
         offers = {resource: parse_amount(resource, quantity) for resource, quantity in self._offered.items()}
         allocatable = list_offered_resources(self._machine, self._offered)
         for resource in (one for one in offers if parse_amount(one, allocatable[one]) < offers[one]):
             wanted = self._offered[resource]
             self._note_shortage(f"{allocatable[resource]} of {wanted} {resource}: the machine has no more")
-        isolated = await self._probe_isolation()
+        assert self._probing is not None, "the node has begun"
+        isolated = await self._probing
         groups = cgroups.prepare(cgroups.name_group(self.node_name, seed_of(self._state)))
         if not self._outlive_server:
             self._lifeline = os.pipe2(os.O_CLOEXEC)
