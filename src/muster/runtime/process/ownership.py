@@ -47,6 +47,16 @@ def require_way(path: Path) -> os.stat_result:
     return _stat_safely(path)
 
 
+def find_closed(path: Path) -> Path | None:
+    """Return the first part of the way to a program that is closed to other users; None if everybody may run it.
+
+    Access control lists are not read. Raises `OSError`.
+    """
+    real = path.resolve()
+    way = (*reversed(path.absolute().parents), *reversed(real.parents), real)
+    return next((part for part in way if not part.stat().st_mode & stat.S_IXOTH), None)
+
+
 def make_directory(path: Path) -> None:
     """Make a directory that only this user may access, or restrict an existing empty one to this user.
 
