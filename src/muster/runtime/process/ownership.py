@@ -105,7 +105,7 @@ def _stat_safely(path: Path) -> os.stat_result:
         if not stat.S_ISLNK(info.st_mode):
             here = child
             continue
-        if not _is_trusted(info.st_uid):
+        if not is_trusted(info.st_uid):
             raise NotOursError(f"{child} is a link of {user_name(info.st_uid)}{_describe_remedy()}")
         links += 1
         if links > _MOST_LINKS:
@@ -117,7 +117,7 @@ def _stat_safely(path: Path) -> os.stat_result:
 
 
 def _require_way(path: Path, directory: Path, info: os.stat_result) -> None:
-    if not _is_trusted(info.st_uid):
+    if not is_trusted(info.st_uid):
         raise NotOursError(
             f"{directory}, on the way to {path}, belongs to {user_name(info.st_uid)}{_describe_remedy()}"
         )
@@ -129,7 +129,7 @@ def _require_way(path: Path, directory: Path, info: os.stat_result) -> None:
         )
 
 
-def _is_trusted(uid: int) -> bool:
+def is_trusted(uid: int) -> bool:
     """Return whether the user is the superuser, who can do everything anyway, or the user of this process."""
     return uid in (0, os.geteuid()) or (uid == _overflow_uid() and _in_user_namespace())
 
