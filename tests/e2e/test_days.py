@@ -195,6 +195,7 @@ def test_an_administrator(muster, shell, people, socket, tmp_path):
     printed = cleo("muster run --gpus 1 -- sh -c 'id -un; pwd; echo GPU $CUDA_VISIBLE_DEVICES; touch made'")
     assert "muster-cleo\n/home/muster-cleo\nGPU 0\n" in printed
     assert (cleo.args[0].home / "made").stat().st_uid == cleo.args[0].uid
+    assert "Running" in cleo("muster run -- muster ps")  # a job reaches the server, too
     trials = dan("muster run --array 0-3%2 --name trials -- sh -c 'echo trial $MUSTER_INDEX' 2> said")
     assert sorted(trials.splitlines()) == [f"[{n}] trial {n}" for n in range(4)]
     cleo(f"muster run --detach --name train --gpus 3 --cpus 1 -- {WAITS}")

@@ -38,6 +38,8 @@ class Executor(concurrent.futures.Executor):
     """
 
     def __init__(self, *, array: int = 1, **options: Unpack[Options]) -> None:
+        if "max_workers" in options:
+            raise TypeError("there is no option 'max_workers' here: array=4 makes four calls at a time")
         array = require_whole_number("array", array)
         if array < 1:
             raise Error(f"array={array}: the least is 1 call at a time")

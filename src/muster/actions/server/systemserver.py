@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 # The environment variable that names another socket.
 VARIABLE = "MUSTER_SOCKET"
-_SUPERUSER = 0
 
 
 def find_socket(environ: Mapping[str, str]) -> Path | None:
@@ -60,13 +59,13 @@ def _find_trusted(environ: Mapping[str, str]) -> Path | None:
     Jobs sent there contain the user's secrets, so only root, or the user, may have made the socket. A socket that
     another user may have made is passed over; if the environment names it, raises `UserError`.
     """
-    from muster.runtime.process.ownership import NotOursError, require_way
+    from muster.runtime.process.ownership import NotOursError, is_trusted, require_way
 
     named = environ.get(VARIABLE, "")
     path = Path(named or SYSTEM_SOCKET)
     try:
         status = require_way(path)
-        if not stat.S_ISSOCK(status.st_mode) or status.st_uid not in (_SUPERUSER, os.geteuid()):
+        if not stat.S_ISSOCK(status.st_mode) or not is_trusted(status.st_uid):
             raise NotOursError(f"{path} is no socket of root")
     except FileNotFoundError:
         return None

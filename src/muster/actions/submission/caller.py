@@ -7,6 +7,7 @@ from pathlib import Path
 
 from muster.actions.errors import UserError
 from muster.actions.server.home import Home
+from muster.actions.server.systemserver import VARIABLE as SOCKET_VARIABLE
 from muster.api.ours.umask import DEFAULT_UMASK, UMASK_ANNOTATION, render_umask
 
 # Workers inherit these variables by default, so that they find the same programs.
@@ -25,11 +26,12 @@ def find_account_name() -> str:
 def find_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the part of the caller's environment that a worker inherits.
 
-    The worker always gets the caller's `MUSTER_HOME`, so that a job submitted by a worker goes to the worker's own
-    cluster. Raises `UserError` if `MUSTER_HOME` names no possible directory.
+    The worker always gets the caller's `MUSTER_HOME` and `MUSTER_SOCKET`, so that a job submitted by a worker goes to
+    the worker's own cluster. Raises `UserError` if `MUSTER_HOME` names no possible directory.
     """
     home = {"MUSTER_HOME": str(Home.find(environ).path)} if environ.get("MUSTER_HOME") else {}
-    return {name: environ[name] for name in (*_PEOPLE, *_PROGRAMS) if name in environ} | home
+    socket = {SOCKET_VARIABLE: str(Path(environ[SOCKET_VARIABLE]).absolute())} if environ.get(SOCKET_VARIABLE) else {}
+    return {name: environ[name] for name in (*_PEOPLE, *_PROGRAMS) if name in environ} | home | socket
 
 
 def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:

@@ -47,6 +47,16 @@ def require_way(path: Path) -> os.stat_result:
     return _stat_safely(path)
 
 
+def find_closed(path: Path) -> Path | None:
+    """Return the first part of the way to a program that is closed to other users; None if everybody may run it.
+
+    Access control lists are not read. Raises `OSError`.
+    """
+    real = path.resolve()
+    way = (*reversed(path.absolute().parents), *reversed(real.parents), real)
+    return next((part for part in way if not part.stat().st_mode & stat.S_IXOTH), None)
+
+
 def make_directory(path: Path) -> None:
     """Make a directory that only this user may access, or restrict an existing empty one to this user.
 
@@ -95,7 +105,7 @@ def _stat_safely(path: Path) -> os.stat_result:
         if not stat.S_ISLNK(info.st_mode):
             here = child
             continue
-        if not _is_trusted(info.st_uid):
+        if not is_trusted(info.st_uid):
             raise NotOursError(f"{child} is a link of {user_name(info.st_uid)}{_describe_remedy()}")
         links += 1
         if links > _MOST_LINKS:
@@ -107,7 +117,7 @@ def _stat_safely(path: Path) -> os.stat_result:
 
 
 def _require_way(path: Path, directory: Path, info: os.stat_result) -> None:
-    if not _is_trusted(info.st_uid):
+    if not is_trusted(info.st_uid):
         raise NotOursError(
             f"{directory}, on the way to {path}, belongs to {user_name(info.st_uid)}{_describe_remedy()}"
         )
@@ -119,7 +129,7 @@ def _require_way(path: Path, directory: Path, info: os.stat_result) -> None:
         )
 
 
-def _is_trusted(uid: int) -> bool:
+def is_trusted(uid: int) -> bool:
     """Return whether the user is the superuser, who can do everything anyway, or the user of this process."""
     return uid in (0, os.geteuid()) or (uid == _overflow_uid() and _in_user_namespace())
 

@@ -19,6 +19,7 @@ def test_an_environment_of_conda_comes_along():
 
 def test_the_home_of_the_cluster_is_the_same_wherever_the_worker_starts():
     assert find_inherited_environment({"MUSTER_HOME": "here"}) == {"MUSTER_HOME": str(Path.cwd() / "here")}
+    assert find_inherited_environment({"MUSTER_SOCKET": "m.sock"}) == {"MUSTER_SOCKET": str(Path.cwd() / "m.sock")}
 
 
 @pytest.mark.parametrize(

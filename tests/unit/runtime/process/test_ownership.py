@@ -1,13 +1,21 @@
 """What others could change, read or have made is told from what is ours alone."""
 
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from muster.runtime.process.ownership import NotOursError, make_directory, require_directory, require_file
+from muster.runtime.process.ownership import (
+    NotOursError,
+    find_closed,
+    make_directory,
+    require_directory,
+    require_file,
+)
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can give files away")
 SOMEBODY = 54321
@@ -147,3 +155,19 @@ def test_an_empty_directory_is_closed_and_a_full_one_is_not_touched(tmp_path: Pa
         else:
             make_directory(made)
         assert stat.S_IMODE(made.stat().st_mode) == (0o755 if name == "full" else 0o700)
+
+
+def test_what_keeps_others_from_a_program_is_found_also_behind_links() -> None:
+    program = shutil.which("env")
+    assert program
+    assert find_closed(Path(program)) is None
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # everybody may pass through /tmp, and not through `tmp_path`
+        place = Path(name)
+        place.chmod(0o755)
+        closed = place / "closed"
+        closed.mkdir(mode=0o700)
+        shutil.copy(program, closed / "python")
+        (place / "python").symlink_to(closed / "python")
+        assert find_closed(place / "python") == closed
+        closed.chmod(0o711)
+        assert find_closed(place / "python") is None

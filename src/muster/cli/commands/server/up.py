@@ -83,11 +83,17 @@ def _make_warning(outside: str) -> str:
 
 
 def _describe_local(path: str) -> str:
-    """Return a line that tells how users of this machine reach the server; "" if it serves only its own user."""
+    """Return how users of this machine reach the server, and what keeps them; "" if it serves only its own user."""
     if not path:
         return ""
+    from muster.runtime.process.ownership import find_closed
+
     variable = "" if path == SYSTEM_SOCKET else f", with MUSTER_SOCKET={path}"
-    return f"every user of this machine runs jobs here with `muster run`{variable}\n"
+    text = f"every user of this machine runs jobs here with `muster run`{variable}\n"
+    closed = find_closed(Path(sys.executable))
+    if closed is None:
+        return text
+    return f"{text}they need a Muster of their own: {sys.executable} is closed to them, because of {closed}\n"
 
 
 def _salvage(home: Home) -> None:
