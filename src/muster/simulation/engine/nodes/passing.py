@@ -28,7 +28,7 @@ class Passing:
     def is_behind_head(self, key: str, standing: OrderCriteria, now: float) -> bool:
         """Return whether a gang comes after the head, and the head's reservation is up to date.
 
-        False without a head.
+        The result is False without a head.
         """
         head = self._pending.current_head
         if head is None or head.key == key or self._pending.is_nominated(key):
@@ -45,7 +45,7 @@ class Passing:
         if head is None or of_head is None or of_head[0] != shape:
             return False
         reservation = head.reservation
-        if ends_in_time(reservation, end) or (reservation.shadow is None and not reservation.is_strict):
+        if ends_in_time(reservation, end) or (reservation.shadow is None and not reservation.is_firm):
             return False
         return pods > self._count_spare(head, *of_head)
 
