@@ -537,7 +537,8 @@ def test_without_the_visibility_api_no_position_is_said():
 
 @pytest.mark.parametrize(("holders", "warnings"), [(1, 1), (2, 0)])
 def test_a_program_that_waits_for_quota_of_its_own_job_is_told_once(holders, warnings):
-    server, warned = Server(), []
+    server = Server()
+    warned: list[str] = []
     server.set(
         JOB, "j", metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}, spec={"completions": 1, "suspend": True}
     )
