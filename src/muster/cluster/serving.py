@@ -96,10 +96,27 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
                 await _wait_until_started(running, stopping)
                 if not stopping.is_set():
                     ready(entrance.url, entrance.outside, _describe_enforcement(running), _describe_shortages(running))
-                    await running.until(stopping.wait())
+                    loading = asyncio.create_task(_load_late_modules(), name="late modules")
+                    try:
+                        await running.until(stopping.wait())
+                    finally:
+                        loading.cancel()
                 await running.end()  # before the front stops, so that clients see how their jobs end
             finally:
                 await front.stop()
+
+
+async def _load_late_modules() -> None:
+    """Load what only some requests need, once the first jobs after the start have had their time.
+
+    A server may run while its files are upgraded, and the new files need not go with what it has loaded.
+    """
+    await asyncio.sleep(_LATE_SECONDS)
+    for name in LATE_MODULES:
+        try:
+            await asyncio.to_thread(import_module, name)
+        except ImportError as error:
+            log.warning("some requests will fail until muster restart: cannot load %s: %s", name, error)
 
 
 async def _make_entrance(options: Options) -> Entrance:
