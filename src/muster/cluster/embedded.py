@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -118,14 +117,10 @@ async def run_ephemeral_cluster() -> AsyncIterator[Running]:
     home = Path(tempfile.mkdtemp(prefix=_PRIVATE))
     locked = DataDirectory(home)
     try:
-        async with start_control_plane(MemoryJournal(), home / NODES, (NodeSpec(),), adopt=False) as running:
-            await running.until(running.plane.manager.ready.wait())
-            # The first placement needs numpy. A thread imports it while this one waits for the node, which tries its
-            # limits in another process.
-            loading = asyncio.create_task(asyncio.to_thread(import_module, "numpy"), name="numpy")
-            await running.wait_until_started(default_queue=True)
+        async with run_cluster(
+            MemoryJournal(), home / NODES, (NodeSpec(),), adopt=False, default_queue=True
+        ) as running:
             yield running
-            await loading
     finally:
         locked.release()
         await _remove_abandoned(home.parent)
