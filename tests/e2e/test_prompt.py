@@ -110,6 +110,31 @@ def test_a_refused_restore_loads_no_server(muster: Muster) -> None:
     assert done.stderr.splitlines()[-1] == ""
 
 
+LATE = """
+import ast, importlib, sys
+from pathlib import Path
+from muster.cluster.serving import LATE_MODULES
+
+for name in LATE_MODULES:
+    importlib.import_module(name)
+loaded = [module.__file__ for name, module in sys.modules.items() if name.startswith("muster.")]
+functions = [
+    node
+    for file in loaded
+    for node in ast.walk(ast.parse(Path(file).read_text()))
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+]
+imports = {one.module for function in functions for one in ast.walk(function) if isinstance(one, ast.ImportFrom)}
+print(*sorted(name for name in imports if name.startswith("muster.") and name not in sys.modules))
+"""
+
+
+def test_a_server_loads_in_time_what_its_requests_import() -> None:
+    """An upgrade in place replaces files that a running server would import later."""
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []
+
+
 PATTERNS = """
 import re, sys
 from muster.cli.main import main

@@ -1,10 +1,12 @@
 """Run `muster up`: a durable embedded cluster that any Kubernetes client reaches over HTTPS."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from msgspec import Struct
@@ -29,7 +31,33 @@ from muster.runtime.process.descriptors import allow_descriptors
 from muster.runtime.process.garbage import settle
 from muster.runtime.process.ownership import require_file
 
+log = logging.getLogger(__name__)
+
 AUDIT_LOG = "audit.log"
+
+# The modules of Muster that a server imports at their first use; the start of a cluster does without them.
+LATE_MODULES = (
+    "muster.api.config.decode",
+    "muster.api.config.file",
+    "muster.api.config.rules",
+    "muster.api.config.unread",
+    "muster.api.values.yaml_decode",
+    "muster.cluster.apiserver.admission.webhooks.sending",
+    "muster.cluster.apiserver.cel.evaluate",
+    "muster.cluster.apiserver.cel.front",
+    "muster.cluster.apiserver.cel.library.quantities",
+    "muster.cluster.apiserver.cel.library.semver",
+    "muster.cluster.apiserver.cel.rules",
+    "muster.cluster.apiserver.cel.shapes",
+    "muster.cluster.apiserver.openapi",
+    "muster.cluster.apiserver.pods.tunnels.websocket",
+    "muster.cluster.nodes.simulated.nodes",
+    "muster.queueing.scheduling.estimate",
+    "muster.runtime.kube.https",
+    "muster.runtime.kube.kubeconfig_files",
+    "muster.runtime.kube.kubeconfig_parse",
+)
+_LATE_SECONDS = 5.0
 
 
 class Options(Struct, frozen=True):
