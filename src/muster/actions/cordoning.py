@@ -1,4 +1,4 @@
-"""Keeps new pods away from a node, and lets them come again, as `kubectl cordon` and `uncordon` do."""
+"""Keep new pods away from a node, and let them come again, as `kubectl cordon` and `uncordon` do."""
 
 from muster.api.core import NODE, Node
 from muster.runtime.client import Client

@@ -1,4 +1,4 @@
-"""Runs the asynchronous body of a command on the cluster that the user means. Expected failures become one line."""
+"""Run the asynchronous body of a command on the cluster that the user means. Expected failures become one line."""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""Reads the files of settings that the user names: a Configuration, and an audit policy. A problem is a usage error."""
+"""Read the files of settings that the user names: a Configuration, and an audit policy. A problem is a usage error."""
 
 from typing import Any
 

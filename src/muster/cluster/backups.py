@@ -1,4 +1,4 @@
-"""Backs up, restores and salvages a home, for `muster backup`, `muster restore` and `muster up --salvage`.
+"""Back up, restore and salvage a home, for `muster backup`, `muster restore` and `muster up --salvage`.
 
 A backup holds all objects as of one revision, the history, and the keys of the cluster. So clients and pods that knew
 the cluster before also know what is restored. A running server sends its objects from memory, so no write waits.

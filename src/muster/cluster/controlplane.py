@@ -1,4 +1,4 @@
-"""Assembles the control plane of an embedded cluster: a store, an API server on it, and the controllers of a cluster.
+"""Assemble the control plane of an embedded cluster: a store, an API server on it, and the controllers of a cluster.
 
 All of it runs on one event loop, in virtual time too. Nodes are not part of it: they come and go, and are in
 `embedded`.

@@ -1,4 +1,4 @@
-"""Keeps what the engine decided beside the store of a durable cluster, and answers users who may list jobs.
+"""Keep what the engine decided beside the store of a durable cluster, and answer users who may list jobs.
 
 Decisions are written a moment after they were made. No decision waits for the disk. A killed server loses the
 decisions of its last seconds, as nothing else in the cluster repeats them.

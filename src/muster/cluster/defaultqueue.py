@@ -1,4 +1,4 @@
-"""Creates the queue that a fresh embedded cluster begins with.
+"""Create the queue that a fresh embedded cluster begins with.
 
 The queue has all of the machine, for everybody in namespace `default`. It is created once in the life of a store,
 before any client is served. The marker is written last. A server that is killed in between creates what is missing at

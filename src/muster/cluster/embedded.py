@@ -1,4 +1,4 @@
-"""Runs the embedded cluster: a control plane and its nodes in one process.
+"""Run the embedded cluster: a control plane and its nodes in one process.
 
 `run_ephemeral_cluster` is the cluster inside `muster run`: its containers end with the process, however that ends, and
 nothing on disk outlives it. The next one removes what a killed one leaves. The durable cluster that is reached over

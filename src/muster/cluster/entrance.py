@@ -1,4 +1,4 @@
-"""Sets up how a server is reached from outside: its credentials, and its addresses.
+"""Set up how a server is reached from outside: its credentials, and its addresses.
 
 The addresses are bound before the server listens on them. Pods get the address when they start, which may be before the
 server is ready to answer on it. Pods always get the address on loopback, wherever else the server listens.

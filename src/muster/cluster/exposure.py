@@ -1,4 +1,4 @@
-"""Parses `--listen ADDRESS[:PORT]` and `--name NAME`. Pure.
+"""Parse `--listen ADDRESS[:PORT]` and `--name NAME`. Pure.
 
 The options say where other machines reach the server, and by which names.
 """

@@ -1,4 +1,4 @@
-"""Runs the history of a durable cluster: keeps it beside the store, and answers users who may list jobs."""
+"""Run the history of a durable cluster: keep it beside the store, and answer users who may list jobs."""
 
 import logging
 from collections.abc import AsyncIterator, Mapping

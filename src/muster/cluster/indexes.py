@@ -1,4 +1,4 @@
-"""Defines indexes of informers that several controllers share.
+"""Define indexes of informers that several controllers share.
 
 An informer keeps one index of each name and function.
 """

@@ -1,4 +1,4 @@
-"""Binds the local sockets of a server, in directories that only its user can change.
+"""Bind the local sockets of a server, in directories that only its user can change.
 
 A system server has one for all users of the machine. Every server has one in its home for its own user.
 """

@@ -1,4 +1,4 @@
-"""Returns memory that the C library keeps to the machine: objects of a megabyte come and go, and the server stays."""
+"""Return memory that the C library keeps to the machine: objects of a megabyte come and go, and the server stays."""
 
 import ctypes
 

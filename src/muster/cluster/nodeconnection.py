@@ -1,4 +1,4 @@
-"""Defines the contract between the API server and the nodes: logs, commands in containers, their streams, and ports.
+"""Define the contract between the API server and the nodes: logs, commands in containers, their streams, and ports.
 
 Upstream it is the kubelet's API. Both sides import this module and not each other.
 """

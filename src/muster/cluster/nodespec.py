@@ -1,4 +1,4 @@
-"""Parses `--nodes KIND[:COUNT][,RESOURCE=QTY]...[,device/DRIVER=COUNT]...`: the nodes of an embedded cluster."""
+"""Parse `--nodes KIND[:COUNT][,RESOURCE=QTY]...[,device/DRIVER=COUNT]...`: the nodes of an embedded cluster."""
 
 from collections.abc import Mapping, Sequence
 

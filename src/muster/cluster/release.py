@@ -1,4 +1,4 @@
-"""Names the Kubernetes release that the server, its nodes and the OpenAPI documents report."""
+"""Name the Kubernetes release that the server, its nodes and the OpenAPI documents report."""
 
 # The release whose batch/v1 and core/v1 we serve: in it podReplacementPolicy and per-index back-off of Jobs are stable,
 # and pods count their generation. Clients switch features by the number, so it must not be higher.

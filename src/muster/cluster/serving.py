@@ -1,4 +1,4 @@
-"""Runs `muster up`: a durable embedded cluster that any Kubernetes client reaches over HTTPS."""
+"""Run `muster up`: a durable embedded cluster that any Kubernetes client reaches over HTTPS."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Decides as which Unix account a node of a system server runs a pod, and which pods it refuses. Pure.
+"""Decide as which Unix account a node of a system server runs a pod, and which pods it refuses. Pure.
 
 The namespace says whose pods it holds. A pod cannot choose another account, and has nothing that the node would have to
 do for it with the superuser's rights. The API server already refuses what the node would, and tells the submitter; the

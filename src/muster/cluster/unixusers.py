@@ -1,4 +1,4 @@
-"""Knows the Unix users of the machine as users of the API, and gives each of them a namespace at the first contact.
+"""Map the Unix users of the machine to users of the API, and give each of them a namespace at the first contact.
 
 A user gets the rights of the role `admin` there, those to hold and cancel jobs, and a LocalQueue. All users read what
 they share: nodes and queues. The superuser may do everything. The annotations of a namespace say whose it is; `tenancy`

@@ -1,4 +1,4 @@
-"""The dashboard as one application: takes a request, finds who sent it and which page it is about, and answers.
+"""Serve the dashboard as one application: take a request, find who sent it and which page it is about, and answer.
 
 The pages themselves are in `muster.dashboard.pages`. Nothing is answered before the viewer is known, except the style
 of the pages and the way in.

@@ -1,4 +1,4 @@
-"""Keeps, for each viewer, the live copy and the open pages, for as long as the viewer has a page open.
+"""Keep, for each viewer, the live copy and the open pages, for as long as the viewer has a page open.
 
 The pages of all viewers are rendered in rounds, each with the pages that are due. The work is bounded: the viewers
 share a 25th of the time evenly, and so do the open pages of each. A page that takes long is rendered less often.

@@ -1,4 +1,4 @@
-"""Compresses pages, which shrink to a tenth."""
+"""Compress pages, which shrink to a tenth."""
 
 import asyncio
 import zlib

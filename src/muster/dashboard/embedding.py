@@ -1,4 +1,4 @@
-"""Puts the dashboard beside the API of `muster up`, at the same address.
+"""Put the dashboard beside the API of `muster up`, at the same address.
 
 The pages are loaded with the first request for one: many servers are never looked at.
 """

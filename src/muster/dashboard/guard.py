@@ -1,4 +1,4 @@
-"""Decides which requests reach a page, and which headers every answer carries. Pure."""
+"""Decide which requests reach a page, and which headers every answer carries. Pure."""
 
 import re
 from collections.abc import Collection, Mapping

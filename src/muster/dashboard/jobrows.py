@@ -1,4 +1,4 @@
-"""Reads the lines of jobs for a page. The pages of one round, and of one viewer, share what is read."""
+"""Read the lines of jobs for a page. The pages of one round, and of one viewer, share what is read."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Cuts long lists into pages. Pure."""
+"""Cut long lists into pages. Pure."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sends changes to open pages: one stream of server-sent events for each, and one rendering for all who see the same.
+"""Send changes to open pages: one stream of server-sent events for each, and one rendering for all who see the same.
 
 A screen says what is to be rendered and who gets it. When that happens, the boards decide (`boards`).
 """

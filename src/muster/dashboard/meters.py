@@ -1,4 +1,4 @@
-"""Draws how much of a quota or of a node is used. The number always stands beside the bar. Pure."""
+"""Draw how much of a quota or of a node is used. The number always stands beside the bar. Pure."""
 
 from muster.charts.markup import Markup
 from muster.charts.meter import Part, draw_meter

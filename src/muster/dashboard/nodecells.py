@@ -1,4 +1,4 @@
-"""Draws a map of nodes as small cells, one for each, so that thousands fit on a page. Pure.
+"""Draw a map of nodes as small cells, one for each, so that thousands fit on a page. Pure.
 
 A cell is coloured by how much of the node is requested, or by the job on it. A sign in the cell and its title say the
 same without colour.

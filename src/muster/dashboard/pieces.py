@@ -1,4 +1,4 @@
-"""Decides what of a page to send again after a change. Pure.
+"""Decide what of a page to send again after a change. Pure.
 
 Templates mark what changes by itself, such as a row of a table, with `<!--piece ID-->...<!--/piece-->` around an
 element of that id. While only pieces change, only these are sent; when one comes, goes or moves, the whole is.

@@ -1,4 +1,4 @@
-"""Says what the server refused, as sentences that name the missing right and whom to ask for it. Pure."""
+"""Say what the server refused, as sentences that name the missing right and whom to ask for it. Pure."""
 
 import re
 

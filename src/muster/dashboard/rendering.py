@@ -1,4 +1,4 @@
-"""Renders templates. Every value is escaped: names, labels, messages and output are what strangers wrote."""
+"""Render templates. Every value is escaped: names, labels, messages and output are what strangers wrote."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

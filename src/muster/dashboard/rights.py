@@ -1,4 +1,4 @@
-"""Asks whether a viewer may make a change, so that a page can leave out buttons that the server would refuse.
+"""Ask whether a viewer may make a change, so that a page can leave out buttons that the server would refuse.
 
 The server still decides about every change. While the answer is not known, the buttons are shown. The page that asks
 before a change waits for the answer.

@@ -1,4 +1,4 @@
-"""Names the path below which all pages are."""
+"""Name the path below which all pages are."""
 
 from typing import Final
 

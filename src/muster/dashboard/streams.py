@@ -1,4 +1,4 @@
-"""Bounds the streams of events that viewers have open, and ends those whose viewer is no longer signed in."""
+"""Bound the streams of events that viewers have open, and end those whose viewer is no longer signed in."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Asks what pods use now, which no watch keeps up to date."""
+"""Ask what pods use now, which no watch keeps up to date."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Defines a visit, which is one request of a viewer, and the kinds of pages that answer it."""
+"""Define a visit, which is one request of a viewer, and the kinds of pages that answer it."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Decides what in a cluster needs somebody's attention, and what to do about it. Pure.
+"""Decide what in a cluster needs somebody's attention, and what to do about it. Pure.
 
 It takes the queues, flavors and nodes that a user may see, and the lines of the jobs, and gives sentences. What the
 user may not see is None, and nothing is said of it. Reading the cluster is left to `reader.attention`.

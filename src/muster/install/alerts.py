@@ -1,4 +1,4 @@
-"""Writes alerting rules for Prometheus on the engine's metrics; each names the problem and where its cause may be."""
+"""Write alerting rules for Prometheus on the engine's metrics; each names the problem and where its cause may be."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Writes the Deployment of the dashboard, which sends its requests with the rights of the person who looks at it.
+"""Write the Deployment of the dashboard, which sends its requests with the rights of the person who looks at it.
 
 If each viewer signs in with a token, the dashboard's ServiceAccount has no rights. If a proxy authenticates the
 viewers, the account may impersonate the users and groups that the Configuration names. If it names no users, the

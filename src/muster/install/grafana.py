@@ -1,4 +1,4 @@
-"""Writes a dashboard for Grafana over the engine's metrics, and the ConfigMap by which Grafana's sidecar finds it."""
+"""Write a dashboard for Grafana over the engine's metrics, and the ConfigMap by which Grafana's sidecar finds it."""
 
 import json
 from collections.abc import Iterator

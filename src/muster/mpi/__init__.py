@@ -1,4 +1,4 @@
-"""Runs MPI over the workers of a job.
+"""Run MPI over the workers of a job.
 
 Rank 0 runs `mpirun`. Every other worker runs an agent, which starts the daemons of `mpirun` on that worker.
 

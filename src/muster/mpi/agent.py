@@ -1,4 +1,4 @@
-"""Runs the agent of every worker except rank 0: the agent runs rank 0's commands, and ends when `mpirun` has ended.
+"""Run the agent of every worker except rank 0: the agent runs rank 0's commands, and ends when `mpirun` has ended.
 
 When a worker is stopped, its agent asks rank 0 to end `mpirun`, which ends the processes of all workers.
 

@@ -1,4 +1,4 @@
-"""Encodes the protocol between rank 0 and an agent, which runs over TLS with the job's certificate on both ends.
+"""Encode the protocol between rank 0 and an agent, which runs over TLS with the job's certificate on both ends.
 
 Rank 0 sends one line of JSON, a `CommandRequest`. After it, rank 0 may send signals, each as one byte with the signal's
 number. The agent answers in frames: one byte for the channel, four bytes for the length of the data, and the data.

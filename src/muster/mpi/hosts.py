@@ -1,4 +1,4 @@
-"""Names the workers of a job as hosts, and writes the host files of the MPI launchers. Pure."""
+"""Name the workers of a job as hosts, and write the host files of the MPI launchers. Pure."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Makes the identity of a job: a certificate with its key, which only the workers of that job have.
+"""Make the identity of a job: a certificate with its key, which only the workers of that job have.
 
 Both ends of a connection present this certificate and trust no other, so that only the job's own workers can run
 commands on a worker.

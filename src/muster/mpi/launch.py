@@ -1,4 +1,4 @@
-"""Runs rank 0: waits for the agents, runs `mpirun` with the hosts of the job, and then tells the agents to end."""
+"""Run rank 0: wait for the agents, run `mpirun` with the hosts of the job, and then tell the agents to end."""
 
 import asyncio
 import shlex

@@ -1,4 +1,4 @@
-"""Decides which commands are launchers of MPI, and how many processes they start on each worker. Pure."""
+"""Decide which commands are launchers of MPI, and how many processes they start on each worker. Pure."""
 
 from collections.abc import Sequence
 from pathlib import PurePath

@@ -1,4 +1,4 @@
-"""Finds the IP address of a worker's host name, and the network interface with that address."""
+"""Find the IP address of a worker's host name, and the network interface with that address."""
 
 import asyncio
 import fcntl

@@ -1,4 +1,4 @@
-"""Replaces ssh for `mpirun`: a program with the arguments `DIRECTORY [OPTIONS] HOST COMMAND...`.
+"""Replace ssh for `mpirun`: a program with the arguments `DIRECTORY [OPTIONS] HOST COMMAND...`.
 
 DIRECTORY is the job's, as `launch.write_files` fills it. The program asks the agent of the worker HOST to run COMMAND,
 passes on the output, and ends with COMMAND's exit code. For the host of rank 0 the program executes COMMAND itself.

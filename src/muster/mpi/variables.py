@@ -1,4 +1,4 @@
-"""Chooses the environment of MPI's launchers and their daemons. Pure.
+"""Choose the environment of MPI's launchers and their daemons. Pure.
 
 The variables of all families are set at once, because a launcher reads only its own: Open MPI 4 (`OMPI_MCA_`), PRRTE
 of Open MPI 5 (`PRTE_MCA_`), Hydra of MPICH (`HYDRA_`) and of Intel MPI (`I_MPI_`). A variable that the user has set

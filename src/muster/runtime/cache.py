@@ -1,4 +1,4 @@
-"""Applies a server's answers to a cache of its objects: the pure half of an informer.
+"""Apply a server's answers to a cache of its objects: the pure half of an informer.
 
 Invariants
 - After `listed` the cache holds what the list held; after `observed`, that plus the events, in order.

@@ -1,4 +1,4 @@
-"""Makes, reads and checks certificates and their keys: an authority and what it signs.
+"""Make, read and check certificates and their keys: an authority and what it signs.
 
 The caller gives the current time. All keys that are made here are ECDSA P-256.
 """

@@ -1,4 +1,4 @@
-"""Speaks the typed verbs of the Kubernetes API over any `Transport`.
+"""Speak the typed verbs of the Kubernetes API over any `Transport`.
 
 Every part of the system sees the world through `Client` and nothing else.
 """

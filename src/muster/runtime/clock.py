@@ -1,4 +1,4 @@
-"""Gives the time to everything: with `realclock`, the only module that asks the machine what time it is.
+"""Give the time to everything: with `realclock`, the only module that asks the machine what time it is.
 
 `VirtualClock` runs on a loop made by `run_virtual`, whose timers jump: a test that waits five minutes takes
 milliseconds, and the order of events is the same on every run. Everything that waits (`asyncio.timeout`,

@@ -1,4 +1,4 @@
-"""Tells when the time of day has jumped, as after a night in which the machine slept, or when somebody set the clock.
+"""Tell when the time of day has jumped, as after a night in which the machine slept, or when somebody set the clock.
 
 Delays run by the monotonic clock. So whoever waits for a time of day has to decide again after a jump.
 """

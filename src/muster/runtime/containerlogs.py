@@ -1,4 +1,4 @@
-"""Reads and writes container logs in the format of the container runtimes: `<time> <stream> <tag> <text>` a line.
+"""Read and write container logs in the format of the container runtimes: `<time> <stream> <tag> <text>` a line.
 
 The tag is F for a full line and P for a part of a line. Our nodes write times of one length, so all heads have one
 length. They serve logs verbatim to clients that ask for `raw`, with the node's records in between:

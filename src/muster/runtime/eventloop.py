@@ -1,4 +1,4 @@
-"""Runs coroutines that may need no event loop.
+"""Run coroutines that may need no event loop.
 
 A command that asks a local server one question awaits nothing but blocking calls. `drive` runs such a coroutine without
 importing asyncio, which takes longer than the question. Code that needs a loop awaits `ensure_loop` first: `drive` then

@@ -1,4 +1,4 @@
-"""Holds the inputs that would make a run irreproducible: time, random numbers and new ids.
+"""Hold the inputs that would make a run irreproducible: time, random numbers and new ids.
 
 Each component gets them from its caller and reads none of them itself, so that tests can replay a run.
 """

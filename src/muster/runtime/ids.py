@@ -1,4 +1,4 @@
-"""Draws UIDs, generated names and random delays; the only module that asks the machine for randomness.
+"""Draw UIDs, generated names and random delays; the only module that asks the machine for randomness.
 
 Without a seed, `Ids` and `Random` draw from the operating system. With a seed they draw the same values in each run, so
 that a run of the whole system can be replayed.

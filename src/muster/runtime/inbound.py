@@ -1,4 +1,4 @@
-"""Describes a request that a server in this process has received, whatever library serves HTTP."""
+"""Describe a request that a server in this process has received, whatever library serves HTTP."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Keeps a live copy of some of the server's objects and tells handlers what changed.
+"""Keep a live copy of some of the server's objects and tell handlers what changed.
 
 The pure half is in `muster.runtime.cache`: what is known and what each answer changes. This module does the requests:
 a paged list, then a watch that is resumed where it ended, and a new list when the server no longer knows that

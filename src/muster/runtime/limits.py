@@ -1,4 +1,4 @@
-"""Limits how much is read from a server that must not be trusted with our memory and time."""
+"""Limit how much is read from a server that must not be trusted with our memory and time."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Reads from any object what the runtime needs: its metadata, its key and its revision.
+"""Read from any object what the runtime needs: its metadata, its key and its revision.
 
 A key is `namespace/name`, or `name` for cluster-wide objects. Caches are indexed by keys and queues carry them.
 """

@@ -1,4 +1,4 @@
-"""Gives the machine's time. `muster.runtime.clock` adds virtual time, and with it the event loop's whole machinery."""
+"""Give the machine's time. `muster.runtime.clock` adds virtual time, and with it the event loop's whole machinery."""
 
 import time
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Recognises refusals that are no failure: the object to delete is gone, the one to create exists, a conflict recurs.
+"""Recognise refusals that are no failure: the object to delete is gone, the one to create exists, a conflict recurs.
 
 They are told apart as clients do, by the reason that the server gives.
 """

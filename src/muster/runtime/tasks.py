@@ -1,4 +1,4 @@
-"""Runs tasks together, and work in threads beside the loop."""
+"""Run tasks together, and work in threads beside the loop."""
 
 import asyncio
 import threading

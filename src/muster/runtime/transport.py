@@ -1,4 +1,4 @@
-"""Defines the wire between the parts of the system: requests to an API server, and its answers.
+"""Define the wire between the parts of the system: requests to an API server, and its answers.
 
 There are two transports: `muster.runtime.kube.https` reaches a server over TLS, and
 `muster.cluster.apiserver.inprocess` calls the embedded one without a socket. `Client` works over either.

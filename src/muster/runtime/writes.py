@@ -1,4 +1,4 @@
-"""Writes side by side, with a limit at once; a refusal is an answer like any other."""
+"""Write side by side, with a limit at once; a refusal is an answer like any other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

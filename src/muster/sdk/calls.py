@@ -1,4 +1,4 @@
-"""Packs calls of functions for workers, and unpacks their outcomes."""
+"""Pack calls of functions for workers, and unpack their outcomes."""
 
 import pickle
 import sys

@@ -1,4 +1,4 @@
-"""Passes items from muster's thread to a reader in another thread, which may be slow."""
+"""Pass items from muster's thread to a reader in another thread, which may be slow."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence

@@ -1,4 +1,4 @@
-"""Splits the output of workers into lines of text."""
+"""Split the output of workers into lines of text."""
 
 from collections.abc import Awaitable, Callable, Sequence
 

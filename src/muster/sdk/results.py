@@ -1,4 +1,4 @@
-"""Computes what an ended job returns to its caller. Pure, except for the effects of unpickling."""
+"""Compute what an ended job returns to its caller. Pure, except for the effects of unpickling."""
 
 from typing import Any
 

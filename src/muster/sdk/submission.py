@@ -1,4 +1,4 @@
-"""The submission of jobs, for the blocking interface and for the awaited one. A cancelled submission leaves no job.
+"""Submit jobs, for the blocking interface and for the awaited one. A cancelled submission leaves no job.
 
 All coroutines run on the loop of `background`.
 """

@@ -1,4 +1,4 @@
-"""Runs scripts that were written for Slurm.
+"""Run scripts that were written for Slurm.
 
 - `options` is the table of the options of `sbatch` and `srun`, and reads them; `values` parses the options' values.
 - `translation` turns the `#SBATCH` lines of a script into options of `muster run` and a `ScriptSettings`.

@@ -1,4 +1,4 @@
-"""Makes the environment variables and the file names of a batch script, in Slurm's own names and forms. Pure."""
+"""Make the environment variables and the file names of a batch script, in Slurm's own names and forms. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

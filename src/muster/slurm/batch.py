@@ -1,4 +1,4 @@
-"""Describes the job that a script with `#SBATCH` lines requests: its tasks, its files, and its signal. Pure.
+"""Describe the job that a script with `#SBATCH` lines requests: its tasks, its files, and its signal. Pure.
 
 Each node that the script requests is one worker of Muster's job. The script runs once, on the first worker; `srun`
 starts tasks on all workers.

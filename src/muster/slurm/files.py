@@ -1,4 +1,4 @@
-"""Replaces the standard streams of this process by files."""
+"""Replace the standard streams of this process by files."""
 
 import os
 

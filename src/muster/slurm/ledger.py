@@ -1,4 +1,4 @@
-"""Divides the CPUs of a job among its steps, so that no two steps use the same CPU (`srun --exact`).
+"""Divide the CPUs of a job among its steps, so that no two steps use the same CPU (`srun --exact`).
 
 The ledger is a file in memory, which exists as long as the batch script runs. Each byte of the ledger is one CPU of a
 node, and `srun` locks the bytes of its step's CPUs. The kernel releases the locks when `srun` ends, even after a crash.

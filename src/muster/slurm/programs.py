@@ -1,4 +1,4 @@
-"""Puts Muster's `srun` and `scontrol` first on the PATH of a batch script. Pure."""
+"""Put Muster's `srun` and `scontrol` first on the PATH of a batch script. Pure."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Answers `scontrol show hostnames` in a script with #SBATCH lines, which is how scripts find their first node."""
+"""Answer `scontrol show hostnames` in a script with #SBATCH lines, which is how scripts find their first node."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Runs a step: the program that a script with #SBATCH lines calls as `srun`.
+"""Run a step: the program that a script with #SBATCH lines calls as `srun`.
 
 This program starts the tasks of the script's own node as its child processes. The agent of `muster.mpi` on another node
 starts the tasks there. This program passes each signal that it gets on to all tasks.

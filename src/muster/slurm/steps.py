@@ -1,4 +1,4 @@
-"""Plans a step: which tasks `srun` starts on which nodes of the job, and the environment and files of each. Pure."""
+"""Plan a step: which tasks `srun` starts on which nodes of the job, and the environment and files of each. Pure."""
 
 import os
 import shlex

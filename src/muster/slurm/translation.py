@@ -1,4 +1,4 @@
-"""Translates the `#SBATCH` lines of a script into options of `muster run`. Pure.
+"""Translate the `#SBATCH` lines of a script into options of `muster run`. Pure.
 
 `translate` takes the words of each line. It returns arguments of `muster run`, a `ScriptSettings` for options that
 `muster run` does not have, and the options that Muster ignores. An option that changes the job's meaning and cannot be

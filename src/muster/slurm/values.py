@@ -1,4 +1,4 @@
-"""Parses the values of the options of sbatch and srun. Pure.
+"""Parse the values of the options of sbatch and srun. Pure.
 
 All functions raise `OptionError` for an invalid value, with a message that begins with the value.
 """

@@ -1,4 +1,4 @@
-"""Prints a directory for PYTHONPATH with a package `submitit`, for libraries that import submitit by that name."""
+"""Print a directory for PYTHONPATH with a package `submitit`, for libraries that import submitit by that name."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Names the output files of a job, by submitit's rules. Pure."""
+"""Name the output files of a job, by submitit's rules. Pure."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Writes `caBundle`, the certificates of the authorities that sign Muster's serving certificate, to API objects.
+"""Write `caBundle`, the certificates of the authorities that sign Muster's serving certificate, to API objects.
 
 The field is in the webhook configurations, in the definitions of Kueue's kinds, and in the APIServices. Applying a
 manifest may remove it, so the leader writes it again whenever it is missing.

@@ -1,4 +1,4 @@
-"""Decides when to renew the serving certificate and its authorities, which lie in one Secret.
+"""Decide when to renew the serving certificate and its authorities, which lie in one Secret.
 
 All replicas serve with the certificate in the Secret, which is renewed long before it expires. A new authority is first
 only published, beside the old one, which signs once more. The new authority signs after `SETTLING`: until then the

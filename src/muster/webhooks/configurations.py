@@ -1,4 +1,4 @@
-"""Chooses the writes that the server sends to the webhooks, and what happens while no webhook answers. Pure.
+"""Choose the writes that the server sends to the webhooks, and what happens while no webhook answers. Pure.
 
 Two things decide the failure policy of a rule: what would go wrong if the write went through unseen, and who would be
 stopped if it did not.

@@ -1,4 +1,4 @@
-"""Converts objects of Kueue's kinds between versions, as a server requests it (`ConversionReview`). Pure."""
+"""Convert objects of Kueue's kinds between versions, as a server requests it (`ConversionReview`). Pure."""
 
 from typing import Any
 

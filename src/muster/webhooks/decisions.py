@@ -1,4 +1,4 @@
-"""Decides admission reviews: defaults, refusals and warnings. Pure: a `Find` provides the other objects that it reads.
+"""Decide admission reviews: defaults, refusals and warnings. Pure: a `Find` provides the other objects that it reads.
 
 This module only chooses the function for the reviewed resource. The functions are those of `api` and
 `controllers.integrations`, which the embedded server calls, too.

@@ -1,4 +1,4 @@
-"""Names the endpoints and paths of the webhooks and the visibility API. Pure."""
+"""Name the endpoints and paths of the webhooks and the visibility API. Pure."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Follows and renews the certificate that the webhooks and the visibility API serve with.
+"""Follow and renew the certificate that the webhooks and the visibility API serve with.
 
 All replicas follow one Secret; the first that sees a due renewal writes it, by optimistic concurrency. A Secret that
 another program writes (cert-manager) is only followed.

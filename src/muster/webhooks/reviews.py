@@ -1,4 +1,4 @@
-"""Reads a server's admission review of an object (`AdmissionReview`) and writes the answer. Pure."""
+"""Read a server's admission review of an object (`AdmissionReview`) and write the answer. Pure."""
 
 from typing import Any, NoReturn
 

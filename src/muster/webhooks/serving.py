@@ -1,4 +1,4 @@
-"""Answers reviews over HTTPS, and reads the objects on which a decision depends when the decision asks for them.
+"""Answer reviews over HTTPS, and read the objects on which a decision depends when the decision asks for them.
 
 Small kinds are cached by watches; objects of other kinds are read from the server. Any program that reaches the port
 can send a review. So objects are read only by a valid name, no answer contains the server's messages, and few long

@@ -1,4 +1,4 @@
-"""Decides what a user sees of lines that a program writes over, as a progress bar does with carriage returns.
+"""Decide what a user sees of lines that a program writes over, as a progress bar does with carriage returns.
 
 The functions take and give bytes of one stream of one worker. They write nothing.
 """

@@ -1,4 +1,4 @@
-"""Prints the output that a job has now, from this cluster or from the worker cluster that ran the job."""
+"""Print the output that a job has now, from this cluster or from the worker cluster that ran the job."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable

@@ -1,4 +1,4 @@
-"""Decides how long a follower waits for a server that does not answer: `Silence`."""
+"""Decide how long a follower waits for a server that does not answer: `Silence`."""
 
 from msgspec import Struct
 from msgspec.structs import replace

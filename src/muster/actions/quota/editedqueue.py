@@ -1,4 +1,4 @@
-"""Makes the patch with which `muster queue edit` changes a ClusterQueue. Pure."""
+"""Make the patch with which `muster queue edit` changes a ClusterQueue. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The strict decoder of settings, which reports every field that it does not know.
+"""Decode settings strictly, and report every unknown field.
 
 `read` walks through the document along the type, so one pass finds all problems with their paths. A field with an
 invalid value keeps its default, so that the rules can check the other fields.

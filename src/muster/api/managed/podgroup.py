@@ -1,4 +1,4 @@
-"""Names the group of a pod that queues without a job, as Kueue's pod groups do."""
+"""Name the group of a pod that queues without a job, as Kueue's pod groups do."""
 
 from muster.api.kueue.names import POD_GROUP_NAME_LABEL
 from muster.api.meta import ObjectMeta

@@ -1,4 +1,4 @@
-"""Decides which queue the jobs of a user go to, and whether users without a team may run jobs. Pure.
+"""Decide which queue the jobs of a user go to, and whether users without a team may run jobs. Pure.
 
 A *team* is a ClusterQueue whose annotation names its users. A *shared* ClusterQueue names no users; its quota is the
 capacity of the nodes minus the quotas of the teams that take a part of it.

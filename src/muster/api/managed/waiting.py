@@ -1,4 +1,4 @@
-"""Decides whether one more job of a user may wait in a ClusterQueue, by the limits for each user. Pure."""
+"""Decide whether one more job of a user may wait in a ClusterQueue, by the limits for each user. Pure."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Describes by which means a process node enforces the CPU and memory limits of containers."""
+"""Describe by which means a process node enforces the CPU and memory limits of containers."""
 
 from collections.abc import Collection
 from typing import Final

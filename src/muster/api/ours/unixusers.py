@@ -1,4 +1,4 @@
-"""Names the Unix users of a machine in the API of its system server: their user names and their namespaces. Pure.
+"""Name the Unix users of a machine in the API of its system server: their user names and their namespaces. Pure.
 
 A system server (`muster up --system`) gives each Unix user a namespace, and runs the pods there as that user. The
 annotations of the namespace say which user that is. Only members of `system:masters` can write them.

@@ -1,4 +1,4 @@
-"""Marks the kubeconfig that a server writes, so that a client sees without parsing it that nobody has changed it.
+"""Mark the kubeconfig that a server writes, so that a client sees without parsing it that nobody has changed it.
 
 An unchanged kubeconfig names the server of its home, the administrator, and the namespace `default`. The mark is a
 comment in the first line, with a checksum of all other lines. The checksum finds changes; it proves nothing to others.

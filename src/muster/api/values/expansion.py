@@ -1,4 +1,4 @@
-"""The escape of text that must survive the expansion of `$(NAME)` in commands, arguments and environment."""
+"""Escape text that must survive the expansion of `$(NAME)` in commands, arguments and environment."""
 
 import re
 

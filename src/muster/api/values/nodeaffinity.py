@@ -1,4 +1,4 @@
-"""The match of nodes with the required and preferred terms of a pod's node affinity."""
+"""Match nodes with the required and preferred terms of a pod's node affinity."""
 
 from collections.abc import Iterable, Mapping
 

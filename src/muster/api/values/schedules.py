@@ -1,4 +1,4 @@
-"""Parses cron schedules as Kubernetes does (robfig/cron v3, `ParseStandard`), and finds their starts.
+"""Parse cron schedules as Kubernetes does (robfig/cron v3, `ParseStandard`), and find their starts.
 
 A schedule has five fields with names, ranges and steps, or is `@daily` and its like, or `@every 1h30m`. A start is a
 minute at which the clock of the schedule's time zone shows what the fields say. Where daylight saving time skips what

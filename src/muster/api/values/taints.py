@@ -1,4 +1,4 @@
-"""The match of taints with the tolerations of a pod."""
+"""Match taints with the tolerations of a pod."""
 
 from collections.abc import Iterable
 

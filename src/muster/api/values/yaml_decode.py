@@ -1,4 +1,4 @@
-"""The decoder of untrusted YAML to the JSON document that it means.
+"""Decode untrusted YAML to the JSON document that it means.
 
 JSON is decoded as JSON, because YAML reads some texts differently (`1e5`, escapes of characters above U+FFFF).
 """

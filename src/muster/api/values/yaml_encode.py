@@ -1,4 +1,4 @@
-"""Writes JSON values as YAML that people and kubectl read alike."""
+"""Write JSON values as YAML that people and kubectl read alike."""
 
 import re
 from typing import Any

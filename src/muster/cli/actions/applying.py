@@ -1,4 +1,4 @@
-"""Decides for `muster apply` what to send at once, and which patch turns an object into its manifest. Pure."""
+"""Decide for `muster apply` what to send at once, and which patch turns an object into its manifest. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Finds jobs by labels, state, queue and user."""
+"""Find jobs by labels, state, queue and user."""
 
 from collections.abc import Collection
 from typing import Any

@@ -1,4 +1,4 @@
-"""Describes the PodGroups of a name for `podgroups describe` and `why`."""
+"""Describe the PodGroups of a name for `podgroups describe` and `why`."""
 
 from collections.abc import Sequence
 from datetime import datetime

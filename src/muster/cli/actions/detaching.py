@@ -1,4 +1,4 @@
-"""Starts a server as a process of its own, and says where the running server is."""
+"""Start a server as a process of its own, and say where the running server is."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Acts on several names: a failure is printed, and the other names are still acted on."""
+"""Act on several names: a failure is printed, and the other names are still acted on."""
 
 from collections.abc import Awaitable, Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Holds and releases the jobs and queues that a command line names."""
+"""Hold and release the jobs and queues that a command line names."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""Reads manifests from files, and sends each to the server: shared by `muster apply` and `muster plan`."""
+"""Read manifests from files, and send each to the server: shared by `muster apply` and `muster plan`."""
 
 import shlex
 import sys

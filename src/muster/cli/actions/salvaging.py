@@ -1,4 +1,4 @@
-"""Describes the damage to a store for `muster up --salvage`. Pure."""
+"""Describe the damage to a store for `muster up --salvage`. Pure."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Waits until the server serves that systemd or another command starts for a home."""
+"""Wait until the server serves that systemd or another command starts for a home."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Shows the state of each trial of a sweep."""
+"""Show the state of each trial of a sweep."""
 
 from collections.abc import Collection, Sequence
 from typing import Any

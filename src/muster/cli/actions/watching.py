@@ -1,4 +1,4 @@
-"""Shows the output of a command on a whole terminal, and refreshes it whenever the cluster changes."""
+"""Show the output of a command on a whole terminal, and refresh it whenever the cluster changes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,1 +1,1 @@
-"""Completes words in a shell, beyond the commands and options that click completes by itself."""
+"""Complete words in a shell, beyond the commands and options that click completes by itself."""

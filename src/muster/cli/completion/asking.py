@@ -1,4 +1,4 @@
-"""Reads names from a cluster for a shell whose user waits for a completion.
+"""Read names from a cluster for a shell whose user waits for a completion.
 
 A server of this machine is asked over its local socket. For any other server the client of the commands takes longer to
 import than a user waits after TAB. So this module sends one GET with Python's standard library. It authenticates with

@@ -1,4 +1,4 @@
-"""Completes names of a cluster's objects: callbacks for the `shell_complete` of click's parameters.
+"""Complete names of a cluster's objects: callbacks for the `shell_complete` of click's parameters.
 
 Where there is no cluster, or it does not answer, or it refuses, the callbacks return nothing and print nothing: a
 message would appear in the middle of the line that the user types.

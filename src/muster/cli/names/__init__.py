@@ -1,1 +1,1 @@
-"""Parses the names and words that users type, and suggests known ones for unknown ones."""
+"""Parse the names and words that users type, and suggest known ones for unknown ones."""

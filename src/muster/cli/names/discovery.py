@@ -1,4 +1,4 @@
-"""Finds the API path of any kind that a server serves, including kinds of other projects."""
+"""Find the API path of any kind that a server serves, including kinds of other projects."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""Formats the examples at the end of a help page."""
+"""Format the examples at the end of a help page."""
 
 
 def format_examples(*lines: str) -> str:

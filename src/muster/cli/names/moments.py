@@ -1,4 +1,4 @@
-"""Parses moments as people write them: `2h` ago, `today`, `2026-01-31`, `2026-01-31T14:00`."""
+"""Parse moments as people write them: `2h` ago, `today`, `2026-01-31`, `2026-01-31T14:00`."""
 
 import re
 from datetime import datetime, timedelta

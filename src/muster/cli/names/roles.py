@@ -1,4 +1,4 @@
-"""Parses the roles of `muster run`: `--role NAME[:N][,cpus=Q][,memory=Q][,gpus=N]`, and the command of each role.
+"""Parse the roles of `muster run`: `--role NAME[:N][,cpus=Q][,memory=Q][,gpus=N]`, and the command of each role.
 
 A command belongs to the roles before it. Further roles with a command of their own follow a colon, as with mpirun:
 `--role driver -- python driver.py : --role worker:8,gpus=1 -- python worker.py`.

@@ -1,4 +1,4 @@
-"""Asks the user before an action that cannot be undone."""
+"""Ask the user before an action that cannot be undone."""
 
 import sys
 from collections.abc import Sequence

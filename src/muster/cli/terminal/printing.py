@@ -1,4 +1,4 @@
-"""Prints the output of workers: their stdout on our stdout, and their stderr on our stderr."""
+"""Print the output of workers: their stdout on our stdout, and their stderr on our stderr."""
 
 import os
 import stat

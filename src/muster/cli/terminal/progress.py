@@ -1,4 +1,4 @@
-"""Reports the progress of a job on stderr: one line for every step, and on a terminal the number of ready workers."""
+"""Report the progress of a job on stderr: one line for every step, and on a terminal the number of ready workers."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Ends a command that waits for something to print, once the reader of its output is gone.
+"""End a command that waits for something to print, once the reader of its output is gone.
 
 A command that stands for another program, such as `muster run`, ends only when it writes without a reader, as programs
 do.

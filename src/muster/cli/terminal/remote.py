@@ -1,4 +1,4 @@
-"""Connects our standard streams to a command in a container: as bytes, or as a terminal."""
+"""Connect our standard streams to a command in a container: as bytes, or as a terminal."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Formats finished runs as a table. Control characters in others' texts are escaped."""
+"""Format finished runs as a table. Control characters in others' texts are escaped."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Shows one changing text on a whole terminal, without flicker, and restores the previous content afterwards."""
+"""Show one changing text on a whole terminal, without flicker, and restore the previous content afterwards."""
 
 import asyncio
 import os

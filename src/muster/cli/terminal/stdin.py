@@ -1,4 +1,4 @@
-"""Passes the standard input of a command to rank 0, as mpirun does; the other workers get an empty input.
+"""Pass the standard input of a command to rank 0, as mpirun does; the other workers get an empty input.
 
 All workers come from one template, so the input of each stays open until a client attaches to it. The client reads its
 input as rank 0 consumes it, and only once. A worker that replaces rank 0 after a preemption has an empty input, and the

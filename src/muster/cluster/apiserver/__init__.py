@@ -1,1 +1,1 @@
-"""Serves the Kubernetes API of the embedded cluster: one request pipeline, called over HTTPS and in process."""
+"""Serve the Kubernetes API of the embedded cluster: one request pipeline, called over HTTPS and in process."""

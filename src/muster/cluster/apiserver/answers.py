@@ -1,4 +1,4 @@
-"""Defines the answers to a client: responses, streams, tunnels and Status objects, with their warnings."""
+"""Define the answers to a client: responses, streams, tunnels and Status objects, with their warnings."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable

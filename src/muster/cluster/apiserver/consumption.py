@@ -1,4 +1,4 @@
-"""Answers `metrics.k8s.io`: what nodes and pods use now, as `kubectl top` shows it.
+"""Answer `metrics.k8s.io`: what nodes and pods use now, as `kubectl top` shows it.
 
 Nothing is stored, and nothing is measured between requests. An answer is the difference of two readings, and the
 second is taken during the request. Nodes on other machines have no readings.

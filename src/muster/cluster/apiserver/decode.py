@@ -1,4 +1,4 @@
-"""Decodes the body of a request to a document, or refuses it with one clear error, at little cost either way.
+"""Decode the body of a request to a document, or refuse it with one clear error, at little cost either way.
 
 Bodies are JSON, YAML or, from Go clients, protobuf. The module limits the size of a body, its nesting, the repetition
 by YAML aliases, and the range of numbers. Strict decoding also reports repeated members, by path.

@@ -1,4 +1,4 @@
-"""Builds the discovery documents, by which clients learn the served resources.
+"""Build the discovery documents, by which clients learn the served resources.
 
 `/api` and `/apis` answer in the form that the Accept header prefers. The aggregated form is one document with
 everything: an `APIGroupDiscoveryList` of `apidiscovery.k8s.io/v2` or `v2beta1`. The older form is a list of groups,

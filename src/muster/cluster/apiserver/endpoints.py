@@ -1,4 +1,4 @@
-"""Answers the paths that belong to no resource: health, version, metrics, discovery and OpenAPI documents."""
+"""Answer the paths that belong to no resource: health, version, metrics, discovery and OpenAPI documents."""
 
 import platform
 import sys

@@ -1,4 +1,4 @@
-"""Holds one request from its arrival to its answer, and reports it to the audit log and the metrics."""
+"""Hold one request from its arrival to its answer, and report it to the audit log and the metrics."""
 
 import logging
 from dataclasses import dataclass, field

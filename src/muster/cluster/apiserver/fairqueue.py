@@ -1,4 +1,4 @@
-"""Queues requests fairly, so that each iteration of the event loop stays short under load.
+"""Queue requests fairly, so that each iteration of the event loop stays short under load.
 
 An event loop runs every ready callback before it polls its timers and sockets again. Two hundred requests that become
 ready together would delay everything else. So each iteration works on requests for one slice of time, and further

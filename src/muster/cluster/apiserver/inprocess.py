@@ -1,4 +1,4 @@
-"""Calls the server's pipeline without a socket: a transport within one event loop, in virtual time too."""
+"""Call the server's pipeline without a socket: a transport within one event loop, in virtual time too."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Runs the API server's pipeline: takes a request of an authenticated user, and gives an answer.
+"""Run the API server's pipeline: take a request of an authenticated user, and give an answer.
 
 Every request takes the same steps. The pipeline finds out what the request asks for, authorizes the user, and looks up
 the resource and verb. Then the module of the verb does the work. HTTP is in `front`, calls without HTTP in `inprocess`.

@@ -1,4 +1,4 @@
-"""Makes the answers that change only with the served resources, each identified by a hash of its content."""
+"""Make the answers that change only with the served resources, each identified by a hash of its content."""
 
 from hashlib import sha256
 from typing import Any

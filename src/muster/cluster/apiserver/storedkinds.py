@@ -1,4 +1,4 @@
-"""Reads the data of stored-only kinds: their names, the rules for writes, and the columns of their tables.
+"""Read the data of stored-only kinds: their names, the rules for writes, and the columns of their tables.
 
 `storedkinds.json` lists the kinds by resource (`deployments.apps`), with the rules of k8s.io/kubernetes (pkg/registry,
 one strategy per kind). An entry without a kind has only columns. Validation and defaults are in `muster.api`.

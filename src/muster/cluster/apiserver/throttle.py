@@ -1,4 +1,4 @@
-"""Limits how many requests of one namespace the server works on while another namespace is active.
+"""Limit how many requests of one namespace the server works on while another namespace is active.
 
 A small job takes some two hundred iterations of the event loop, one after the other, and each iteration lasts as long
 as the work on all requests in it. A controller that creates a thousand objects sends as many requests at once as it

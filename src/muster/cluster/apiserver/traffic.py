@@ -1,4 +1,4 @@
-"""Counts requests and their durations, in metrics with upstream's names."""
+"""Count requests and their durations, in metrics with upstream's names."""
 
 from muster.cluster.apiserver.registry.resources import Resource
 from muster.cluster.apiserver.request.requestinfo import Target

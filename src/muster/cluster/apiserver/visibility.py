@@ -1,4 +1,4 @@
-"""Answers `pendingworkloads`: the workloads that wait in a queue, in order, as Kueue's visibility server lists them.
+"""Answer `pendingworkloads`: the workloads that wait in a queue, in order, as Kueue's visibility server lists them.
 
 Nothing is stored. The controllers that keep the queues provide the answer; if none run here, the answer is 503.
 """

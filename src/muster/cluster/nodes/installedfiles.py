@@ -1,4 +1,4 @@
-"""Knows whether the files of shims have changed since this server started, as they do when Muster is upgraded.
+"""Detect whether the files of shims have changed since this server started, as they do when Muster is upgraded.
 
 A server starts each shim from the installed files. A shim of another release may not understand this server.
 """

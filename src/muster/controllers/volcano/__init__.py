@@ -1,4 +1,4 @@
-"""Runs Volcano's Jobs as Volcano's own controller would."""
+"""Run Volcano's Jobs as Volcano's own controller would."""
 
 from muster.controllers.volcano.controller import VolcanoJobController
 

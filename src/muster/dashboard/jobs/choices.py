@@ -1,4 +1,4 @@
-"""Decides what a viewer can do to a job now, and names the commands that do the same. Pure."""
+"""Decide what a viewer can do to a job now, and name the commands that do the same. Pure."""
 
 import shlex
 from collections.abc import Sequence

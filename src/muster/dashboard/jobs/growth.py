@@ -1,4 +1,4 @@
-"""Says what will happen to a job that changes its size, as far as that is known before the size is. Pure.
+"""Say what will happen to a job that changes its size, as far as that is known before the size is. Pure.
 
 No forecast knows jobs that are there already. The workers that a job would get are therefore planned as a job of
 their own, in the same queue, with the same requests.

@@ -1,4 +1,4 @@
-"""Says what will happen to a job or a CronJob if its viewer changes it. Pure."""
+"""Say what will happen to a job or a CronJob if its viewer changes it. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

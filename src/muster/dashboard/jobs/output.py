@@ -1,4 +1,4 @@
-"""Streams the output of a job: its newest lines to an open page, or all of it into a file.
+"""Stream the output of a job: its newest lines to an open page, or all of it into a file.
 
 The server keeps little of it. For a page that reads slowly the oldest lines that wait are left out, and a slow download
 slows down the reading of the log.

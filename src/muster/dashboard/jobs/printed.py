@@ -1,4 +1,4 @@
-"""Makes lines for a page of what programs print: whatever they print, a line is short and the lines are few. Pure."""
+"""Make lines for a page of what programs print: whatever they print, a line is short and the lines are few. Pure."""
 
 import re
 from collections import deque

@@ -1,4 +1,4 @@
-"""Makes the deeds about jobs, CronJobs, queues and nodes: each asks about one object, and acts on that object only.
+"""Make the deeds about jobs, CronJobs, queues and nodes: each asks about one object, and acts on that object only.
 
 The form of a page has the UID of the object that the page asked about. The action gets the object as it is read then,
 and makes its writes on the condition that the object still has that UID.

@@ -1,4 +1,4 @@
-"""Reads which object an address names, and refuses a form that asks about an earlier object of that name."""
+"""Read which object an address names, and refuse a form that asks about an earlier object of that name."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Asks `muster plan` on behalf of a page."""
+"""Ask `muster plan` on behalf of a page."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Keeps the answers to questions that take long or that no watch keeps up to date, such as the history.
+"""Keep the answers to questions that take long or that no watch keeps up to date, such as the history.
 
 A page does not wait for such an answer: it shows what was known last, and is rendered anew once the answer is there.
 """

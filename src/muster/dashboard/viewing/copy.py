@@ -1,4 +1,4 @@
-"""Keeps a live copy of what one viewer may see, and tells when it changes.
+"""Keep a live copy of what one viewer may see, and tell when it changes.
 
 The readers of `muster.insight` ask a client for lists. Here such a list is answered from a copy that a watch keeps up
 to date, so that a page can be rendered at every change without a request. A copy that no page has used for a while is

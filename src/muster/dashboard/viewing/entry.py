@@ -1,4 +1,4 @@
-"""Decides how viewers come in where the dashboard of another cluster is served to several people.
+"""Decide how viewers come in where the dashboard of another cluster is served to several people.
 
 They sign in with tokens, or a proxy in front hands over their tokens, or it names them. In the last case the dashboard
 acts with a right of its own account to impersonate, so it refuses all requests until the files that prove the proxy are

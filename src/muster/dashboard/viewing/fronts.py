@@ -1,4 +1,4 @@
-"""Finds out whom a proxy in front of the dashboard has signed in, which it says anew with every request.
+"""Find out whom a proxy in front of the dashboard has signed in, which it says anew with every request.
 
 A proxy hands over either the viewer's token, which proves itself, or the viewer's name. Of the latter kind everybody
 could send the headers, so the proxy must prove that it is the proxy, by a client certificate, by a secret, or by both.

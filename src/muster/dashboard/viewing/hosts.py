@@ -1,4 +1,4 @@
-"""Defines where the dashboard is served, and how a viewer is recognized there.
+"""Define where the dashboard is served, and how a viewer is recognized there.
 
 A viewer proves who they are once, by a credential of the API. The proof is checked again for every request of a page,
 so that whoever loses the right to the API loses the pages at the same moment. What a viewer may list is asked for again

@@ -1,4 +1,4 @@
-"""Decides who comes through a proxy that names viewers in headers. Pure.
+"""Decide who comes through a proxy that names viewers in headers. Pure.
 
 The proxy proves itself first (`fronts`). What it then says is taken with care, because the dashboard acts with rights
 that it could lend to anybody: names of the system are refused, and groups that the settings do not name are left out.

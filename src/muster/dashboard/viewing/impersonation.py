@@ -1,4 +1,4 @@
-"""Lets in whom a proxy in front names. The dashboard acts as them by impersonation, for which its account has a right.
+"""Let in whom a proxy in front names. The dashboard acts as them by impersonation, for which its account has a right.
 
 The API server decides as whom that account may act, and decides every read and write by the rights of the viewer.
 """

@@ -1,4 +1,4 @@
-"""Follows lists, each by one watch for all the copies that have it.
+"""Follow lists, each by one watch for all the copies that have it.
 
 The copies of viewers with rights of their own each have such lists for themselves. Viewers of one server share them:
 the server follows a list, and each copy asks with its viewer's rights before it takes part.

@@ -1,4 +1,4 @@
-"""Keeps the viewers whom a cluster has recognized, with the client that acts as each."""
+"""Keep the viewers whom a cluster has recognized, with the client that acts as each."""
 
 from collections.abc import Callable
 from typing import Any

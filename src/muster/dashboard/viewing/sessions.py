@@ -1,4 +1,4 @@
-"""Keeps the sessions of viewers: a link that is valid once becomes a cookie that is valid for twelve hours.
+"""Keep the sessions of viewers: a link that is valid once becomes a cookie that is valid for twelve hours.
 
 Of a link and of a cookie only the hash is kept. The sessions are kept in a file, so that a page that is open while the
 server starts again goes on. The file holds the tokens of viewers who have one, and only the server's user may read it.

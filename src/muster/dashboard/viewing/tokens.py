@@ -1,4 +1,4 @@
-"""Lets viewers sign in with a token of the cluster: the dashboard has no rights of its own, and acts with theirs."""
+"""Let viewers sign in with a token of the cluster: the dashboard has no rights of its own, and acts with theirs."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Puts the forecast of `muster plan` into sentences. Pure."""
+"""Put the forecast of `muster plan` into sentences. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Writes finished runs as CSV. Control characters in others' texts are escaped. Pure."""
+"""Write finished runs as CSV. Control characters in others' texts are escaped. Pure."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Adds up what ran: by user, queue, day or state. Pure."""
+"""Add up what ran: by user, queue, day or state. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Hides from the manifest of a job what its reader need not know: values of variables, tokens and passwords. Pure."""
+"""Hide from the manifest of a job what its reader need not know: values of variables, tokens and passwords. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

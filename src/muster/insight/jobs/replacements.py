@@ -1,4 +1,4 @@
-"""Explains which pods of a pod group need replacement, how they ended, and what to do. Pure."""
+"""Explain which pods of a pod group need replacement, how they ended, and what to do. Pure."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Describes pod groups that do not queue yet, from their pods: a group without all its pods has no Workload. Pure."""
+"""Describe pod groups that do not queue yet, from their pods: a group without all its pods has no Workload. Pure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable

@@ -1,1 +1,1 @@
-"""Queues and quota as shown to users. Pure."""
+"""Queue and quota as shown to users. Pure."""

@@ -1,4 +1,4 @@
-"""Brings the numbers of missing quota in a queue's sentence up to date. Pure.
+"""Bring the numbers of missing quota in a queue's sentence up to date. Pure.
 
 A queue says what a workload lacks when it considers the workload. It does not consider the workload again while only
 other workloads take quota, so the numbers in its sentence grow old.

@@ -1,4 +1,4 @@
-"""Counts the quota that waiting workloads lack now, from the statuses of ClusterQueues. Pure.
+"""Count the quota that waiting workloads lack now, from the statuses of ClusterQueues. Pure.
 
 A forecast adds up all workloads. These counts read the ClusterQueues and Cohorts, and the nodes where quotas follow
 them, so that a list of thousands of jobs can afford them.

@@ -1,4 +1,4 @@
-"""The reader of what needs attention in a cluster, as far as the user may see it."""
+"""Read what needs attention in a cluster, as far as the user may see it."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime

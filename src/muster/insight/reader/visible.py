@@ -1,4 +1,4 @@
-"""The reader of what a user may see who has rights to one namespace only.
+"""Read what a user may see who has rights to one namespace only.
 
 Each function reads the whole cluster, or else the user's own namespace, and says which of both it read.
 """

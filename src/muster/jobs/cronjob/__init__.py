@@ -1,1 +1,1 @@
-"""Decides what a CronJob starts, replaces and removes. Pure."""
+"""Decide what a CronJob starts, replaces and removes. Pure."""

@@ -1,4 +1,4 @@
-"""Decides when a JobSet has succeeded."""
+"""Decide when a JobSet has succeeded."""
 
 from muster.api.jobset import JobSet, names
 from muster.jobs.jobset.census import Census

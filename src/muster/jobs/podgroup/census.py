@@ -1,4 +1,4 @@
-"""Counts the pods of a group by state."""
+"""Count the pods of a group by state."""
 
 from collections.abc import Iterable
 

@@ -1,1 +1,1 @@
-"""The pairing of a job of any kind with its Workload."""
+"""Pair a job of any kind with its Workload."""

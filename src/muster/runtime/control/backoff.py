@@ -1,4 +1,4 @@
-"""Computes how long to wait before the next retry: exponential, with jitter, between two bounds."""
+"""Compute how long to wait before the next retry: exponential, with jitter, between two bounds."""
 
 from typing import TYPE_CHECKING
 

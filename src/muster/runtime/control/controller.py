@@ -1,4 +1,4 @@
-"""Runs a controller: a queue of keys, some workers, and a function that reconciles one key.
+"""Run a controller: a queue of keys, some workers, and a function that reconciles one key.
 
 `reconcile(key)` reads the current state, decides, writes, and says when to look again. It must be idempotent: it may
 be killed between any two writes and is called again for any reason. Errors never stop a controller: the key is

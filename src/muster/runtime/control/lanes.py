@@ -1,4 +1,4 @@
-"""Queues things in lanes, one for each owner, which take turns: an owner of many things delays only its own."""
+"""Queue things in lanes, one for each owner, which take turns: an owner of many things delays only its own."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable

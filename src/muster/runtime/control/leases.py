@@ -1,4 +1,4 @@
-"""Elects a leader: of many candidates, at most one works (client-go's algorithm on a Lease).
+"""Elect a leader: of many candidates, at most one works (client-go's algorithm on a Lease).
 
 A candidate takes the Lease when it is free, or when it has watched it for a whole lease time without seeing it
 renewed: only its own clock counts, never the times written in the object. The holder renews it every few seconds.

@@ -1,4 +1,4 @@
-"""Starts the parts of a process in order, and stops them in order.
+"""Start the parts of a process in order, and stop them in order.
 
 Order: informers, until each has its first list; then every added part, in the order of adding. Stopping goes
 backwards, so that the parts on which others depend (events, caches) stop last. Nothing dies silently: when any part

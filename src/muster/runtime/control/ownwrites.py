@@ -1,4 +1,4 @@
-"""Remembers a controller's own writes until its caches show them. Otherwise the controller would decide the same again.
+"""Remember a controller's own writes until its caches show them. Otherwise the controller would decide the same again.
 
 Either the controller decides nothing before its caches show all writes (`Expectations`: otherwise a second pod would be
 created for an index), or the written state counts until the cache shows it (`MutationCache`: quota is given in quick

@@ -1,4 +1,4 @@
-"""Sends requests no faster than the configured rate, in order, with client-go's token bucket."""
+"""Send requests no faster than the configured rate, in order, with client-go's token bucket."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

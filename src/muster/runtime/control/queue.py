@@ -1,4 +1,4 @@
-"""Queues keys between events and workers: each key that needs a reconcile, once.
+"""Queue keys between events and workers: each key that needs a reconcile, once.
 
 Invariants
 - A key is handed to one worker at a time. Added again meanwhile, it comes back after `done`.

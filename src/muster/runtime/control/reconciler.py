@@ -1,4 +1,4 @@
-"""Defines the base of reconcilers: a name, a constructor that follows objects, and `_reconcile` for one key."""
+"""Define the base of reconcilers: a name, a constructor that follows objects, and `_reconcile` for one key."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Decides whether another writer keeps undoing our writes, and how long our next write then waits. Pure.
+"""Decide whether another writer keeps undoing our writes, and how long our next write then waits. Pure.
 
 The module knows no kinds and no forms of requests. It compares an object before a write with the object after the
 write; the object itself records who manages which field. The empty path stands for the existence of the object. A

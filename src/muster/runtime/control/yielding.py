@@ -1,4 +1,4 @@
-"""Slows down a controller's writes when it and another writer undo each other's writes again and again.
+"""Slow down a controller's writes when it and another writer undo each other's writes again and again.
 
 Two programs that disagree about a field, or about whether an object exists, would else write as fast as the server
 answers, for ever. A write that has been undone several times waits, longer each time: it is refused with 429, as a busy

@@ -1,1 +1,1 @@
-"""Records what happened to objects as Events, for people to read."""
+"""Record what happened to objects as Events, for people to read."""

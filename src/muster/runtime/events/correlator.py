@@ -1,4 +1,4 @@
-"""Keeps the number of Event objects small, however often something happens (client-go's rules and numbers).
+"""Keep the number of Event objects small, however often something happens (client-go's rules and numbers).
 
 1. A repeated event raises the count of the existing one.
 2. Of events that differ only in their messages and come within ten minutes of each other, nine messages get events of

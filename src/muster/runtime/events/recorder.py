@@ -1,4 +1,4 @@
-"""Writes Events: what happened to objects, for people to read (`kubectl describe`).
+"""Write Events: what happened to objects, for people to read (`kubectl describe`).
 
 Recording never waits, never fails and never floods the server. Occurrences go into a bounded buffer; one sender
 takes them through the correlator and writes them. When the server cannot keep up, new ones are dropped and counted.

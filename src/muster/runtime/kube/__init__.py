@@ -1,1 +1,1 @@
-"""Reaches a server: which one, as which user, over which wire."""
+"""Reach a server: which one, as which user, over which wire."""

@@ -1,4 +1,4 @@
-"""Runs exec plugins: programs that print a credential (client.authentication.k8s.io v1 and v1beta1).
+"""Run exec plugins: programs that print a credential (client.authentication.k8s.io v1 and v1beta1).
 
 The protocol is pure (`request_info`, `parse_answer`); `run_plugin` is the one function that starts a process, with a
 limit on its time and on its output. Invariant: the plugin's standard output is a secret and is never shown.

@@ -1,4 +1,4 @@
-"""Writes requests of HTTP/1.1 and reads the answers of our own server, from bytes that somebody else moves.
+"""Write requests of HTTP/1.1 and read the answers of our own server, from bytes that somebody else moves.
 
 `AnswerReader` takes bytes as they come, and gives the head of an answer and then the pieces of its body. The body has a
 length, comes in chunks, or ends with the connection. Trailers are dropped.

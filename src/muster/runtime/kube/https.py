@@ -1,4 +1,4 @@
-"""Carries requests to an API server over TLS, as the user of a kubeconfig: `HttpsTransport`.
+"""Carry requests to an API server over TLS, as the user of a kubeconfig: `HttpsTransport`.
 
 The transport retries three things: a refusal that says when to come back (429 and 503 with Retry-After); a refused
 connection, if sending twice is harmless; a 401, once and if there is another credential. aiohttp by itself sends GET,

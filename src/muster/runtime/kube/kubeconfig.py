@@ -1,4 +1,4 @@
-"""Defines a kubeconfig's content as frozen values: which server, and as which user.
+"""Define a kubeconfig's content as frozen values: which server, and as which user.
 
 `kubeconfig_parse` makes them from the text of a kubeconfig. `kubeconfig_files` finds and reads that text, or the files
 that a cluster gives its pods. `credentials` and `https` use them. Invariant: no secret shows in a `repr` or in an

@@ -1,4 +1,4 @@
-"""Finds the kubeconfig and reads it: the thin shell around `kubeconfig_parse`.
+"""Find the kubeconfig and read it: the thin shell around `kubeconfig_parse`.
 
 The order is kubectl's: the file that the user names; the list in KUBECONFIG; ~/.kube/config; and inside a pod, the
 files that the cluster gives its pods.

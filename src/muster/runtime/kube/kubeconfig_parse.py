@@ -1,4 +1,4 @@
-"""Parses the text of a kubeconfig into a `ConnectionConfig`: pure, values in, values out.
+"""Parse the text of a kubeconfig into a `ConnectionConfig`: pure, values in, values out.
 
 The rules are client-go's: of several files the first that names a cluster, a user, a context or the current context
 wins, whole entry by whole entry; inline data win over the file of the same name; relative paths are relative to the

@@ -1,4 +1,4 @@
-"""Writes a `ConnectionConfig` as the text of a kubeconfig: one cluster, one user, one context, all inline. Pure.
+"""Write a `ConnectionConfig` as the text of a kubeconfig: one cluster, one user, one context, all inline. Pure.
 
 A kubeconfig for another user is written anew: its other contexts, and files that it names, stay behind.
 """

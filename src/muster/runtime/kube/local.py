@@ -1,4 +1,4 @@
-"""Carries requests to a server of this machine over its local socket: `LocalTransport`.
+"""Carry requests to a server of this machine over its local socket: `LocalTransport`.
 
 The kernel tells the server who we are, so that there is no TLS and no credential. Only tunnels into pods take the way
 of `https`. A connection serves one request after the other, and streams have connections of their own.

@@ -1,4 +1,4 @@
-"""Moves bytes through the socket of a local server: blocking where no event loop runs, else by the loop."""
+"""Move bytes through the socket of a local server: blocking where no event loop runs, else by the loop."""
 
 import socket
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Defines what is the same for every connection to a server: what a request says, when it is sent again, its errors.
+"""Define what is the same for every connection to a server: what a request says, when it is sent again, its errors.
 
 `https` sends requests over TLS, and `local` over the socket of a server of this machine.
 """

@@ -1,4 +1,4 @@
-"""Makes TLS contexts for both ends of a connection, and explains in one line what went wrong on the way to a server.
+"""Make TLS contexts for both ends of a connection, and explain in one line what went wrong on the way to a server.
 
 Invariant: a key never lies on a disk where the system has memory files; elsewhere it does for the moment
 that OpenSSL reads it, in a file of mode 0600.

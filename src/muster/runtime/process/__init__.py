@@ -1,1 +1,1 @@
-"""Handles what this process shares with its machine: its locks, its files, its log, its memory."""
+"""Handle what this process shares with its machine: its locks, its files, its log, its memory."""

@@ -1,4 +1,4 @@
-"""Looks up the Unix accounts of this machine, and touches files with their rights.
+"""Look up the Unix accounts of this machine, and change files with their rights.
 
 Muster gives each account a private group. No account is a member of it, and only processes that Muster starts for the
 account have it. A directory of the superuser that belongs to this group is open to these processes and to nobody else,

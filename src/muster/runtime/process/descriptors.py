@@ -1,4 +1,4 @@
-"""Raises the limit of open files of the process."""
+"""Raise the limit of open files of the process."""
 
 import resource
 

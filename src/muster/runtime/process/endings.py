@@ -1,4 +1,4 @@
-"""Tells whether a process has ended or is about to, which takes the kernel a moment after a kill."""
+"""Tell whether a process has ended or is about to, which takes the kernel a moment after a kill."""
 
 from pathlib import Path
 from signal import SIGKILL

@@ -1,4 +1,4 @@
-"""Locks a file until the holder ends; others can test the lock without getting in the way.
+"""Lock a file until the holder ends; others can test the lock without getting in the way.
 
 The lock is the kernel's, of an open file description (F_OFD_SETLK): it is released when the holder's last descriptor
 is closed, however the holder ends. Testing (F_OFD_GETLK) takes nothing: a process that wants the lock gets it.

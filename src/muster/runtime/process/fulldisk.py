@@ -1,4 +1,4 @@
-"""Tells a write that found no room from one that failed for another reason."""
+"""Tell a write that found no room from one that failed for another reason."""
 
 import errno
 

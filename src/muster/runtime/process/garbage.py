@@ -1,4 +1,4 @@
-"""Keeps Python's garbage collector away from the many objects that stay."""
+"""Keep Python's garbage collector away from the many objects that stay."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Reads the resource limits that a login sets, from the files of pam_limits: limits.conf(5).
+"""Read the resource limits that a login sets, from the files of pam_limits: limits.conf(5).
 
 An entry for the user wins over one for a group of the user, and that over one for all. Of entries of the same rank the
 last wins.

@@ -1,4 +1,4 @@
-"""Formats the log of the process: one line each, JSON for machines or short for people.
+"""Format the log of the process: one line each, JSON for machines or short for people.
 
 Parts log with the standard `logging` module and give their fields as `extra`; this module only decides how a line
 looks. Anything that looks like a credential is removed: values of fields with telling names, and bearer tokens in any

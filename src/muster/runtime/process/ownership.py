@@ -1,4 +1,4 @@
-"""Checks whether a directory and what lies in it belong to the user of this process alone.
+"""Check whether a directory and what lies in it belong to the user of this process alone.
 
 Whoever can replace or change a file decides what it says: whose server we talk to, with which credentials, what runs
 under our name. So a path is checked from the root on. Each directory on the way must belong to the superuser or to us,

@@ -1,4 +1,4 @@
-"""Writes files that only their owner may read."""
+"""Write files that only their owner may read."""
 
 import os
 from pathlib import Path

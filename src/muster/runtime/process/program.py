@@ -1,4 +1,4 @@
-"""Names this installation of Muster, for programs on the same machine that call it."""
+"""Name this installation of Muster, for programs on the same machine that call it."""
 
 import shlex
 import sys

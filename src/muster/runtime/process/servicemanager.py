@@ -1,4 +1,4 @@
-"""Tells the service manager that started this process how it stands, by the protocol of sd_notify(3)."""
+"""Tell the service manager that started this process how it stands, by the protocol of sd_notify(3)."""
 
 import logging
 import os

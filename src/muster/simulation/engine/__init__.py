@@ -1,1 +1,1 @@
-"""Plays scenarios in virtual time."""
+"""Play scenarios in virtual time."""

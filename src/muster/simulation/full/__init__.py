@@ -1,1 +1,1 @@
-"""Plays scenarios by the whole of a cluster, with its server and all its controllers, in virtual time."""
+"""Play scenarios by the whole of a cluster, with its server and all its controllers, in virtual time."""

@@ -1,1 +1,1 @@
-"""Keeps, sums up and judges what became of the jobs of a simulation."""
+"""Keep, sum up and judge what became of the jobs of a simulation."""

@@ -1,1 +1,1 @@
-"""Defines scenarios, reads them with their files, and turns their work into jobs."""
+"""Define scenarios, read them with their files, and turn their work into jobs."""

@@ -1,4 +1,4 @@
-"""The conversion of Kueue's kinds between `v1beta1` and `v1beta2`.
+"""Convert Kueue's kinds between `v1beta1` and `v1beta2`.
 
 `to_v1beta2` and `to_v1beta1` take and give JSON documents, whose schema must be checked already. Both functions change
 nothing in place, and the result may share parts with the given document. As in upstream, the result lacks the fields

@@ -1,4 +1,4 @@
-"""The conversion of AdmissionChecks and the kinds of MultiKueue from v1beta1 to v1beta2 and back."""
+"""Convert AdmissionChecks and the kinds of MultiKueue from v1beta1 to v1beta2 and back."""
 
 from muster.api.kueue.checks import SECRET_LOCATION
 from muster.api.members import Json, remove_members

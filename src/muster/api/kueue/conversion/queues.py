@@ -1,4 +1,4 @@
-"""The conversion of ClusterQueues, LocalQueues and Cohorts from v1beta1 to v1beta2 and back."""
+"""Convert ClusterQueues, LocalQueues and Cohorts from v1beta1 to v1beta2 and back."""
 
 from muster.api.kueue.clusterqueue import MAY_STOP_SEARCH
 from muster.api.kueue.v1beta1.clusterqueue import BORROW, PREEMPT

@@ -1,4 +1,4 @@
-"""The conversion of topology assignments between a list of domains (v1beta1) and slices of columns (v1beta2).
+"""Convert topology assignments between a list of domains (v1beta1) and slices of columns (v1beta2).
 
 A slice stores once what all its domains share: equal values of a level, equal counts, and common prefixes and suffixes
 of the values.

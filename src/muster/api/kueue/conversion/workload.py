@@ -1,4 +1,4 @@
-"""The conversion of Workloads from v1beta1 to v1beta2 and back."""
+"""Convert Workloads from v1beta1 to v1beta2 and back."""
 
 from collections.abc import Callable
 

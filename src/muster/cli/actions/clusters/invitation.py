@@ -1,4 +1,4 @@
-"""Makes the manifests of the rights that a worker cluster grants to a manager: only what MultiKueue needs. Pure.
+"""Make the manifests of the rights that a worker cluster grants to a manager: only what MultiKueue needs. Pure.
 
 The manager reads queues, Workloads and the kinds of jobs that it sends in all namespaces, because it follows each kind
 with one watch. The rights to write, and to read output, can be limited to some namespaces.

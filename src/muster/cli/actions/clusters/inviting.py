@@ -1,4 +1,4 @@
-"""Lets a manager send jobs to this cluster.
+"""Let a manager send jobs to this cluster.
 
 The module creates the objects of an `Invitation`, and makes the kubeconfig for it.
 """

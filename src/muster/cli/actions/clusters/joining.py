@@ -1,4 +1,4 @@
-"""Adds a worker cluster to a manager, and checks whether the manager reaches it. Joining again is safe."""
+"""Add a worker cluster to a manager, and check whether the manager reaches it. Joining again is safe."""
 
 from collections.abc import Sequence
 from typing import Any

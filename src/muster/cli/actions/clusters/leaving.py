@@ -1,4 +1,4 @@
-"""Removes a worker cluster from a manager, after its jobs have stopped, so that no job runs in two places.
+"""Remove a worker cluster from a manager, after its jobs have stopped, so that no job runs in two places.
 
 The first step keeps new jobs from the cluster, and the last step deletes the MultiKueueCluster. A command that was
 interrupted can be repeated, and goes on.

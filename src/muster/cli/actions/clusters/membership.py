@@ -1,4 +1,4 @@
-"""Computes the changes of objects that add a worker cluster to a manager, or remove it. Pure.
+"""Compute the changes of objects that add a worker cluster to a manager, or remove it. Pure.
 
 The manager has one MultiKueueConfig with all its clusters and one AdmissionCheck for it; ClusterQueues with that check
 send their jobs to one of these clusters.

@@ -1,4 +1,4 @@
-"""Makes a team's queue out of the quota of the nodes, and checks the changes of one."""
+"""Make a team's queue out of the quota of the nodes, and check the changes of one."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Makes the manifests of a user's account and rights, and the command that lets the user in. Pure.
+"""Make the manifests of a user's account and rights, and the command that lets the user in. Pure.
 
 The user works in one namespace with the rights of the ClusterRole `edit`, and with those that `muster hold` and
 `muster cancel` need beside them. In the whole cluster the user reads nodes, quotas and priorities, as `muster top` and

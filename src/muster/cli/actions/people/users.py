@@ -1,4 +1,4 @@
-"""Lists and removes the users that `muster user add` made."""
+"""List and remove the users that `muster user add` made."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Makes the manifests of `muster queue create`: a ClusterQueue with its quota, and a LocalQueue for it. Pure."""
+"""Make the manifests of `muster queue create`: a ClusterQueue with its quota, and a LocalQueue for it. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

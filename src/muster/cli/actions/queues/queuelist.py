@@ -1,4 +1,4 @@
-"""Prints the queues of a cluster."""
+"""Print the queues of a cluster."""
 
 from typing import Any
 

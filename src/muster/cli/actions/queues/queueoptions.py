@@ -1,4 +1,4 @@
-"""Reads the options of `muster queue create` and `edit`: quotas, limits, users and shares. Pure."""
+"""Read the options of `muster queue create` and `edit`: quotas, limits, users and shares. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Makes the requests that run a command in the container of a job's worker."""
+"""Make the requests that run a command in the container of a job's worker."""
 
 from collections.abc import Iterable
 

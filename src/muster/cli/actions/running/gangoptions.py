@@ -1,4 +1,4 @@
-"""Makes a gang from the options of `muster run` and the caller's environment."""
+"""Make a gang from the options of `muster run` and the caller's environment."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Handles Ctrl-C while the user watches a job."""
+"""Handle Ctrl-C while the user watches a job."""
 
 import asyncio
 import signal

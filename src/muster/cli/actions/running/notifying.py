@@ -1,4 +1,4 @@
-"""Decides whether a job of `muster run` can tell somebody of its start and end."""
+"""Decide whether a job of `muster run` can tell somebody of its start and end."""
 
 import os
 

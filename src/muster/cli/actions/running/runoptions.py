@@ -1,4 +1,4 @@
-"""Parses single options of `muster run`. All functions raise `click.BadParameter`."""
+"""Parse single options of `muster run`. All functions raise `click.BadParameter`."""
 
 import os
 from collections.abc import Sequence

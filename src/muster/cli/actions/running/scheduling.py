@@ -1,4 +1,4 @@
-"""Submits a job with a schedule, and says when it starts, what it did, and how to follow and stop it."""
+"""Submit a job with a schedule, and say when it starts, what it did, and how to follow and stop it."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Reads job scripts for `muster run`, from a named file or from the standard input."""
+"""Read job scripts for `muster run`, from a named file or from the standard input."""
 
 import os
 import shlex

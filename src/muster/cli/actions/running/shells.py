@@ -1,4 +1,4 @@
-"""Runs a shell on our terminal as a job, which ends with the terminal: rank 0 has the terminal, the rest have logs."""
+"""Run a shell on our terminal as a job, which ends with the terminal: rank 0 has the terminal, the rest have logs."""
 
 import asyncio
 import os

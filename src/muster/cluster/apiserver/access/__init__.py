@@ -1,1 +1,1 @@
-"""Decides and records who may do what: roles, reviews, tokens, impersonation, audit."""
+"""Decide and record who may do what: roles, reviews, tokens, impersonation, audit."""

@@ -1,4 +1,4 @@
-"""Computes what an aggregated ClusterRole grants: the rules of the roles that it selects. Pure."""
+"""Compute what an aggregated ClusterRole grants: the rules of the roles that it selects. Pure."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Writes the audit log: one line of JSON for each stage of a request, with the user, the target and the outcome.
+"""Write the audit log: one line of JSON for each stage of a request, with the user, the target and the outcome.
 
 The lines are events of `audit.k8s.io/v1`. The policy decides what each event contains (`audit_policy`). The server
 writes a line before it sends the answer, so a killed process has logged every request that it answered. A failed

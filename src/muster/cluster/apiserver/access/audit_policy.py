@@ -1,4 +1,4 @@
-"""Decides what the audit log contains of each request, by a policy of `audit.k8s.io/v1`. Pure.
+"""Decide what the audit log contains of each request, by a policy of `audit.k8s.io/v1`. Pure.
 
 The first rule that matches a request decides. Secrets, token reviews and token requests carry values that must not
 appear in a log. The log contains only their metadata, unless the matching rule names their resource.

@@ -1,4 +1,4 @@
-"""Assembles the access control of a server: rights, reviews, tokens, and the admission plugins that need them."""
+"""Assemble the access control of a server: rights, reviews, tokens, and the admission plugins that need them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Refuses roles and bindings that would grant rights which their writer does not have.
+"""Refuse roles and bindings that would grant rights which their writer does not have.
 
 A user who may `escalate` a role, or `bind` it, is exempt. The rules are those of k8s.io/kubernetes
 (pkg/registry/rbac/*/policybased).

@@ -1,4 +1,4 @@
-"""Decides as which user a request runs, from its `Impersonate-` headers, and whether its sender may use them.
+"""Decide as which user a request runs, from its `Impersonate-` headers, and whether its sender may use them.
 
 As in k8s.io/apiserver (endpoints/filters/impersonation.go), every name, group and piece of extra information is an
 object of its own, which the sender must be allowed to `impersonate`.

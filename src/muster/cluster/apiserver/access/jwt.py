@@ -1,4 +1,4 @@
-"""Signs and verifies JSON Web Tokens with one ECDSA P-256 key (ES256); tokens of any other key are refused.
+"""Sign and verify JSON Web Tokens with one ECDSA P-256 key (ES256); tokens of any other key are refused.
 
 Everything but the generation of a key is pure. The module knows no claim and no time: whether a token has expired is
 for its caller to decide.

@@ -1,4 +1,4 @@
-"""Sets the service account of a new pod, and mounts the account's token into its containers.
+"""Set the service account of a new pod, and mount the account's token into its containers.
 
 The rules are those of k8s.io/kubernetes (plugin/pkg/admission/serviceaccount), with one exception. The namespace
 controller creates the account `default` in every namespace, and may not have done so yet. A pod of this account is

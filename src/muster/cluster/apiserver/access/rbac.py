@@ -1,4 +1,4 @@
-"""Decides whether a user may do something, by the roles and bindings in the store.
+"""Decide whether a user may do something, by the roles and bindings in the store.
 
 When a role or binding has changed, the next question decodes the changed objects again. Until then the rights of each
 user in a namespace, and each decision, are cached. Only durable objects count: a binding takes effect when its writer

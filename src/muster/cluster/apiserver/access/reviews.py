@@ -1,4 +1,4 @@
-"""Answers reviews, by which clients ask about rights and identities; a review is not stored."""
+"""Answer reviews, by which clients ask about rights and identities; a review is not stored."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

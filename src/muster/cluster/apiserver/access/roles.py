@@ -1,4 +1,4 @@
-"""Lists the roles and bindings that every cluster starts with (k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac).
+"""List the roles and bindings that every cluster starts with (k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac).
 
 `admin`, `edit` and `view` aggregate the `system:aggregate-to-...` roles and every other role with their labels, by
 which the author of a CustomResourceDefinition extends them. The list includes roles of components that do not run

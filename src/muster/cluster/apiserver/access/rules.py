@@ -1,4 +1,4 @@
-"""Decides what rules of roles grant: whether a rule allows an access, and which rights some rules lack. Pure.
+"""Decide what rules of roles grant: whether a rule allows an access, and which rights some rules lack. Pure.
 
 The rules are those of k8s.io/kubernetes (pkg/apis/rbac/v1/evaluation_helpers.go) and of
 k8s.io/component-helpers/auth/rbac/validation.

@@ -1,4 +1,4 @@
-"""Decides what the token of a service account contains, and which user a token authenticates.
+"""Decide what the token of a service account contains, and which user a token authenticates.
 
 The claims are upstream's (k8s.io/kubernetes, pkg/serviceaccount). A token is valid until it expires, or until its
 account, or the pod or secret that it is bound to, is deleted or recreated. The result of verifying a signature never

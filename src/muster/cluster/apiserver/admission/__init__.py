@@ -1,1 +1,1 @@
-"""Completes and judges objects before they are stored: plugins, policies and webhooks."""
+"""Complete and judge objects before they are stored: plugins, policies and webhooks."""

@@ -1,4 +1,4 @@
-"""Runs the stages of admission, which complete and judge an object before it is stored.
+"""Run the stages of admission, which complete and judge an object before it is stored.
 
 A plugin takes a `WriteAttempt` and the store, so it may read other objects. It changes the attempt's document in
 place, or raises `ApiError`. The stages run in this order:

@@ -1,4 +1,4 @@
-"""Warns about definitions of kinds that the server serves without them, and refuses to delete the server's own."""
+"""Warn about definitions of kinds that the server serves without them, and refuse to delete the server's own."""
 
 from collections.abc import Collection
 

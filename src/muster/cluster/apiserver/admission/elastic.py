@@ -1,4 +1,4 @@
-"""Checks the annotation with the sizes between which a job may be moved."""
+"""Check the annotation with the sizes between which a job may be moved."""
 
 from muster.api.batch import JOB
 from muster.api.jobset import JOB_SET

@@ -1,4 +1,4 @@
-"""Runs the admission of objects that queue, which webhooks do on a real cluster.
+"""Run the admission of objects that queue, which webhooks do on a real cluster.
 
 `controllers.integrations.admission` and `api.managed` make the decisions in both cases. The plugins here read other
 objects as of the newest write, committed or not. Expensive checks run only for objects that may queue.

@@ -1,4 +1,4 @@
-"""Warns about pods of PodGroups that never finish (scheduler KEP-34 (kube-batch))."""
+"""Warn about pods of PodGroups that never finish (scheduler KEP-34 (kube-batch))."""
 
 from muster.api.core import POD
 from muster.api.meta import controller_of

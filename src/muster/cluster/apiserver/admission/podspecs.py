@@ -1,4 +1,4 @@
-"""Finds the pod specs in an object that runs pods here: its own, or those of its templates."""
+"""Find the pod specs in an object that runs pods here: its own, or those of its templates."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Judges writes by ValidatingAdmissionPolicies: rules in CEL, which apply where a binding says so.
+"""Judge writes by ValidatingAdmissionPolicies: rules in CEL, which apply where a binding says so.
 
 The policies are evaluated before the validating webhooks are called, and as upstream evaluates them:
 

@@ -1,4 +1,4 @@
-"""Warns about pods whose scheduler does not run here."""
+"""Warn about pods whose scheduler does not run here."""
 
 from collections.abc import Collection
 

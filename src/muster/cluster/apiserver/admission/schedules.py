@@ -1,4 +1,4 @@
-"""Warns about schedules of CronJobs that never come."""
+"""Warn about schedules of CronJobs that never come."""
 
 from muster.api.batch import CRON_JOB
 from muster.api.values.schedules import ScheduleError, parse

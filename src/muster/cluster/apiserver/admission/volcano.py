@@ -1,4 +1,4 @@
-"""Warns about the parts of a Volcano Job that have no effect here."""
+"""Warn about the parts of a Volcano Job that have no effect here."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""The compiler of checked expressions.
+"""Compile checked expressions.
 
 `compile_expression` takes a checked expression with the shapes of its variables, and gives a `Program`. The compiler
 turns each node into a closure once; a run calls the outermost closure with a frame. `front` checks the types that the

@@ -1,4 +1,4 @@
-"""The parser and type checker of CEL: `check` takes a text and gives a checked expression.
+"""Parse and type-check CEL: `check` takes a text and gives a checked expression.
 
 The CEL library (cel-expr-python, which wraps Google's cel-cpp) parses, expands macros and checks types. The module
 `evaluate` runs the expressions, because the evaluator of the library has three limits:

@@ -1,4 +1,4 @@
-"""The type check of operands whose types only the schema tells.
+"""Check the types of operands whose types only the schema tells.
 
 The CEL library gives the fields of an object the type `dyn`, so it accepts them in every operator. `applies` takes the
 name of a function and the types of its arguments, and says whether they fit. The function finds out by calling the

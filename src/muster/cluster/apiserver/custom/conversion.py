@@ -1,4 +1,4 @@
-"""The conversion of custom resources between versions, by renaming the apiVersion or by a webhook.
+"""Convert custom resources between versions, by renaming the apiVersion or by a webhook.
 
 `make_converter` takes a definition and gives a `Convert`. One call of a webhook converts many objects. The webhook may
 change labels, annotations and everything outside of the metadata. All other metadata stay, as in

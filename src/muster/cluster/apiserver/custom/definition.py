@@ -1,4 +1,4 @@
-"""The validation of definitions, including the parts that must be compiled: patterns, defaults and CEL rules.
+"""Validate definitions, including the parts that must be compiled: patterns, defaults and CEL rules.
 
 The other rules are in `muster.api.validation.server.customresourcedefinition`, which this module calls first.
 """

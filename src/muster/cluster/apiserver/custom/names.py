@@ -1,4 +1,4 @@
-"""The decision which names a definition gets and whether the server serves it.
+"""Decide which names a definition gets and whether the server serves it.
 
 The server calls `settle_names` when it writes a definition. The function does no I/O. The algorithm is that of
 upstream's naming controller (k8s.io/apiextensions-apiserver/pkg/controller/status) and establishing controller:

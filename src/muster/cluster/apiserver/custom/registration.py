@@ -1,4 +1,4 @@
-"""The registration of custom resources: the registry follows the definitions in the store.
+"""Register custom resources: the registry follows the definitions in the store.
 
 `CustomResources` reads all definitions at the start and then listens to the store. Making the resources of a
 definition is left to `resources`.

@@ -1,4 +1,4 @@
-"""The conversion of definitions between `apiextensions.k8s.io/v1beta1` and v1.
+"""Convert definitions between `apiextensions.k8s.io/v1beta1` and v1.
 
 Manifests from before Kubernetes 1.16 use v1beta1. Upstream stopped serving it in 1.22. v1beta1 differs from v1 in
 these points:

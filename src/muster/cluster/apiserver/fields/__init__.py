@@ -1,4 +1,4 @@
-"""Field management: records which manager set which fields of an object, and implements server-side apply.
+"""Manage fields: record which manager set which fields of an object, and implement server-side apply.
 
 The rules are those of server-side apply (kubernetes KEP-555). There are two entry points:
 

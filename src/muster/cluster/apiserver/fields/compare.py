@@ -1,4 +1,4 @@
-"""The difference of two versions of a document, as field sets."""
+"""Compare two versions of a document, and give their difference as field sets."""
 
 from typing import Any, NamedTuple
 

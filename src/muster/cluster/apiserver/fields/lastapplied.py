@@ -1,4 +1,4 @@
-"""The migration from client-side apply: kubectl's annotation with the last applied configuration.
+"""Migrate from client-side apply: kubectl's annotation with the last applied configuration.
 
 Two rules apply to the manager `kubectl` only:
 

@@ -1,4 +1,4 @@
-"""The merge of a configuration into an object, and the removal of the fields that its manager gave up.
+"""Merge a configuration into an object, and remove the fields that its manager gave up.
 
 `merge` and `prune_given_up` change no operand. The result shares its unchanged parts with the object.
 """

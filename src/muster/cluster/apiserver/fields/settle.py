@@ -1,4 +1,4 @@
-"""The update of stored field sets to a changed schema: a value that became atomic is owned as a whole."""
+"""Update stored field sets to a changed schema: a value that became atomic is owned as a whole."""
 
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import SELF, FieldSet

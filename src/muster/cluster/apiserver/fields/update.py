@@ -1,4 +1,4 @@
-"""The record of creates, updates and patches in `metadata.managedFields`.
+"""Record creates, updates and patches in `metadata.managedFields`.
 
 `update_managers` compares the stored object with the new one, and makes the writer the manager of the changed fields.
 Server-side apply is left to `apply`, which shares the helpers of this module.

@@ -1,4 +1,4 @@
-"""Accepts the connections of one listening socket, and begins TLS once a client has sent its first bytes.
+"""Accept the connections of one listening socket, and begin TLS once a client has sent its first bytes.
 
 A TLS handshake costs the event loop a millisecond or two, even if the client is refused afterwards. So the acceptor
 begins one handshake in each turn of the loop, and connected clients do not wait while two thousand others arrive. The

@@ -1,4 +1,4 @@
-"""Limits the number of connections, and chooses which ones to close when the server is full."""
+"""Limit the number of connections, and choose which ones to close when the server is full."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection

@@ -1,4 +1,4 @@
-"""Joins the writes to a connection in one iteration of the event loop, so that they are sent together."""
+"""Join the writes to a connection in one iteration of the event loop, so that they are sent together."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Holds a request for a handler: what a small server or a page reads of it, whatever the protocol it came by."""
+"""Hold a request for a handler: what a small server or a page reads of it, whatever the protocol it came by."""
 
 from collections.abc import Mapping
 

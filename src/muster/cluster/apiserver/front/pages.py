@@ -1,4 +1,4 @@
-"""Serves pages for people beside the API, at the same address.
+"""Serve pages for people beside the API, at the same address.
 
 A browser knows no authority that a server made for itself, and warns of its certificate. So clients on this machine may
 ask for the pages without TLS. Nothing else is answered without it.

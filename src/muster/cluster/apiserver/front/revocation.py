@@ -1,4 +1,4 @@
-"""Ends the open streams of service accounts whose token is void.
+"""End the open streams of service accounts whose token is void.
 
 A token is checked when its request arrives. A watch, a log or a command goes on after that, for days. So the deletion
 of an account, or a change of a Secret, checks the tokens of the streams of that namespace again.

@@ -1,4 +1,4 @@
-"""Gives the requests that a page makes within this process the seats that they would take from outside."""
+"""Give the requests that a page makes within this process the seats that they would take from outside."""
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.answers import make_refusal

@@ -1,4 +1,4 @@
-"""The bound on unsent bytes: it counts what slow clients have not taken, and cuts one off when that is too much."""
+"""Bound the unsent bytes: count what slow clients have not taken, and cut one off when that is too much."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -1,1 +1,1 @@
-"""Identifies users: the names they have, and the certificates and tokens that authenticate them."""
+"""Identify users: the names they have, and the certificates and tokens that authenticate them."""

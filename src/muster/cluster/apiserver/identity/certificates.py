@@ -1,4 +1,4 @@
-"""Creates the server's certificate authority and signs certificates with it; both are files of one directory.
+"""Create the server's certificate authority and sign certificates with it; both are files of one directory.
 
 The first start creates the authority. The authority is valid for ten years, a certificate that it signs for one. A
 start renews each certificate that is past two thirds of its validity. Only the owner may read the files with the

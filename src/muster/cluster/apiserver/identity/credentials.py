@@ -1,4 +1,4 @@
-"""Loads the credentials of a server, and writes what its clients need: the kubeconfig and the TLS settings."""
+"""Load the credentials of a server, and write what its clients need: the kubeconfig and the TLS settings."""
 
 import base64
 import json

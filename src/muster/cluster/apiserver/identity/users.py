@@ -1,4 +1,4 @@
-"""Defines users, accesses and refusals, and authenticates the sender of a request.
+"""Define users, accesses and refusals, and authenticate the sender of a request.
 
 Authentication turns a credential into a `User`. Authorization decides whether that user may do what the request asks.
 Members of `system:masters` may do everything; the roles decide for all other users (`access.rbac`).

@@ -1,4 +1,4 @@
-"""The expiry of events: the server removes an event an hour after it was last seen, like upstream's `--event-ttl`."""
+"""Remove each event an hour after it was last seen, like upstream's `--event-ttl`."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The conversion of objects between their stored form and the form of a resource.
+"""Convert objects between their stored form and the form of a resource.
 
 Only custom resources need a conversion: they may be stored in another version or by an older schema. How they are
 converted is left to the `storage` of the resource.

@@ -1,4 +1,4 @@
-"""The preparation of new and changed objects: the fields that the server sets beyond metadata and defaults.
+"""Prepare new and changed objects: set the fields that the server sets beyond metadata and defaults.
 
 The functions change documents in place and do no I/O. Their rules are PrepareForCreate and PrepareForUpdate of
 the strategies of k8s.io/kubernetes (pkg/registry).

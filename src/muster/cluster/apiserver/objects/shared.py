@@ -1,4 +1,4 @@
-"""Keeps the typed objects of the newest bodies, for validation and for all clients in this process.
+"""Keep the typed objects of the newest bodies, for validation and for all clients in this process.
 
 They are without managedFields, a quarter of an object, which neither reads.
 """

@@ -1,1 +1,1 @@
-"""Answers requests to a pod itself: its logs, commands in its containers, its ports, its binding and eviction."""
+"""Answer requests to a pod itself: its logs, commands in its containers, its ports, its binding and eviction."""

@@ -1,4 +1,4 @@
-"""Answers `pods/exec`, `pods/attach` and `pods/portforward` with a tunnel between the client and the pod.
+"""Answer `pods/exec`, `pods/attach` and `pods/portforward` with a tunnel between the client and the pod.
 
 The module reads the request's options and asks admission. The pod's node provides the pod's end of the tunnel. A pod
 without a node, or whose node is not connected, is refused.

@@ -1,4 +1,4 @@
-"""Binds pods to nodes and evicts them, which clients do by a POST to `pods/binding` and `pods/eviction`."""
+"""Bind pods to nodes and evict them, which clients do by a POST to `pods/binding` and `pods/eviction`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Decides whether disruption budgets let a pod be evicted, and what the eviction takes from them. Pure.
+"""Decide whether disruption budgets let a pod be evicted, and what the eviction takes from them. Pure.
 
 The rules are those of k8s.io/kubernetes (pkg/registry/core/pod/storage/eviction.go).
 """

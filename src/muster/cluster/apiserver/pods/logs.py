@@ -1,4 +1,4 @@
-"""Answers `pods/log`, and `jobs/log` and `jobsets/log`, from the logs that a node keeps.
+"""Answer `pods/log`, and `jobs/log` and `jobsets/log`, from the logs that a node keeps.
 
 The module reads from the query which container's log is requested, and how much of it. The server stores no logs: the
 pod's node provides them, as a `LogSource` in the server's `nodes`.

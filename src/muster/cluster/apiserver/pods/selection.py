@@ -1,4 +1,4 @@
-"""Finds the disruption budgets that select a pod, as of the newest write."""
+"""Find the disruption budgets that select a pod, as of the newest write."""
 
 from collections.abc import Mapping
 from typing import Any

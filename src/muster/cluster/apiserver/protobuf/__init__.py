@@ -1,1 +1,1 @@
-"""The decoder of Kubernetes' protobuf encoding."""
+"""Decode Kubernetes' protobuf encoding."""

@@ -1,4 +1,4 @@
-"""The decoder of objects in Kubernetes' protobuf encoding: `decode` takes a body and gives a JSON document.
+"""Decode objects in Kubernetes' protobuf encoding: `decode` takes a body and gives a JSON document.
 
 Go clients since 1.32 write built-in kinds in protobuf by default, and do not fall back to JSON (`kubectl create
 configmap` for example). These clients read JSON, so no encoder is needed. `muster.api.published` has the type and

@@ -1,4 +1,4 @@
-"""The decoders of messages that the published schemas leave open.
+"""Decode messages that the published schemas leave open.
 
 The open parts are JSON inside a message, entries of managed fields, and schemas of custom resources.
 `k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` publish the numbers of the fields. As in all of Go's

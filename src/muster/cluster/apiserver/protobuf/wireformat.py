@@ -1,4 +1,4 @@
-"""The decoder of protobuf's wire format.
+"""Decode protobuf's wire format.
 
 `read_fields` takes the bytes of a message and gives its fields by number; the `as_...` functions read their values. The
 meaning of a field is left to `messages`. Malformed bytes of any kind raise `ProtobufError` and nothing else.

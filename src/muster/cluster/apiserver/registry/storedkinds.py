@@ -1,4 +1,4 @@
-"""Makes the served resources of stored-only kinds: the server stores their objects, and no controller acts on them.
+"""Make the served resources of stored-only kinds: the server stores their objects, and no controller acts on them.
 
 Charts and operators create such objects. This module takes the kinds from `storedkinds.json`, joins them with their
 types and rules, if any, and returns resources. When a client creates an object, the server warns about the effects that

@@ -1,1 +1,1 @@
-"""The reading of a request: its path, query and body, and the form of its answer."""
+"""Read a request: its path, query and body, and the form of its answer."""

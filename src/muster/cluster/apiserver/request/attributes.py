@@ -1,4 +1,4 @@
-"""Finds the verb, the access and the resource of a request, as the request attributes of kube-apiserver. Pure.
+"""Find the verb, the access and the resource of a request, as the request attributes of kube-apiserver. Pure.
 
 The module takes a request and its parsed `Target`. It gives the API verb, the `Access` for authorization to check, and
 the served `Resource`. It does not decide whether the user has the access.

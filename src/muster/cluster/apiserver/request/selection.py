@@ -1,4 +1,4 @@
-"""The selection of stored objects: the label and field selectors of a request, matched against headers in the store.
+"""Select stored objects: the label and field selectors of a request, matched against headers in the store.
 
 A selection filters lists, and translates a change of an object into the event that a selective watch gets.
 """

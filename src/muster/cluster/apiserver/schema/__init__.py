@@ -1,4 +1,4 @@
-"""The check of decoded JSON against an OpenAPI v3 schema.
+"""Check decoded JSON against an OpenAPI v3 schema.
 
 Each `compile_...` function takes a schema and gives a closure. One walk of the closure through a document checks
 types, removes unknown fields and stray nulls, and lists the unknown fields. For custom resources it also fills in

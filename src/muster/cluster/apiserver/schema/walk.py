@@ -1,4 +1,4 @@
-"""The walk through objects and lists that both dialects share.
+"""Walk through objects and lists, for both dialects.
 
 `compile_check` takes a schema and a dialect, and gives a `Check`. A `Check` takes a value, its path and the findings so
 far. The check adds to the findings and returns the value to store: the same object if nothing changes, else a copy.

@@ -1,4 +1,4 @@
-"""The decision about a deletion: an object is removed, marked for deletion, or left as it is. Pure.
+"""Decide about a deletion: remove the object, mark it for deletion, or leave it as it is. Pure.
 
 The rules are those of k8s.io/apiserver (registry.Store.Delete, rest.BeforeDelete), of pods and of namespaces. A marked
 object is removed once its last hold is gone. Holds are finalizers, the grace period (which the pod's node ends), and

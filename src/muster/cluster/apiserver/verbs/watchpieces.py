@@ -1,4 +1,4 @@
-"""Cuts the events of watches to pieces of bounded size, which are made when the client can take the next one.
+"""Cut the events of watches to pieces of bounded size, which are made when the client can take the next one.
 
 A piece is made on request and not kept for its watch. While a slow client takes it, the server keeps only the
 connection's copy, and fragments that the store holds in any case. Watches that send the same changes share the newest

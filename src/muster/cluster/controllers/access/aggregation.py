@@ -1,4 +1,4 @@
-"""Keeps aggregated ClusterRoles up to date: they get the rules of the roles that their selectors match."""
+"""Keep aggregated ClusterRoles up to date: they get the rules of the roles that their selectors match."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Provides what service accounts need: the authority's certificate, and the tokens of token Secrets.
+"""Provide what service accounts need: the authority's certificate, and the tokens of token Secrets.
 
 A Secret of type `kubernetes.io/service-account-token` that names an account gets a token of that account, which is
 valid while both exist. (Pods get better tokens, which expire: see `apiserver/access`.)

@@ -1,4 +1,4 @@
-"""Gives the users of a team a LocalQueue that leads to the team's ClusterQueue, in the namespaces where they work.
+"""Give the users of a team a LocalQueue that leads to the team's ClusterQueue, in the namespaces where they work.
 
 A Unix user works in the namespace of that user, and any other user where a RoleBinding of `muster user add` says. What
 an administrator deletes stays away until the team or its users change.

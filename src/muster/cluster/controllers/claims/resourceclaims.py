@@ -1,4 +1,4 @@
-"""Creates ResourceClaims from templates for pods, and releases claims that no pod uses any more.
+"""Create ResourceClaims from templates for pods, and release claims that no pod uses any more.
 
 This is what kube-controller-manager's controller of resource claims does. `ClaimMaker` creates the claims of a pod and
 writes their names into the pod's status. `ClaimReleaser` removes ended pods from a claim, frees its devices once no pod

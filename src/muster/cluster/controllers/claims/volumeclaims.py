@@ -1,4 +1,4 @@
-"""Binds persistent volume claims on a machine without storage drivers: each claim gets a directory of the machine.
+"""Bind persistent volume claims on a machine without storage drivers: each claim gets a directory of the machine.
 
 A claim is bound as soon as it is created. Its directory goes with the claim, once the last pod that uses it has ended.
 Pure functions decide from the objects; the controller writes. Sizes are recorded and not enforced.

@@ -1,4 +1,4 @@
-"""Lists what this server serves as APIServices, one for each version of a group, as kube-apiserver does.
+"""List what this server serves as APIServices, one for each version of a group, as kube-apiserver does.
 
 They are local and available. Clients read there which groups exist, and wait until one is available. Discovery does not
 depend on them.

@@ -1,4 +1,4 @@
-"""Keeps the ConfigMap `cluster-info`, which says how other machines reach the server, where kubeadm has it.
+"""Keep the ConfigMap `cluster-info`, which says how other machines reach the server, where kubeadm has it.
 
 `muster cluster invite` reads it. It holds no secret, but a user who may not list ConfigMaps does not see it.
 """

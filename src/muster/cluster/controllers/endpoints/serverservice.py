@@ -1,4 +1,4 @@
-"""Keeps the service `kubernetes`, by which programs find the server: sets its port, and creates it again when deleted.
+"""Keep the service `kubernetes`, by which programs find the server: set its port, and create it again when deleted.
 
 The service has no endpoints: the server listens on loopback, which no endpoint may name.
 """

@@ -1,4 +1,4 @@
-"""Says why a job failed, in the words of `muster ps`, from the objects that the informers hold."""
+"""Say why a job failed, in the words of `muster ps`, from the objects that the informers hold."""
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD

@@ -1,4 +1,4 @@
-"""Records every run in the history once it has ended, for `muster history`.
+"""Record every run in the history once it has ended, for `muster history`.
 
 A run is written after its end was acknowledged, many in one write. A restarted server finds the runs that a killed one
 had not written: ended jobs still exist, and the store keeps the last state of deleted ones for minutes.

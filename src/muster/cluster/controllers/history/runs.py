@@ -1,4 +1,4 @@
-"""Finds the runs to record: those of jobs that have ended, and of jobs that were deleted before.
+"""Find the runs to record: those of jobs that have ended, and of jobs that were deleted before.
 
 Facts that go with their objects are remembered for as long as they are needed: the last state of a deleted job while
 pods of it are left, and what its pods leave behind. Nothing here waits.

@@ -1,4 +1,4 @@
-"""Runs the garbage collector: carries out what `ownership` decides, for every kind that is served."""
+"""Run the garbage collector: carry out what `ownership` decides, for every kind that is served."""
 
 from collections.abc import Iterable
 from typing import Any

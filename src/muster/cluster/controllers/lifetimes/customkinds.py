@@ -1,4 +1,4 @@
-"""Follows the kinds that users define, as they come and go, for controllers that deal with all kinds.
+"""Follow the kinds that users define, as they come and go, for controllers that deal with all kinds.
 
 The source are the CustomResourceDefinitions. A kind exists while its definition is established and serves a version. A
 kind that is built in, and so always served, does not come or go.

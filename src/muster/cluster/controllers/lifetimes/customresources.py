@@ -1,4 +1,4 @@
-"""Ends definitions: deletes the objects of a kind first, and passes freed names to waiting definitions.
+"""End definitions: delete the objects of a kind first, and pass freed names to waiting definitions.
 
 Upstream has finalizer and naming controllers for this (k8s.io/apiextensions-apiserver/pkg/controller/finalizer,
 status). The server decides in every write of a definition whether a name is free; this controller only has to write.

@@ -1,4 +1,4 @@
-"""Runs the life of namespaces: creates what each has from the start, and empties deleted namespaces.
+"""Run the life of namespaces: create what each has from the start, and empty deleted namespaces.
 
 The contents are deleted once, pods first. As long as there is a pod, everything that pods need (network policies,
 secrets, accounts) stays. Some deletions take time (pods end, finalizers are met). The controller looks again when the

@@ -1,4 +1,4 @@
-"""Decides for the garbage collector what follows for dependents when an owner is deleted. Pure.
+"""Decide for the garbage collector what follows for dependents when an owner is deleted. Pure.
 
 An object is kept as long as one of its owners exists. A finalizer on a deleted owner says how its dependents go
 (upstream's garbage collection, without a KEP since 1.8):

@@ -1,4 +1,4 @@
-"""Computes the conditions that say what is left in a namespace that is being emptied. Pure.
+"""Compute the conditions that say what is left in a namespace that is being emptied. Pure.
 
 Types, reasons and messages are those of kube-controller-manager: users look here why a namespace does not go.
 """

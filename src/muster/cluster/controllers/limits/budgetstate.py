@@ -1,4 +1,4 @@
-"""Computes how many pods of a PodDisruptionBudget are healthy, must be healthy, and may be evicted. Pure.
+"""Compute how many pods of a PodDisruptionBudget are healthy, must be healthy, and may be evicted. Pure.
 
 The rules are those of k8s.io/kubernetes (pkg/controller/disruption).
 """

@@ -1,4 +1,4 @@
-"""Writes into each PodDisruptionBudget how many of its pods may be evicted now.
+"""Write into each PodDisruptionBudget how many of its pods may be evicted now.
 
 The API server charges each eviction to the budget itself (`apiserver.pods.budgets`); this controller sets what there is
 to spend.

@@ -1,4 +1,4 @@
-"""Writes into each ResourceQuota what is used of it.
+"""Write into each ResourceQuota what is used of it.
 
 The API server keeps the accounts itself (`apiserver.plugins`), because no write may bypass them. This controller
 reports them to users and controllers. It follows the changes of those resources that some quota limits.

@@ -1,4 +1,4 @@
-"""Decides when and how a pod has to leave a tainted node. Pure.
+"""Decide when and how a pod has to leave a tainted node. Pure.
 
 A pod is *evicted* from a node that answers: it is asked to end, and its node reports its end. A lost node answers
 nothing. A pod there is *written off* once it certainly does not run. That is so when its node ends pods by itself after

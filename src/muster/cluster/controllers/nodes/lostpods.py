@@ -1,4 +1,4 @@
-"""Fails pods that no node will ever end: their node no longer exists, or they are deleted before they have one.
+"""Fail pods that no node will ever end: their node no longer exists, or they are deleted before they have one.
 
 They are marked Failed, as upstream's pod garbage collector does, so that their Job counts them and releases them. Pods
 of a lost node also get the condition DisruptionTarget, and are then deleted.

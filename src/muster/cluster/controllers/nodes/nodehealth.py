@@ -1,4 +1,4 @@
-"""Decides when a node is lost, and what is then written about the node. Pure.
+"""Decide when a node is lost, and what is then written about the node. Pure.
 
 The rules are those of upstream's node lifecycle controller (pkg/controller/nodelifecycle), with two differences:
 - a node that has never had a Lease is never lost, unless an agent of Muster has registered it, which owes a Lease;

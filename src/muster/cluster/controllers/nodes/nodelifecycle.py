@@ -1,4 +1,4 @@
-"""Declares nodes lost when their Leases run out, and taints nodes that are not ready.
+"""Declare nodes lost when their Leases run out, and taint nodes that are not ready.
 
 This is upstream's node lifecycle controller. A renewal costs no more than recording its time; the controller looks at a
 node again when the node's time would be over. Only time in which this process runs counts as silence. After a laptop

@@ -1,4 +1,4 @@
-"""Evicts pods from nodes with NoExecute taints, and writes off pods of lost nodes (upstream: tainteviction).
+"""Evict pods from nodes with NoExecute taints, and write off pods of lost nodes (upstream: tainteviction).
 
 All pods that leave at one time are marked (condition DisruptionTarget) before the first of them is deleted. So a Job
 that loses several pods sees at once that none of them failed, and restarts once.

@@ -1,4 +1,4 @@
-"""Turns an error of the system into a message for the pod's user: which path, what happened, and what to do."""
+"""Turn an error of the system into a message for the pod's user: which path, what happened, and what to do."""
 
 import errno
 from collections.abc import Iterator

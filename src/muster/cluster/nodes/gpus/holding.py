@@ -1,4 +1,4 @@
-"""Assigns GPUs to containers: whole ones, each to one container."""
+"""Assign GPUs to containers: whole ones, each to one container."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Starts the containers of a pod.
+"""Start the containers of a pod.
 
 It reads the objects that the containers refer to, builds the specs of their shims, and starts the shims.
 """

@@ -1,4 +1,4 @@
-"""The shim: runs one attempt of one container, keeps its log and its exit record, and may outlive the server.
+"""The shim, which runs one attempt of one container, keeps its log and its exit record, and may outlive the server.
 
 Every container's start waits for it, so it imports nothing slow: no `signal`, `json`, `pathlib`, `typing`.
 

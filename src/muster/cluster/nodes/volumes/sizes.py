@@ -1,4 +1,4 @@
-"""The size limits of emptyDir volumes, and their measurement. Reading does not follow links."""
+"""Measure emptyDir volumes against their size limits. Reading does not follow links."""
 
 import contextlib
 import os

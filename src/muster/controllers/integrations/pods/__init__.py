@@ -1,1 +1,1 @@
-"""Lets plain pods queue, alone and in groups (Kueue KEP-976)."""
+"""Let plain pods queue, alone and in groups (Kueue KEP-976)."""

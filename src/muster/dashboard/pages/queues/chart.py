@@ -1,4 +1,4 @@
-"""Draws the use of a queue over time, stacked by user. Pure."""
+"""Draw the use of a queue over time, stacked by user. Pure."""
 
 from collections.abc import Mapping
 from datetime import timedelta

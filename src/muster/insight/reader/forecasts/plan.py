@@ -1,4 +1,4 @@
-"""Reads the cluster to forecast what would happen to objects that do not exist yet.
+"""Read the cluster to forecast what would happen to objects that do not exist yet.
 
 `plan` takes objects as the server would store them, and returns a forecast for each. It writes nothing: it creates one
 pod of each Job as a dry run. The forecasts themselves are made in `insight.forecasts`.

@@ -1,4 +1,4 @@
-"""The reader of why a job waits: who is ahead, what is missing, and when it starts.
+"""Read why a job waits: who is ahead, what is missing, and when it starts.
 
 It loads the forecasts and the quota tree, which no answer about a running job needs.
 """

@@ -1,4 +1,4 @@
-"""The reader of the Events about a job: of its own object, of its Jobs and of its Workload."""
+"""Read the Events about a job: of its own object, of its Jobs and of its Workload."""
 
 from collections.abc import Iterable
 from datetime import datetime

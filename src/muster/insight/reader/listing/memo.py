@@ -1,4 +1,4 @@
-"""Remembers what pure functions returned, by the identity of the objects that they were given.
+"""Remember what pure functions returned, by the identity of the objects that they were given.
 
 A reader of live lists asks again and again, and between two times nearly all objects are the same. A result is
 remembered for one key, which the new result replaces, and is dropped once its key is no longer used.

@@ -1,4 +1,4 @@
-"""Reads how much quota the waiting jobs of a list lack now."""
+"""Read how much quota the waiting jobs of a list lack now."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

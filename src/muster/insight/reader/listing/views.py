@@ -1,4 +1,4 @@
-"""Defines smaller views of jobs, pods and nodes, with which lists of many are read fast and in little memory.
+"""Define smaller views of jobs, pods and nodes, with which lists of many are read fast and in little memory.
 
 The views lack pod templates, images, managed fields, and what the containers of pods run and mount: most of an object's
 bytes, which no line of a list shows. Code for whole objects accepts the views, except the functions that read the

@@ -1,4 +1,4 @@
-"""The reader of one queue: what waits in it, in order, and what holds its quota."""
+"""Read one queue: what waits in it, in order, and what holds its quota."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""The choice of workloads to preempt so that a workload can have its quota."""
+"""Choose workloads to preempt so that a workload can have its quota."""

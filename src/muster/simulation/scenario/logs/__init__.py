@@ -1,1 +1,1 @@
-"""Reads logs of jobs and lists of nodes: tables, and the formats in which clusters publish them."""
+"""Read logs of jobs and lists of nodes: tables, and the formats in which clusters publish them."""

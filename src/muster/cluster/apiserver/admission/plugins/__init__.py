@@ -1,1 +1,1 @@
-"""Holds the admission plugins that need more than the object itself: limits, quotas, owners."""
+"""The admission plugins that need more than the object itself: limits, quotas, owners."""

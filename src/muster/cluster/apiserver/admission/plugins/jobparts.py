@@ -1,4 +1,4 @@
-"""Refuses a part of a job that a user makes in place of the controller that runs the job.
+"""Refuse a part of a job that a user makes in place of the controller that runs the job.
 
 A part of a job needs no quota of its own, since the job has it. A pod that only claims to be such a part would run
 without quota.

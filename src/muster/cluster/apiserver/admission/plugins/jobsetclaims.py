@@ -1,4 +1,4 @@
-"""Checks the volume claims of a new JobSet that exist already: the JobSet may use them if their spec is the same."""
+"""Check the volume claims of a new JobSet that exist already: the JobSet may use them if their spec is the same."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Applies LimitRanges: sets the default resources of containers, and bounds what an object may request.
+"""Apply LimitRanges: set the default resources of containers, and bound what an object may request.
 
 The rules and messages are those of k8s.io/kubernetes (plugin/pkg/admission/limitranger).
 """

@@ -1,4 +1,4 @@
-"""Bounds how many containers, init containers and volumes a pod or pod template may have."""
+"""Bound how many containers, init containers and volumes a pod or pod template may have."""
 
 from typing import Any
 

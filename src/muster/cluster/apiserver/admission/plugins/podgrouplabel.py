@@ -1,4 +1,4 @@
-"""Labels pods with the name of their PodGroup, so that a disruption budget can select them."""
+"""Label pods with the name of their PodGroup, so that a disruption budget can select them."""
 
 from muster.api.core import POD
 from muster.api.podgroups.names import GROUP_ANNOTATIONS

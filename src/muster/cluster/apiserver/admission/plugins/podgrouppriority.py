@@ -1,4 +1,4 @@
-"""Gives the priority class of a PodGroup to its pods, because the pods are what is queued and preempted."""
+"""Give the priority class of a PodGroup to its pods, because the pods are what is queued and preempted."""
 
 from muster.api.core import POD
 from muster.api.groups.scheduling import PRIORITY_CLASS

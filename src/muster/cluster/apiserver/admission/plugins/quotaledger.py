@@ -1,4 +1,4 @@
-"""Keeps account of how much of each quota is used, from the changes in the store.
+"""Keep account of how much of each quota is used, from the changes in the store.
 
 The cost of a question depends on what has changed since the last one. Only namespaces that were asked about have an
 account. Uncommitted writes count as well, so that two concurrent writes cannot both take the same remainder.

@@ -1,4 +1,4 @@
-"""Computes what one object uses of a ResourceQuota, and which quotas cover the object. Pure.
+"""Compute what one object uses of a ResourceQuota, and which quotas cover the object. Pure.
 
 The rules are those of k8s.io/kubernetes (pkg/quota/v1/evaluator):
 

@@ -1,4 +1,4 @@
-"""Records who requests a certificate, whatever the CertificateSigningRequest itself states."""
+"""Record who requests a certificate, whatever the CertificateSigningRequest itself states."""
 
 from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.identity.users import user_info

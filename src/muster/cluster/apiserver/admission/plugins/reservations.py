@@ -1,4 +1,4 @@
-"""Computes how much of the reservations of PodGroups their pods have not taken yet. Pure.
+"""Compute how much of the reservations of PodGroups their pods have not taken yet. Pure.
 
 For each resource a group counts as its reservation or as the usage of its pods, whichever is more. The pods take from
 the reservation first, and only what exceeds it uses more of a quota. No object records any of this.

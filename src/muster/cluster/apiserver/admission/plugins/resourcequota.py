@@ -1,4 +1,4 @@
-"""Refuses writes that would exceed a ResourceQuota of their namespace.
+"""Refuse writes that would exceed a ResourceQuota of their namespace.
 
 The plugin runs in the last stage of admission, so that no other write comes between its decision and the write.
 """

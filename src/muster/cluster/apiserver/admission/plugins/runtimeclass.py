@@ -1,4 +1,4 @@
-"""Gives a pod the overhead and nodes of its RuntimeClass, and refuses a pod that contradicts its class.
+"""Give a pod the overhead and nodes of its RuntimeClass, and refuse a pod that contradicts its class.
 
 The rules and messages are those of k8s.io/kubernetes (plugin/pkg/admission/runtimeclass).
 """

@@ -1,4 +1,4 @@
-"""Reads queues from the store for the plugins about the users of queues, as of the newest write.
+"""Read queues from the store for the plugins about the users of queues, as of the newest write.
 
 Each new job asks for the queues, which change seldom. So a queue is decoded once for each body that is stored, and the
 teams are found once for each state of all ClusterQueues.

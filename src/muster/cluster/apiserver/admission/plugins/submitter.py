@@ -1,4 +1,4 @@
-"""Records who submitted a job in an annotation, which neither the manifest nor a later write can change."""
+"""Record who submitted a job in an annotation, which neither the manifest nor a later write can change."""
 
 from collections.abc import Iterable
 from typing import Any

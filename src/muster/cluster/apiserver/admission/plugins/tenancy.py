@@ -1,4 +1,4 @@
-"""Refuses what a system server could not run as its users: pods that no node of it would run, and other machines.
+"""Refuse what a system server could not run as its users: pods that no node of it would run, and other machines.
 
 The submitter of a pod or of a pod template learns it at once.
 """

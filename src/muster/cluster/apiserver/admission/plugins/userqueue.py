@@ -1,4 +1,4 @@
-"""Puts a new job that names no queue into the queue of its submitter, and refuses work that may not run there.
+"""Put a new job that names no queue into the queue of its submitter, and refuse work that may not run there.
 
 A user's queue is the one that `muster user add --queue` set, or that of the oldest team with the user.
 """

@@ -1,4 +1,4 @@
-"""Limits what users of a system server write into the status of jobs and into Workloads: they cancel and hold jobs.
+"""Limit what users of a system server write into the status of jobs and into Workloads: they cancel and hold jobs.
 
 The queues and the controllers believe both objects. A user who wrote anything else could make a running job look
 finished, which gives back its quota, or raise its priority over the jobs of others.

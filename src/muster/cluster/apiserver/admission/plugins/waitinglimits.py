@@ -1,4 +1,4 @@
-"""Refuses a job that is new in a ClusterQueue and whose user has as much in line there as the queue's limits allow.
+"""Refuse a job that is new in a ClusterQueue and whose user has as much in line there as the queue's limits allow.
 
 A count reads all jobs in the store, and only where the ClusterQueue limits what waits. Uncommitted writes count, so two
 requests cannot both take the last place.

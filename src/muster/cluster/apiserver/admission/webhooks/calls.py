@@ -1,4 +1,4 @@
-"""Calls a webhook over TLS, and returns its answer.
+"""Call a webhook over TLS, and return its answer.
 
 A webhook is not trusted. Its certificate is checked against the caBundle of its configuration. Its time and the
 length of its answer are limited, and redirects are not followed.

@@ -1,4 +1,4 @@
-"""Calls the webhooks that match a write, and carries out their verdicts.
+"""Call the webhooks that match a write, and carry out their verdicts.
 
 Mutating webhooks are called one after the other, in the order of the names of their configurations. Validating
 webhooks are called all at once. The configurations in the store are decoded again only when one of them has changed.

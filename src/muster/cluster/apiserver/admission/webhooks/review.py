@@ -1,4 +1,4 @@
-"""Builds the `AdmissionReview` that is sent to a webhook, and reads the webhook's answer. Pure.
+"""Build the `AdmissionReview` that is sent to a webhook, and read the webhook's answer. Pure.
 
 A webhook is not trusted, so every answer is checked. The messages about invalid answers are kube-apiserver's
 (k8s.io/apiserver, admission/plugin/webhook/request).

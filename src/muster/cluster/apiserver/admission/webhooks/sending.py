@@ -1,4 +1,4 @@
-"""Sends bodies over HTTPS. The first call of a webhook imports this module, because its library loads slowly."""
+"""Send bodies over HTTPS. The first call of a webhook imports this module, because its library loads slowly."""
 
 import ssl
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Finds an address at which a service of the cluster answers.
+"""Find an address at which a service of the cluster answers.
 
 Pods of process nodes have their own addresses on loopback, so the server connects to one of the service's pods
 directly. The address of a service without a selector comes from its Endpoints or EndpointSlices. A service of type

@@ -1,4 +1,4 @@
-"""Pure checks on the head of a request, beyond those of llhttp, and the split of its target into path and query."""
+"""Check the head of a request beyond what llhttp checks, and split its target into path and query."""
 
 import httptools
 

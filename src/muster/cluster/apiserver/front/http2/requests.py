@@ -1,4 +1,4 @@
-"""The step from a decoded header list to the head of a request; it refuses lists that RFC 9113 forbids."""
+"""Turn a decoded header list into the head of a request, and refuse lists that RFC 9113 forbids."""
 
 import re
 from typing import NamedTuple

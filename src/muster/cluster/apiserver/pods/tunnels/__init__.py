@@ -1,4 +1,4 @@
-"""Holds conversations between clients and pods over WebSockets: exec, attach and port-forward.
+"""Hold conversations between clients and pods over WebSockets: exec, attach and port-forward.
 
 - `negotiation` agrees on the protocol, and `takeover` takes the connection over from HTTP.
 - `wire` carries bytes both ways, and `websocket` messages.

@@ -1,4 +1,4 @@
-"""Encodes and decodes the channels of a remote command in the messages of one WebSocket. Pure.
+"""Encode and decode the channels of a remote command in the messages of one WebSocket. Pure.
 
 The channels are stdin, stdout, stderr, error and resize. A message is a byte that names the channel, then data. The
 subprotocols differ in three things: whether messages are base64 text, what the error channel contains, and whether a

@@ -1,4 +1,4 @@
-"""Holds the conversation of exec and attach between a program in a container and the client at its streams."""
+"""Hold the conversation of exec and attach between a program in a container and the client at its streams."""
 
 import asyncio
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Forwards ports: carries connections of the client to ports of a pod."""
+"""Forward ports: carry connections of the client to ports of a pod."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Negotiates the WebSocket that a client requests: reads its headers, chooses a protocol, makes the answer. Pure."""
+"""Negotiate the WebSocket that a client requests: read its headers, choose a protocol, make the answer. Pure."""
 
 import base64
 import binascii

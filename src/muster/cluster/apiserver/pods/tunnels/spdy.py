@@ -1,4 +1,4 @@
-"""Decodes and encodes frames of SPDY/3.1 for a server: takes bytes and gives events, without I/O.
+"""Decode and encode frames of SPDY/3.1 for a server: take bytes and give events, without I/O.
 
 kubectl forwards ports in such frames inside a WebSocket (kubernetes KEP-4006). The module supports what kubectl uses:
 streams that the client opens, data, resets and pings. It has no flow-control windows, because no peer keeps them:

@@ -1,4 +1,4 @@
-"""Takes a connection over from HTTP for a conversation, if client and server agree on a protocol."""
+"""Take a connection over from HTTP for a conversation, if client and server agree on a protocol."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Sends and receives the messages of a WebSocket, on a connection that was taken over from HTTP."""
+"""Send and receive the messages of a WebSocket, on a connection that was taken over from HTTP."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""Carries bytes both ways on a connection that was taken over from HTTP."""
+"""Carry bytes both ways on a connection that was taken over from HTTP."""
 
 import asyncio
 from typing import Protocol
