@@ -25,7 +25,7 @@ from muster.gang.order.ends import EndTime
 from muster.gang.order.ledger import GangLedger, RunningGang
 from muster.gang.order.preemption import Candidate, GangPreemption, preempt
 from muster.gang.order.reservation import Reservation, may_pass, reserve
-from muster.gang.placement import Placement, Refusal, place, taken_by
+from muster.gang.placement import Placement, Refusal, place, sum_placement_use
 from muster.gang.shapes import Shape, guest_like, shape_of
 from muster.gang.topology import TopologyConstraint, place_near
 
@@ -198,7 +198,13 @@ def preemption() -> None:
 
             def decide(capacity=capacity, pods=pods, running=running, nothing=nothing) -> GangPreemption:  # type: ignore[no-untyped-def]
                 found = preempt(
-                    capacity, pods, lambda taken, _: place(capacity, pods, taken=taken), 10, running, 0.0, taken=nothing
+                    capacity,
+                    pods,
+                    lambda extra_use, _: place(capacity, pods, extra_use=extra_use),
+                    10,
+                    running,
+                    0.0,
+                    extra_use=nothing,
                 )
                 assert isinstance(found, GangPreemption)
                 return found
@@ -220,8 +226,8 @@ def reservation(gangs: int, cpus: int, sizes: list[int]) -> None:
     pods = sum(len(one.pods) for one in runs)
     wanted = int(NODES * cpus * 0.9)
 
-    def placing(taken: Ints) -> Placement | Refusal:
-        return place(capacity, {one: wanted}, taken=taken)
+    def placing(extra_use: Ints) -> Placement | Refusal:
+        return place(capacity, {one: wanted}, extra_use=extra_use)
 
     def fill() -> None:
         for number, running in enumerate(runs):
@@ -239,7 +245,7 @@ def reservation(gangs: int, cpus: int, sizes: list[int]) -> None:
     capacity.release(runs[0].pods[0])
     small = place(capacity, {one: 1})
     assert isinstance(small, Placement)
-    taken = taken_by(capacity, small)
+    taken = sum_placement_use(capacity, small)
     asked = seconds(lambda: may_pass(found, placing, taken, None), 20)
     print(f"\n{len(runs)} running gangs of {pods} pods: a reservation takes {took * 1e3:.1f} ms", end="")
     print(f" (what runs is read in {anew * 1e3:.0f} ms, once), whether one may pass {asked * 1e3:.2f} ms")

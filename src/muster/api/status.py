@@ -190,12 +190,12 @@ def conflict(resource: str, name: str, message: str = OPTIMISTIC_LOCK) -> ApiErr
     return _failure(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {message}', details)
 
 
-def require_uid(resource: str, name: str, uid: str, wanted: str) -> None:
+def require_uid(resource: str, name: str, uid: str, expected_uid: str) -> None:
     """Raise `ApiError` (409) unless the object of this name has the UID that the caller means.
 
-    uid: of the object. wanted: "" for any.
+    uid: of the object. expected_uid: "" for any.
     """
-    if wanted not in ("", uid):
+    if expected_uid not in ("", uid):
         raise conflict(resource, name, ANOTHER_OBJECT)
 
 

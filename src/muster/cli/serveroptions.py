@@ -132,7 +132,7 @@ def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
         ) from error
 
 
-def require_same_options(home: Home, wanted: ServerOptions) -> None:
+def require_same_options(home: Home, user_options: ServerOptions) -> None:
     """Raise `UserError` if the running server has other options than these.
 
     Do nothing if its options are not known.
@@ -140,7 +140,7 @@ def require_same_options(home: Home, wanted: ServerOptions) -> None:
     running = read_options(home)
     if running is None:  # a release that remembers no options has started it
         return
-    if differences := describe_differences(running, wanted):
+    if differences := describe_differences(running, user_options):
         raise UserError(
             f"the server has other options: {differences}. `muster restart` with your options changes them, "
             "and jobs go on"

@@ -22,9 +22,9 @@ _COLORS = {
 _COLOR_BY_STATE = {state: color for color, states in _COLORS.items() for state in states}
 
 
-def is_in_state(state: str, wanted: str) -> bool:
+def is_in_state(state: str, state_filter: str) -> bool:
     """Return whether a job's state passes a filter for a state or a group of states; "" passes all."""
-    return not wanted or state == wanted or state in GROUPS.get(wanted, ())
+    return not state_filter or state == state_filter or state in GROUPS.get(state_filter, ())
 
 
 def color_of(state: str) -> str:

@@ -61,7 +61,7 @@ class NoPacking(Refusal, frozen=True):
     """The refusal of a gang whose shapes each fit alone, with proof that no packing of all shapes exists."""
 
 
-# Places a gang in addition to the use in the argument (`place`'s `taken`); None: it fits, at places not asked for.
+# Places a gang in addition to the use in the argument (`place`'s `extra_use`); None: it fits, at places not asked for.
 Placing = Callable[[Ints], Placement | Refusal | None]
 
 
@@ -70,20 +70,20 @@ def place(
     gang: Mapping[Shape, int],
     *,
     within: Mask | None = None,
-    taken: Ints | None = None,
+    extra_use: Ints | None = None,
     effort: Effort | None = None,
 ) -> Placement | Refusal:
     """Return the nodes for all pods of a gang, or why there are none. The caller assigns the pods.
 
     within: the nodes that may be used, by index; None: all nodes.
-    taken: additional use by resource row and node index, as `Capacity.sum_use` returns it; negative for freed room.
+    extra_use: additional use by resource row and node index, as `Capacity.sum_use` returns it; negative for freed room.
     effort: the steps left for exact packing in a decision that places a gang many times; None: a single placement.
     """
     around = Around(capacity)
     if len(gang) == 1:
         ((shape, count),) = gang.items()
-        if within is not None or taken is not None or shape.meets_others:
-            return _place_in_order(around, gang, list(gang), within, taken)
+        if within is not None or extra_use is not None or shape.meets_others:
+            return _place_in_order(around, gang, list(gang), within, extra_use)
         if (room := capacity.find_known_room(shape)) is not None and room < count:
             return Refusal(shape, count, room, proven=True)
         outcome = _place_in_order(around, gang, list(gang))
@@ -93,27 +93,27 @@ def place(
     alone: dict[Shape, int] = {}
     rooms: dict[Shape, Ints] = {}
     for shape, count in gang.items():
-        fits = rooms[shape] = _find_room(around, shape, limits_of(around, shape, mates=True), within, taken)
+        fits = rooms[shape] = _find_room(around, shape, limits_of(around, shape, mates=True), within, extra_use)
         alone[shape] = int(np.minimum(fits, count).sum())
         if alone[shape] < count:
             return Refusal(shape, count, alone[shape], proven=True)
     refusal: Refusal | None = None
     for order in _list_orders(gang, alone):
-        outcome = _place_in_order(around, gang, order, within, taken)
+        outcome = _place_in_order(around, gang, order, within, extra_use)
         if isinstance(outcome, Placement):
             return outcome
         refusal = refusal or outcome
     assert refusal is not None, "an empty gang is placed by its first order"
     if any(shape.meets_others for shape in gang):
         return refusal
-    return _pack(capacity, gang, rooms, taken, refusal, effort)
+    return _pack(capacity, gang, rooms, extra_use, refusal, effort)
 
 
 def _pack(
     capacity: Capacity,
     gang: Mapping[Shape, int],
     rooms: Mapping[Shape, Ints],
-    taken: Ints | None,
+    extra_use: Ints | None,
     refusal: Refusal,
     effort: Effort | None,
 ) -> Placement | Refusal:
@@ -123,7 +123,7 @@ def _pack(
     if not is_small(sum(gang.values()), len(nodes)):
         return refusal
     rows = sorted({capacity.rows()[resource] for shape in gang for resource, _ in shape.requests})
-    free = capacity.free() if taken is None else capacity.free() - taken
+    free = capacity.free() if extra_use is None else capacity.free() - extra_use
     fits = np.array([rooms[shape][nodes] for shape in gang])
     bins = [
         Bin(tuple(has), tuple(most)) for has, most in zip(free[rows][:, nodes].T.tolist(), fits.T.tolist(), strict=True)
@@ -141,29 +141,29 @@ def _pack(
     return Placement(nodes_by_shape)
 
 
-def find_refusal(capacity: Capacity, gang: Mapping[Shape, int], taken: Ints) -> Refusal | None:
+def find_refusal(capacity: Capacity, gang: Mapping[Shape, int], extra_use: Ints) -> Refusal | None:
     """Return why a gang does not fit, or None if it does: as `place`, without choosing nodes where that costs more."""
     if len(gang) == 1:
         ((shape, count),) = gang.items()
         if not shape.meets_others:
-            fits = int(room_of(capacity, shape, taken=taken).sum())
+            fits = int(room_of(capacity, shape, extra_use=extra_use).sum())
             return Refusal(shape, count, fits, proven=True) if fits < count else None
-    outcome = place(capacity, gang, taken=taken)
+    outcome = place(capacity, gang, extra_use=extra_use)
     return outcome if isinstance(outcome, Refusal) else None
 
 
-def room_of(capacity: Capacity, shape: Shape, *, within: Mask | None = None, taken: Ints | None = None) -> Ints:
+def room_of(capacity: Capacity, shape: Shape, *, within: Mask | None = None, extra_use: Ints | None = None) -> Ints:
     """Return, by node index, how many pods of a shape each node can take if no other node takes any."""
     around = Around(capacity)
-    return _find_room(around, shape, limits_of(around, shape, mates=True), within, taken)
+    return _find_room(around, shape, limits_of(around, shape, mates=True), within, extra_use)
 
 
-def taken_by(capacity: Capacity, placement: Placement) -> Ints:
-    """Return the room that a gang uses at a placement, in the form of `place`'s `taken`."""
-    taken = np.zeros_like(capacity.free())
+def sum_placement_use(capacity: Capacity, placement: Placement) -> Ints:
+    """Return the room that a gang uses at a placement, in the form of `place`'s `extra_use`."""
+    use = np.zeros_like(capacity.free())
     for shape, nodes in placement.nodes.items():
-        taken += capacity.sum_use(shape, capacity.counts(dict(nodes)))
-    return taken
+        use += capacity.sum_use(shape, capacity.counts(dict(nodes)))
+    return use
 
 
 def fit_in_any_order(capacity: Capacity, pods: Mapping[Shape, int]) -> bool:
@@ -198,45 +198,45 @@ def _place_in_order(
     gang: Mapping[Shape, int],
     order: Sequence[Shape],
     within: Mask | None = None,
-    taken: Ints | None = None,
+    extra_use: Ints | None = None,
 ) -> Placement | Refusal:
     capacity = around.capacity
     nodes: dict[Shape, tuple[tuple[str, int], ...]] = {}
     for shape in order:
-        filled = _fill(around, shape, gang[shape], within, taken)
+        filled = _fill(around, shape, gang[shape], within, extra_use)
         if (fits := filled.total) < gang[shape]:
             proven = filled.exact and len(gang) == 1
             return Refusal(shape, gang[shape], fits, proven)
         nodes[shape] = _list_nodes(capacity, filled)
         if len(order) > 1:
             used = capacity.sum_use(shape, filled.counts)
-            taken = used if taken is None else taken + used
+            extra_use = used if extra_use is None else extra_use + used
             around = around.with_placed(shape, filled.counts)
     return Placement(nodes)
 
 
-def _fill(around: Around, shape: Shape, wanted: int, within: Mask | None, taken: Ints | None) -> Filled:
+def _fill(around: Around, shape: Shape, pods: int, within: Mask | None, extra_use: Ints | None) -> Filled:
     """Return how many pods of a shape each node gets, by the shape's preferences.
 
     The preferences are ignored if they leave no room for all pods.
     """
     if has_own_wishes(around, shape):
         limits = limits_of(around, shape, wishes=True)
-        if len(limits.rules) == 1 or wanted <= _WISHES_TRIED:
-            fits = _find_room(around, shape, limits, within, taken)
-            filled = fill(around, shape, fits, limits, wanted, taken, wishes=True)
-            if filled.total == wanted:
+        if len(limits.rules) == 1 or pods <= _WISHES_TRIED:
+            fits = _find_room(around, shape, limits, within, extra_use)
+            filled = fill(around, shape, fits, limits, pods, extra_use, wishes=True)
+            if filled.total == pods:
                 return filled
     limits = limits_of(around, shape)
-    return fill(around, shape, _find_room(around, shape, limits, within, taken), limits, wanted, taken)
+    return fill(around, shape, _find_room(around, shape, limits, within, extra_use), limits, pods, extra_use)
 
 
-def _find_room(around: Around, shape: Shape, limits: ShapeLimits, within: Mask | None, taken: Ints | None) -> Ints:
+def _find_room(around: Around, shape: Shape, limits: ShapeLimits, within: Mask | None, extra_use: Ints | None) -> Ints:
     """Return, by node index, how many pods of a shape each node can take.
 
     All limits count except rules between those pods.
     """
-    fits = around.capacity.count_fitting(shape, taken)
+    fits = around.capacity.count_fitting(shape, extra_use)
     if within is not None:
         fits[~within] = 0
     limits.apply(fits)

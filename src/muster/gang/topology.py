@@ -105,7 +105,7 @@ def place_near(
     constraint: TopologyConstraint,
     *,
     within: Mask | None = None,
-    taken: Ints | None = None,
+    extra_use: Ints | None = None,
     running: Iterable[str] = (),
     effort: Effort | None = None,
 ) -> Placement | Refusal:
@@ -113,18 +113,18 @@ def place_near(
 
     The constraint must have no `problem`.
 
-    within, taken, effort: as for `placement.place`.
+    within, extra_use, effort: as for `placement.place`.
     running: the node of each member that already runs, one entry for each member.
     """
     effort = effort if effort is not None else Effort()
-    outcome = place(capacity, gang, within=within, taken=taken, effort=effort)
+    outcome = place(capacity, gang, within=within, extra_use=extra_use, effort=effort)
     if isinstance(outcome, Refusal) or not constraint.level:
         return outcome
     inside = np.ones(len(capacity.names), np.bool_) if within is None else within
-    rooms = {shape: room_of(capacity, shape, within=inside, taken=taken) for shape in gang}
+    rooms = {shape: room_of(capacity, shape, within=inside, extra_use=extra_use) for shape in gang}
 
     def try_in(mask: Mask) -> Placement | Refusal:
-        return place(capacity, gang, within=mask & inside, taken=taken, effort=effort)
+        return place(capacity, gang, within=mask & inside, extra_use=extra_use, effort=effort)
 
     search = _Search(gang, rooms, capacity.domains(constraint.levels), try_in)
     where = capacity.counts(Counter(running))

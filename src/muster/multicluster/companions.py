@@ -105,10 +105,10 @@ async def _read_group(client: Client, kind: Kind[Any], name: str, namespace: str
         return None, not _is_not_served(error)
 
 
-async def _create_group(there: Client, kind: Kind[Json], wanted: Json) -> None:
-    meta = wanted["metadata"]
+async def _create_group(there: Client, kind: Kind[Json], group: Json) -> None:
+    meta = group["metadata"]
     try:
-        await there.create(kind, wanted, meta["namespace"])
+        await there.create(kind, group, meta["namespace"])
     except ApiError as error:
         if _is_not_served(error):
             return

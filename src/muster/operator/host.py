@@ -111,16 +111,16 @@ async def operate(
 
 
 async def serve_when_alone(
-    replica: Replica, keeping: Manager, webhooks: Webhooks | None, shown: AbstractAsyncContextManager[None]
+    replica: Replica, keeping: Manager, webhooks: Webhooks | None, visibility: AbstractAsyncContextManager[None]
 ) -> None:
     """Serve the webhooks and the visibility API once no other program's manager runs here.
 
     Until then that program may still use the certificate.
     keeping: the manager that runs the certificates.
-    shown: the context in which the visibility API is served.
+    visibility: the context in which the visibility API is served.
     """
     await replica.alone.wait()
-    async with shown:
+    async with visibility:
         await run_together(keeping.run(), *([webhooks.run()] if webhooks is not None else []))
 
 

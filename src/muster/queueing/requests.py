@@ -100,11 +100,11 @@ def _scale_of(resource: str) -> int:
     return 1000 if resource == "cpu" else 1
 
 
-def scale_usage(total: Mapping[str, int], count: int, wanted: int) -> dict[str, int]:
-    """Return the usage of `wanted` pods, given the total usage of `count` pods.
+def scale_usage(total: Mapping[str, int], count: int, pods: int) -> dict[str, int]:
+    """Return the usage of `pods` pods, given the total usage of `count` pods.
 
     The total must be a multiple of the count.
     """
-    if count == wanted or not count:
+    if count == pods or not count:
         return dict(total)
-    return {resource: amount // count * wanted for resource, amount in total.items()}
+    return {resource: amount // count * pods for resource, amount in total.items()}

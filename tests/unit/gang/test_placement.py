@@ -218,10 +218,10 @@ def test_what_is_taken_besides_counts(node, pod, cluster, counts, fits):
     before = capacity.free()
     numbers = np.zeros(len(capacity.names), np.int64)
     numbers[:2] = counts
-    taken = capacity.sum_use(shape, numbers)
+    extra_use = capacity.sum_use(shape, numbers)
     if fits:
-        assert isinstance(place(capacity, {shape: fits}, taken=taken), Placement)
-    refusal = place(capacity, {shape: fits + 1}, taken=taken)
+        assert isinstance(place(capacity, {shape: fits}, extra_use=extra_use), Placement)
+    refusal = place(capacity, {shape: fits + 1}, extra_use=extra_use)
     assert isinstance(refusal, Refusal)
     assert refusal.fits == fits
     assert (capacity.free() == before).all(), "nothing is changed"
@@ -234,11 +234,11 @@ def test_several_shapes_share_what_is_left_of_the_nodes_that_they_may_use(node, 
     within[:2] = True
     counts = np.zeros(len(capacity.names), np.int64)
     counts[0] = 1
-    taken = capacity.sum_use(small, counts)
-    outcome = place(capacity, {small: 1, large: 2}, within=within, taken=taken)
+    extra_use = capacity.sum_use(small, counts)
+    outcome = place(capacity, {small: 1, large: 2}, within=within, extra_use=extra_use)
     assert isinstance(outcome, Placement)
     assert outcome.nodes == {large: (("n0", 1), ("n1", 1)), small: (("n1", 1),)}
-    assert isinstance(place(capacity, {small: 2, large: 2}, within=within, taken=taken), Refusal)
+    assert isinstance(place(capacity, {small: 2, large: 2}, within=within, extra_use=extra_use), Refusal)
     assert isinstance(place(capacity, {small: 2, large: 2}, within=within), Placement)
 
 

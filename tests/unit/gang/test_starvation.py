@@ -20,7 +20,7 @@ from muster.controllers.scheduler.pending import PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.nodes.capacity import Strategy
 from muster.gang.order.ends import EndTime
-from muster.gang.placement import Refusal, place, taken_by
+from muster.gang.placement import Refusal, place, sum_placement_use
 from muster.gang.shapes import shape_of
 
 ONE = shape_of(make_pod(cpu="1"))
@@ -92,7 +92,7 @@ class Cluster:
                 if self.reserving:
                     pending.reserve_for(key(job), waiter, placing, self.now)
                 continue
-            taken = taken_by(capacity, outcome)
+            taken = sum_placement_use(capacity, outcome)
             if (
                 pending.find_delayed_head(key(job), waiter.alike, waiter.criteria, taken, self.end(job), self.now)
                 is not None
@@ -104,8 +104,8 @@ class Cluster:
             self.start(job, outcome)
             yield job
 
-    def placing(self, job, taken):
-        return place(self.roster.capacity, {ONE: job.pods}, taken=taken)
+    def placing(self, job, extra_use):
+        return place(self.roster.capacity, {ONE: job.pods}, extra_use=extra_use)
 
     def start(self, job, placement):
         """Its pods run, each for itself: what holds room is known by pods."""

@@ -157,8 +157,10 @@ def test_nodes_that_may_not_be_used_or_are_taken_do_not_count():
     gang = {shape_of(make_pod(cpu="1")): 4}
     within = np.array([name is not None and not name.startswith("b1-r1") for name in capacity.names])
     assert {node[:5] for node in nodes_of(place_near(capacity, gang, required("rack"), within=within))} == {"b1-r2"}
-    taken = capacity.sum_use(next(iter(gang)), capacity.counts({"b1-r1-h2": 1}))
-    assert {node[:5] for node in nodes_of(place_near(capacity, gang, required("rack"), taken=taken))} == {"b1-r2"}
+    extra_use = capacity.sum_use(next(iter(gang)), capacity.counts({"b1-r1-h2": 1}))
+    assert {node[:5] for node in nodes_of(place_near(capacity, gang, required("rack"), extra_use=extra_use))} == {
+        "b1-r2"
+    }
 
 
 def test_nodes_without_a_label_are_in_no_domain_and_the_last_resort_of_who_only_prefers_one():

@@ -79,18 +79,18 @@ def make_scale_step(engine: Engine, replicas: int, words: str) -> Patch:
     return Patch(text, DEPLOYMENT, engine.namespace, engine.name, {"spec": {"replicas": replicas}})
 
 
-def covers(live: Any, wanted: Any) -> bool:
+def covers(live: Any, document: Any) -> bool:
     """Return whether a live object has every field of a document with its value.
 
-    live, wanted: the two, or parts of them. The server may drop empty fields and add others.
+    live, document: both may be parts of the whole. The server may drop empty fields and add others.
     """
-    if isinstance(wanted, Mapping):
+    if isinstance(document, Mapping):
         values = live or {}
-        return isinstance(values, Mapping) and all(covers(values.get(name), part) for name, part in wanted.items())
-    if isinstance(wanted, list | tuple):
+        return isinstance(values, Mapping) and all(covers(values.get(name), part) for name, part in document.items())
+    if isinstance(document, list | tuple):
         values = live or []
-        return isinstance(values, list) and len(values) == len(wanted) and all(map(covers, values, wanted))
-    return bool(live == wanted) or (live is None and not wanted)
+        return isinstance(values, list) and len(values) == len(document) and all(map(covers, values, document))
+    return bool(live == document) or (live is None and not document)
 
 
 def _is_there(document: Json, seen: MoveState, gone: set[tuple[str, str, str]]) -> bool:

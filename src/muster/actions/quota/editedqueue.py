@@ -149,10 +149,10 @@ def describe_excess(queue: Spec) -> list[str]:
     ]
 
 
-def _differs(there: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict):
-        return any((there or {}).get(name) != value for name, value in wanted.items())
-    return bool((there or None) != wanted)
+def _differs(live: Any, desired: Any) -> bool:
+    if isinstance(desired, dict):
+        return any((live or {}).get(name) != value for name, value in desired.items())
+    return bool((live or None) != desired)
 
 
 def _copy_group(group: Spec) -> dict[str, Any]:

@@ -33,9 +33,9 @@ class ServerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     log_format: Literal["text", "json"] = "text"
 
 
-def merge_options(remembered: ServerOptions, given: Mapping[str, Any]) -> ServerOptions:
+def merge_options(remembered: ServerOptions, user_options: Mapping[str, Any]) -> ServerOptions:
     """Return the remembered options, with those that the user gave in their place."""
-    return msgspec.structs.replace(remembered, **given)
+    return msgspec.structs.replace(remembered, **user_options)
 
 
 def describe_options(options: ServerOptions, fields: Sequence[str] = ServerOptions.__struct_fields__) -> str:
@@ -44,10 +44,10 @@ def describe_options(options: ServerOptions, fields: Sequence[str] = ServerOptio
     return shlex.join(word for field in unusual for word in _list_words(options, field))
 
 
-def describe_differences(running: ServerOptions, wanted: ServerOptions) -> str:
+def describe_differences(running: ServerOptions, user_options: ServerOptions) -> str:
     """Return which options the running server has, and which the user wants instead; "" if they are the same."""
-    different = [one for one in ServerOptions.__struct_fields__ if getattr(running, one) != getattr(wanted, one)]
-    return "; ".join(f"{_describe(running, field)}, not {_describe(wanted, field)}" for field in different)
+    different = [one for one in ServerOptions.__struct_fields__ if getattr(running, one) != getattr(user_options, one)]
+    return "; ".join(f"{_describe(running, field)}, not {_describe(user_options, field)}" for field in different)
 
 
 def read_options(home: Home) -> ServerOptions | None:

@@ -301,9 +301,9 @@ def _describe_taken_service(gang: Gang) -> str:
     return f"there is a Service {gang.name} already, which workers would be named by: give another name"
 
 
-def _choose_error(error: ApiError | TransportError, taken: str) -> Exception:
+def _choose_error(error: ApiError | TransportError, taken_message: str) -> Exception:
     """Return the error to raise after a refused creation.
 
-    If an object has the name already, that is a `UserError` with the message `taken`; otherwise the server's error.
+    If an object has the name already, that is a `UserError` with `taken_message`; otherwise it is the server's error.
     """
-    return UserError(taken) if is_refusal(error, "AlreadyExists") else error
+    return UserError(taken_message) if is_refusal(error, "AlreadyExists") else error

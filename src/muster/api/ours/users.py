@@ -37,9 +37,9 @@ def short_user(name: str) -> str:
     return name.removeprefix(_USERS).removeprefix(_ACCOUNTS).removeprefix(UNIX_PREFIX)
 
 
-def is_user(wanted: str, name: str) -> bool:
-    """Return whether `wanted` is the whole or the short name of an API user."""
-    return wanted in (name, short_user(name))
+def is_user(query: str, name: str) -> bool:
+    """Return whether `query` is the whole or the short name of an API user."""
+    return query in (name, short_user(name))
 
 
 def find_home_namespace(name: str) -> str:

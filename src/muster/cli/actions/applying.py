@@ -67,9 +67,9 @@ def make_apply_patch(current: dict[str, Any], manifest: dict[str, Any]) -> dict[
     return patch
 
 
-def _make_patch(last: dict[str, Any], current: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    patch: dict[str, Any] = {key: None for key in last if key not in wanted and key in current}
-    for key, value in wanted.items():
+def _make_patch(last: dict[str, Any], current: dict[str, Any], desired: dict[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {key: None for key in last if key not in desired and key in current}
+    for key, value in desired.items():
         there = current.get(key)
         if isinstance(value, dict) and isinstance(there, dict):
             before = last.get(key)
@@ -81,13 +81,13 @@ def _make_patch(last: dict[str, Any], current: dict[str, Any], wanted: dict[str,
     return patch
 
 
-def _matches(there: Any, wanted: Any) -> bool:
-    """Return whether a live value contains everything in the wanted value.
+def _matches(there: Any, desired: Any) -> bool:
+    """Return whether a live value contains everything in the desired value.
 
-    An element of a list may have more fields than the wanted one, because the server adds fields.
+    An element of a list may have more fields than the desired one, because the server adds fields.
     """
-    if isinstance(wanted, dict) and isinstance(there, dict):
-        return all(key in there and _matches(there[key], value) for key, value in wanted.items())
-    if isinstance(wanted, list) and isinstance(there, list) and any(isinstance(item, dict) for item in wanted):
-        return len(wanted) == len(there) and all(map(_matches, there, wanted))
-    return bool(wanted == there)
+    if isinstance(desired, dict) and isinstance(there, dict):
+        return all(key in there and _matches(there[key], value) for key, value in desired.items())
+    if isinstance(desired, list) and isinstance(there, list) and any(isinstance(item, dict) for item in desired):
+        return len(desired) == len(there) and all(map(_matches, there, desired))
+    return bool(desired == there)

@@ -104,14 +104,14 @@ class Meter:
         self._last: tuple[float, _Readings] | None = None
         self._known: Rates | None = None
 
-    async def read(self, wanted: Collection[_Container] = ()) -> Rates:
+    async def read(self, containers: Collection[_Container] = ()) -> Rates:
         """Return the current rates. This takes a second if nobody has asked in the last minute.
 
-        wanted: running containers. If the last reading lacks one that has started since, a new reading is taken.
+        containers: running containers. If the last reading lacks one that has started since, a new reading is taken.
         """
         async with self._turn:
             age = self._age()
-            if self._known is not None and age < _LEAST_SECONDS and self._known.usage.keys() >= set(wanted):
+            if self._known is not None and age < _LEAST_SECONDS and self._known.usage.keys() >= set(containers):
                 return self._known
             if self._last is None or age > _MOST_SECONDS:
                 self._last = self._clock.monotonic(), await self._readings()

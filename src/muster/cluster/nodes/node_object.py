@@ -147,13 +147,13 @@ def make_conditions(
     return tuple(updated)
 
 
-def is_same(wanted: tuple[NodeCondition, ...], known: tuple[NodeCondition, ...]) -> bool:
-    """Return whether the known conditions equal the wanted ones, apart from the time of the heartbeat.
+def is_same(desired: tuple[NodeCondition, ...], known: tuple[NodeCondition, ...]) -> bool:
+    """Return whether the known conditions equal the desired ones, apart from the time of the heartbeat.
 
     Known conditions of other types are ignored.
     """
     known_by_type = {condition.type: replace(condition, last_heartbeat_time=None) for condition in known}
-    return all(known_by_type.get(one.type) == replace(one, last_heartbeat_time=None) for one in wanted)
+    return all(known_by_type.get(one.type) == replace(one, last_heartbeat_time=None) for one in desired)
 
 
 def make_lease(name: str, uid: str, now: datetime, holder: str = "", seconds: int = LEASE_SECONDS) -> Lease:

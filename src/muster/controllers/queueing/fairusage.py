@@ -114,12 +114,12 @@ class FairUsageController(Reconciler):
             for local in self._queues.by(LOCAL_QUEUES_BY_CLUSTER_QUEUE, queue.metadata.name):
                 self._controller.queue.add(key_of(local))
 
-    def _charge(self, workload: WorkloadInfo, taken: Usage) -> None:
+    def _charge(self, workload: WorkloadInfo, usage: Usage) -> None:
         """Charge a workload that admission gave quota to its LocalQueue, before the next decision of the cycle."""
         key, now = workload.local_queue, self._clock.now()
         local = self._queues.get(key)
         self._open_account(key, local, now)
-        self._accounts.charge(key, workload.key, usagestatus.by_resource(taken), now)
+        self._accounts.charge(key, workload.key, usagestatus.by_resource(usage), now)
         self._cache.set_usage(key, self._accounts.score(key, usagestatus.weight_of(local)))
 
     # Accounting.

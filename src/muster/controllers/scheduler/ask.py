@@ -141,31 +141,35 @@ class GangTurn(Struct, frozen=True, eq=False):
         pods = find_fewest(self.shapes, self.turn.quorums) if self.turn.quorums else self.shapes
         return Counter(self.shapes[uid] for uid in pods)
 
-    def place(self, capacity: Capacity, taken: Ints | None = None, effort: Effort | None = None) -> Chosen | Refusal:
+    def place(
+        self, capacity: Capacity, extra_use: Ints | None = None, effort: Effort | None = None
+    ) -> Chosen | Refusal:
         """Choose nodes for the pods; return the pods that get a node, or the refusal if too few fit.
 
-        taken: room on each node that counts as used, in addition to the bound pods.
+        extra_use: room on each node that counts as used, in addition to the bound pods.
         effort: see `placement.place`.
         """
         effort = effort if effort is not None else Effort()
         within = np.array([name not in self.closed for name in capacity.names], np.bool_) if self.closed else None
         if self.turn.topology is None:
-            anywhere = partial(place, capacity, within=within, taken=taken, effort=effort)
+            anywhere = partial(place, capacity, within=within, extra_use=extra_use, effort=effort)
             return place_enough(anywhere, self.shapes, self.turn.quorums)
-        near = partial(place_near, capacity, constraint=self.turn.topology, within=within, taken=taken, effort=effort)
+        near = partial(
+            place_near, capacity, constraint=self.turn.topology, within=within, extra_use=extra_use, effort=effort
+        )
         return place_enough(partial(near, running=self.running), self.shapes, self.turn.quorums)
 
     def placing(
-        self, capacity: Capacity, taken: Ints, gone: frozenset[str] = frozenset(), effort: Effort | None = None
+        self, capacity: Capacity, extra_use: Ints, gone: frozenset[str] = frozenset(), effort: Effort | None = None
     ) -> Placement | Refusal:
         """Choose nodes for the pods as if some running pods were gone; return the placement, or the refusal.
 
-        taken: room on each node that counts as used; negative where the gone pods free room.
+        extra_use: room on each node that counts as used; negative where the gone pods free room.
         gone: the UIDs of the pods that count as gone, for rules about other pods.
         """
         looking = gone and any(shape.meets_others for shape in self.shapes.values())
         with capacity.guests.without(gone if looking else ()):
-            outcome = self.place(capacity, taken, effort)
+            outcome = self.place(capacity, extra_use, effort)
         return outcome.placement if isinstance(outcome, Chosen) else outcome
 
     def bindings(self, chosen: Chosen) -> list[tuple[Pod, str]]:

@@ -13,7 +13,7 @@ from muster.controllers.scheduler.pending import Head, PendingGangs
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import EndTime
-from muster.gang.placement import Refusal, taken_by
+from muster.gang.placement import Refusal, sum_placement_use
 from muster.gang.quorum import Chosen
 
 
@@ -35,8 +35,11 @@ class Asking(Protocol):
         """The gang's position in the order of waiting gangs."""
         ...
 
-    def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
-        """Choose nodes; return the pods that get a node, or the refusal. taken: room that counts as used by others."""
+    def place(self, capacity: Capacity, extra_use: Ints | None = None) -> Chosen | Refusal:
+        """Choose nodes; return the pods that get a node, or the refusal.
+
+        extra_use: room that counts as used by others.
+        """
         ...
 
     def end(self, now: float) -> EndTime | None:
@@ -68,7 +71,7 @@ def decide_start(pending: PendingGangs, ask: Asking, capacity: Capacity, now: fl
         if isinstance(outcome, Refusal):
             return KeptRoom()
     if pending.head is not None:
-        taken, end = taken_by(capacity, outcome.placement), ask.end(now)
-        if (head := pending.find_delayed_head(ask.key, ask.alike, ask.criteria, taken, end, now)) is not None:
+        gang_use, end = sum_placement_use(capacity, outcome.placement), ask.end(now)
+        if (head := pending.find_delayed_head(ask.key, ask.alike, ask.criteria, gang_use, end, now)) is not None:
             return KeptRoom(head)
     return outcome

@@ -26,7 +26,7 @@ from muster.gang.order.reservation import (
     reserve,
 )
 from muster.gang.order.shares import Shares
-from muster.gang.placement import Placement, Placing, Refusal, taken_by
+from muster.gang.placement import Placement, Placing, Refusal, sum_placement_use
 
 
 class Waiter(Struct, frozen=True):
@@ -239,7 +239,7 @@ class PendingGangs:
             return None
         rank, capacity = self.rank(key, criteria), self._room.capacity
         nominated = [
-            taken_by(capacity, placement)
+            sum_placement_use(capacity, placement)
             for other, (its, placement) in self._nominated.items()
             if other != key and (self.rank(other, its) < rank or (criteria.broken and not its.broken))
         ]
@@ -368,29 +368,29 @@ class PendingGangs:
         return self._kept
 
     def find_delayed_head(
-        self, key: str, alike: Hashable, criteria: OrderCriteria, taken: Ints, end: EndTime | None, now: float
+        self, key: str, alike: Hashable, criteria: OrderCriteria, gang_use: Ints, end: EndTime | None, now: float
     ) -> Head | None:
         """Decide whether the start of a gang that fits would delay the head; return the head if so.
 
         Return None if the gang may start, and count it as started before the head.
 
         alike: the gang's class.
-        taken: the room that the gang would use.
+        gang_use: the room that the gang would use.
         end: when the gang would end.
         """
         head = self._head
-        if head is not None and (self._stale or head.reservation.room.shape != taken.shape):
+        if head is not None and (self._stale or head.reservation.room.shape != gang_use.shape):
             self._reserve(head.key, head.alike, head.criteria, head.placing, now)
             head = self._head
         if head is None or head.key == key or not self.precedes(head, key, criteria):
             return None
         if key in self._nominated and head.criteria.broken and not criteria.broken:  # see `sum_nominated_room`
             return None
-        passing = may_pass(head.reservation, head.placing, taken, end)
+        passing = may_pass(head.reservation, head.placing, gang_use, end)
         if passing is None:
             self._list_kept(head).add(alike)
             return head
-        self._head = replace(head, reservation=record_passing(head.reservation, passing, taken))
+        self._head = replace(head, reservation=record_passing(head.reservation, passing, gang_use))
         return None
 
     def _forget_refusals(self) -> None:

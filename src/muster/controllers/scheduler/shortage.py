@@ -66,8 +66,8 @@ def find_victims(
     roster = state.roster
     leaving = Holdings.of(roster.capacity, [tuple(roster.list_leaving_pods(now))]).freed()
     nominated = pending.sum_nominated_room(ask.key, ask.criteria)
-    taken = leaving if nominated is None else leaving + nominated
-    plan = victims.decide(ask, state.list_budgets(), taken, now, broken)
+    extra_use = leaving if nominated is None else leaving + nominated
+    plan = victims.decide(ask, state.list_budgets(), extra_use, now, broken)
     if isinstance(plan, GangPreemption):
         pending.nominate(ask.key, ask.criteria, plan.placement)
         agenda.later(victims.gone_by(plan, now) - now)  # pods that are not gone by then no longer count as leaving

@@ -48,7 +48,7 @@ class Victims:
         self,
         ask: GangTurn,
         budgets: Iterable[PodDisruptionBudget],
-        taken: Ints,
+        extra_use: Ints,
         now: float,
         broken: Sequence[str] = (),
     ) -> GangPreemption | Protected | Refusal | None:
@@ -56,7 +56,7 @@ class Victims:
 
         Return None if the gang may not preempt, or if no gang of lower priority runs.
 
-        taken: the room reserved for other gangs, minus the room of pods that are being deleted.
+        extra_use: the room reserved for other gangs, minus the room of pods that are being deleted.
         broken: broken gangs that are preempted first, regardless of their priority, the last one first.
         """
         strong = compute_strength(ask.turn.pods)
@@ -72,7 +72,7 @@ class Victims:
         protecting = list(self._find_budgets(budgets, weaker))
         return preempt(
             capacity, ask.fewest, lambda used, gone: placing(capacity, used, gone, effort), strong, weaker, now,
-            taken=taken, leaving=going, budgets=protecting,
+            extra_use=extra_use, leaving=going, budgets=protecting,
         )  # fmt: skip
 
     def with_rest(self, key: str, gang: Gang, chosen: Sequence[Pod]) -> Sequence[Pod]:

@@ -162,22 +162,22 @@ class Writer:
             await self._client.patch_object(*change)
 
 
-def _is_usable(kind: Kind[Any], existing: object | None, wanted: object) -> bool:
+def _is_usable(kind: Kind[Any], existing: object | None, desired: object) -> bool:
     """Return whether an existing object may be used: one that the Job owns, or a Service that a user made."""
     if existing is None:
         return False
     owner = controller_of(meta_of(existing))
-    return owner == controller_of(meta_of(wanted)) or (owner is None and kind == SERVICE)
+    return owner == controller_of(meta_of(desired)) or (owner is None and kind == SERVICE)
 
 
-def _make_patch(wanted: Any, existing: Any) -> dict[str, Any]:
+def _make_patch(desired: Any, existing: Any) -> dict[str, Any]:
     """Return the patch that corrects the Job's own object after the Job was resized."""
-    if existing is None or controller_of(meta_of(existing)) != controller_of(meta_of(wanted)):
+    if existing is None or controller_of(meta_of(existing)) != controller_of(meta_of(desired)):
         return {}
-    if isinstance(wanted, ConfigMap) and existing.data != wanted.data:
-        return {"data": {name: None for name in existing.data if name not in wanted.data} | wanted.data}
-    if isinstance(wanted, PodGroup):  # other programs may have set the rest of its spec
-        fields = {name: getattr(wanted.spec, name) for name in _SAID_OF_GROUP}
+    if isinstance(desired, ConfigMap) and existing.data != desired.data:
+        return {"data": {name: None for name in existing.data if name not in desired.data} | desired.data}
+    if isinstance(desired, PodGroup):  # other programs may have set the rest of its spec
+        fields = {name: getattr(desired.spec, name) for name in _SAID_OF_GROUP}
         if spec := merge_patch(msgspec.structs.replace(existing.spec, **fields), existing.spec):
             return {"spec": spec}
     return {}

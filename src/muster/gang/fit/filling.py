@@ -50,87 +50,87 @@ def fill(
     shape: Shape,
     fits: Ints,
     limits: ShapeLimits,
-    wanted: int,
-    taken: Ints | None,
+    pods: int,
+    extra_use: Ints | None,
     *,
     wishes: bool = False,
 ) -> Filled:
-    """Choose nodes for `wanted` pods, and return how many pods each node gets.
+    """Choose nodes for `pods` pods, and return how many pods each node gets.
 
     Among equal nodes, the first by name is preferred. The function changes `fits`.
     wishes: whether `limits` treat the shape's preferences about its own pods as required.
     """
     if len(limits.rules) > 1:
-        if (few := _place_by_limiting_rule(limits, fits, wanted)) is not None:
+        if (few := _place_by_limiting_rule(limits, fits, pods)) is not None:
             return Filled(few)
-        if wanted * len(fits) > MOST_TURNS:
+        if pods * len(fits) > MOST_TURNS:
             return Filled(np.zeros_like(fits), exact=False)
-        return _place_one_by_one(around, shape, fits, wanted, taken, wishes=wishes)
+        return _place_one_by_one(around, shape, fits, pods, extra_use, wishes=wishes)
     roomiest = int(fits.max(initial=0))
-    if not limits.rules and roomiest < wanted and int(np.minimum(fits, wanted).sum()) < wanted:
+    if not limits.rules and roomiest < pods and int(np.minimum(fits, pods).sum()) < pods:
         return Filled(fits)
     capacity, liked = around.capacity, score_nodes(around, shape)
-    if not limits.rules and liked is None and capacity.strategy is Strategy.TIGHT and 0 < wanted <= roomiest:
-        return _fill_one(capacity, fits, wanted)
+    if not limits.rules and liked is None and capacity.strategy is Strategy.TIGHT and 0 < pods <= roomiest:
+        return _fill_one(capacity, fits, pods)
     order = capacity.by_name
     liked = liked[order] if liked is not None else None
     rule = limits.rules[0] if limits.rules else None
     if rule is not None and not isinstance(rule, Even):
         fits[rule.find_closed()] = 0
     counts, ordered = np.zeros_like(fits), fits[order]
-    most = min(int(fits.max(initial=0)), wanted)  # computed after the rule has closed nodes
+    most = min(int(fits.max(initial=0)), pods)  # computed after the rule has closed nodes
     tight = capacity.strategy is Strategy.TIGHT or most * len(fits) > _WORTHS
     if rule is None and tight:
-        counts[order] = _pack_pods(ordered, wanted, liked)
+        counts[order] = _pack_pods(ordered, pods, liked)
         return Filled(counts)
-    np.minimum(ordered, wanted, out=ordered)  # avoids integer overflow in sums
-    places, quotas = np.zeros_like(fits), np.array([wanted])
+    np.minimum(ordered, pods, out=ordered)  # avoids integer overflow in sums
+    places, quotas = np.zeros_like(fits), np.array([pods])
     if rule is not None:
-        places, quotas = _split_quotas(rule, rule.places[order], ordered, wanted)
+        places, quotas = _split_quotas(rule, rule.places[order], ordered, pods)
     if tight:
         counts[order] = _pack_by_place(ordered, places, quotas, liked)
     else:
-        worth = compute_worths(capacity, shape, taken, most)[order]
+        worth = compute_worths(capacity, shape, extra_use, most)[order]
         counts[order] = _pack_best_by_place(worth, ordered, places, quotas, liked)
     return Filled(counts)
 
 
-def _place_by_limiting_rule(limits: ShapeLimits, fits: Ints, wanted: int) -> Ints | None:
+def _place_by_limiting_rule(limits: ShapeLimits, fits: Ints, pods: int) -> Ints | None:
     """Return the pods placed under the first rule that alone limits their number; None if no rule does."""
     for rule in limits.rules:
-        room = np.minimum(fits, wanted)
+        room = np.minimum(fits, pods)
         if not isinstance(rule, Even):
             room[rule.find_closed()] = 0
-        places, quotas = _split_quotas(rule, rule.places, room, wanted)
-        if int(quotas.sum()) < wanted:
+        places, quotas = _split_quotas(rule, rule.places, room, pods)
+        if int(quotas.sum()) < pods:
             return _pack_by_place(room, places, quotas, None)
     return None
 
 
-def _fill_one(capacity: Capacity, fits: Ints, wanted: int) -> Filled:
+def _fill_one(capacity: Capacity, fits: Ints, pods: int) -> Filled:
     """Place all pods on one node: the node that is left with the least room, of the nodes with enough room.
 
     The result is that of `_pack_pods`, found without sorting.
     """
-    left = (fits - wanted).view(np.uint64)  # as unsigned, negative numbers are the greatest
+    left = (fits - pods).view(np.uint64)  # as unsigned, negative numbers are the greatest
     order, counts = capacity.by_name, np.zeros_like(fits)
     node = int(order[left[order].argmin()])
-    counts[node] = wanted
+    counts[node] = pods
     return Filled(counts, one=node)
 
 
-def _pack_pods(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
+def _pack_pods(fits: Ints, pods: int, liked: Ints | None) -> Ints:
     """Fill the best-scored and roomiest nodes, and place the rest on the node that is left with the least room."""
     if liked is None:
         small = int(fits.max(initial=0)) <= _SHORT  # the usual case; numpy sorts int16 in one pass
         order = np.argsort(-fits.astype(np.int16) if small else -fits, kind="stable")
     else:
         order = np.lexsort((-fits, -liked))
-    room = np.cumsum(np.minimum(fits[order], wanted))
-    full = int(np.searchsorted(room, wanted, side="left"))  # the number of nodes that are filled up
+    room = np.cumsum(np.minimum(fits[order], pods))
+    full = int(np.searchsorted(room, pods, side="left"))  # the number of nodes that are filled up
     counts = np.zeros_like(fits)
     counts[order[:full]] = fits[order[:full]]
-    rest = wanted - int(counts.sum())
+    rest = pods - int(counts.sum())
     if rest:
         suits = (fits >= rest) & (counts == 0)
         if liked is not None:
@@ -139,7 +139,7 @@ def _pack_pods(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
     return counts
 
 
-def _split_quotas(rule: Rule, places: Ints, fits: Ints, wanted: int) -> tuple[Ints, Ints]:
+def _split_quotas(rule: Rule, places: Ints, fits: Ints, pods: int) -> tuple[Ints, Ints]:
     """Return the topology domain of every node, and how many pods each domain gets.
 
     Nodes in no domain form one domain of their own, which gets pods first.
@@ -147,8 +147,8 @@ def _split_quotas(rule: Rule, places: Ints, fits: Ints, wanted: int) -> tuple[In
     size = int(places.max(initial=-1)) + 1
     places = np.where(places < 0, size, places)
     room = np.bincount(places, fits, size + 1).astype(np.int64)
-    free = min(wanted, int(room[size]))
-    return places, np.append(rule.quotas(room[:size], wanted - free), free)
+    free = min(pods, int(room[size]))
+    return places, np.append(rule.quotas(room[:size], pods - free), free)
 
 
 def _pack_by_place(fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
@@ -177,11 +177,11 @@ def _sum_before(amounts: Ints, places: Ints) -> Ints:
 
 
 def _place_one_by_one(
-    around: Around, shape: Shape, fits: Ints, wanted: int, taken: Ints | None, *, wishes: bool
+    around: Around, shape: Shape, fits: Ints, pods: int, extra_use: Ints | None, *, wishes: bool
 ) -> Filled:
     """Place each pod so that the others keep most choices: in the emptiest domain, and there on the best node."""
     capacity, counts = around.capacity, np.zeros_like(fits)
-    for _ in range(wanted):
+    for _ in range(pods):
         now = around.with_placed(shape, counts)
         limits = limits_of(now, shape, wishes=wishes)
         left = fits - counts
@@ -196,7 +196,9 @@ def _place_one_by_one(
                 crowd += rule.counts[rule.places[nodes]]
         liked = score_nodes(now, shape)
         keys = [
-            left[nodes] if capacity.strategy is Strategy.TIGHT else -_compute_worth(now, shape, counts, taken)[nodes]
+            left[nodes]
+            if capacity.strategy is Strategy.TIGHT
+            else -_compute_worth(now, shape, counts, extra_use)[nodes]
         ]
         keys += [-liked[nodes]] if liked is not None else []
         best = np.arange(len(nodes))
@@ -207,7 +209,7 @@ def _place_one_by_one(
     return Filled(counts)
 
 
-def _compute_worth(around: Around, shape: Shape, counts: Ints, taken: Ints | None) -> Floats:
+def _compute_worth(around: Around, shape: Shape, counts: Ints, extra_use: Ints | None) -> Floats:
     used = around.capacity.sum_use(shape, counts)
-    worth: Floats = compute_worths(around.capacity, shape, used if taken is None else taken + used, 1)[:, 0]
+    worth: Floats = compute_worths(around.capacity, shape, used if extra_use is None else extra_use + used, 1)[:, 0]
     return worth

@@ -54,7 +54,7 @@ def is_small(pods: int, nodes: int) -> bool:
 
 
 def pack(
-    bins: Sequence[Bin], requests: Sequence[Amounts], wanted: Counts, effort: Effort | None = None
+    bins: Sequence[Bin], requests: Sequence[Amounts], pods: Counts, effort: Effort | None = None
 ) -> list[Counts] | Unpacked:
     """Return how many pods of each shape each node gets, in the order of the nodes.
 
@@ -62,16 +62,16 @@ def pack(
     effort: the steps left to the decision, from which the search deducts its own.
     """
     effort = effort if effort is not None else Effort()
-    if not is_small(sum(wanted), len(bins)):
+    if not is_small(sum(pods), len(bins)):
         return Unpacked.UNKNOWN
     order = sorted(range(len(bins)), key=lambda index: (-sum(bins[index].fits), index))
     steps = min(STEPS, effort.steps)
     search = _Search([bins[index] for index in order], requests, steps)
-    ways = search.place(0, wanted)
+    ways = search.place(0, pods)
     effort.steps -= steps - max(0, search.steps)
     if ways is None:
         return Unpacked.UNKNOWN if search.steps < 0 else Unpacked.IMPOSSIBLE
-    packed = [(0,) * len(wanted)] * len(bins)
+    packed = [(0,) * len(pods)] * len(bins)
     for index, way in zip(order, ways, strict=False):
         packed[index] = way
     return packed
@@ -89,39 +89,39 @@ class _Search:
         self._fits = _sum_tails([one.fits for one in bins], len(requests))
         self._free = _sum_tails([one.free for one in bins], len(requests[0]))
 
-    def place(self, first: int, wanted: Counts) -> list[Counts] | None:
+    def place(self, first: int, pods: Counts) -> list[Counts] | None:
         """Return the fillings of the nodes from the first one on; None if none was found before the steps ran out.
 
         Nodes beyond the returned list stay empty.
         """
-        if not any(wanted):
+        if not any(pods):
             return []
-        if first == len(self._bins) or (first, wanted) in self._failed or self._is_hopeless(first, wanted):
+        if first == len(self._bins) or (first, pods) in self._failed or self._is_hopeless(first, pods):
             return None
-        for way in self._list_fillings(self._bins[first], wanted):
+        for way in self._list_fillings(self._bins[first], pods):
             if self.steps < 0:
                 return None
-            remainder = tuple(count - taken for count, taken in zip(wanted, way, strict=True))
+            remainder = tuple(count - taken for count, taken in zip(pods, way, strict=True))
             rest = self.place(first + 1, remainder)
             if rest is not None:
                 return [way, *rest]
         if self.steps < 0:
             return None
-        self._failed.add((first, wanted))
+        self._failed.add((first, pods))
         return None
 
-    def _is_hopeless(self, first: int, wanted: Counts) -> bool:
+    def _is_hopeless(self, first: int, pods: Counts) -> bool:
         """Return whether the remaining nodes lack room even if pods could be cut in pieces."""
-        if any(count > most for count, most in zip(wanted, self._fits[first], strict=True)):
+        if any(count > most for count, most in zip(pods, self._fits[first], strict=True)):
             return True
         return any(
-            sum(count * request[resource] for count, request in zip(wanted, self._requests, strict=True)) > has
+            sum(count * request[resource] for count, request in zip(pods, self._requests, strict=True)) > has
             for resource, has in enumerate(self._free[first])
         )
 
-    def _list_fillings(self, node: Bin, wanted: Counts) -> Iterator[Counts]:
-        """Yield the maximal fillings of a node with wanted pods, those with most pods of the first shape first."""
-        most = tuple(map(min, wanted, node.fits))
+    def _list_fillings(self, node: Bin, pods: Counts) -> Iterator[Counts]:
+        """Yield the maximal fillings of a node with the pods, those with most pods of the first shape first."""
+        most = tuple(map(min, pods, node.fits))
         yield from self._fill(node.free, most, ())
 
     def _fill(self, free: Amounts, most: Counts, chosen: Counts) -> Iterator[Counts]:

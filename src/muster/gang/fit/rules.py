@@ -50,10 +50,10 @@ class Rule(Protocol):
         """Return the nodes that are closed to the very next pod."""
         ...
 
-    def quotas(self, room: Ints, wanted: int) -> Ints:
-        """Return how many of the wanted pods each place gets, given the room of each place.
+    def quotas(self, room: Ints, pods: int) -> Ints:
+        """Return how many of the pods each place gets, given the room of each place.
 
-        The sum is smaller than `wanted` if not all can be placed.
+        The sum is smaller than `pods` if not all can be placed.
         """
         ...
 
@@ -68,11 +68,11 @@ class Apart(Struct, frozen=True):
         """Return no nodes, because `ShapeLimits.closed` has the nodes of places with earlier pods already."""
         return np.zeros(len(self.places), np.bool_)
 
-    def quotas(self, room: Ints, wanted: int) -> Ints:
+    def quotas(self, room: Ints, pods: int) -> Ints:
         """Return one pod for each place, the places with the least room first."""
         quotas = np.zeros_like(room)
         usable = np.flatnonzero(room)
-        quotas[usable[np.argsort(room[usable], kind="stable")][:wanted]] = 1
+        quotas[usable[np.argsort(room[usable], kind="stable")][:pods]] = 1
         return quotas
 
 
@@ -86,13 +86,13 @@ class Together(Struct, frozen=True):
         """Return the nodes that are in no place."""
         return self.places < 0
 
-    def quotas(self, room: Ints, wanted: int) -> Ints:
+    def quotas(self, room: Ints, pods: int) -> Ints:
         """Return all pods for the place with the least sufficient room, or else for the roomiest place."""
         quotas = np.zeros_like(room)
         if len(room):
-            enough = np.where(room >= wanted, room, np.iinfo(np.int64).max)
-            chosen = int(np.argmin(enough)) if (room >= wanted).any() else int(np.argmax(room))
-            quotas[chosen] = min(int(room[chosen]), wanted)
+            enough = np.where(room >= pods, room, np.iinfo(np.int64).max)
+            chosen = int(np.argmin(enough)) if (room >= pods).any() else int(np.argmax(room))
+            quotas[chosen] = min(int(room[chosen]), pods)
         return quotas
 
 
@@ -119,23 +119,23 @@ class Even(Struct, frozen=True):
         closed[inside] = full[self.places[inside]]
         return closed
 
-    def quotas(self, room: Ints, wanted: int) -> Ints:
+    def quotas(self, room: Ints, pods: int) -> Ints:
         """Return pods for the places with the fewest pods first. A place without room limits all other places."""
         highest = self._find_fewest(self.counts + room) + self.max_skew
         most = np.clip(highest - self.counts, 0, room)
-        if int(most.sum()) <= wanted:
+        if int(most.sum()) <= pods:
             return most
         # Bisects the level to which places are filled: `low` is too low, `high` is enough.
         low, high = int(self.counts.min()), highest
         while high - low > 1:
             middle = (low + high) // 2
-            if int(np.clip(middle - self.counts, 0, most).sum()) >= wanted:
+            if int(np.clip(middle - self.counts, 0, most).sum()) >= pods:
                 high = middle
             else:
                 low = middle
         quotas = np.clip(low - self.counts, 0, most)
         last = np.flatnonzero(np.clip(high - self.counts, 0, most) > quotas)
-        quotas[last[: wanted - int(quotas.sum())]] += 1
+        quotas[last[: pods - int(quotas.sum())]] += 1
         return quotas
 
     def _find_fewest(self, counts: Ints) -> int:

@@ -31,7 +31,7 @@ def score_nodes(around: Around, shape: Shape) -> Ints | None:
     return np.sum(scores, axis=0, dtype=np.int64) if scores else None
 
 
-def compute_worths(capacity: Capacity, shape: Shape, taken: Ints | None, most: int) -> Floats:
+def compute_worths(capacity: Capacity, shape: Shape, extra_use: Ints | None, most: int) -> Floats:
     """Return how much the first, second, ... pod of a shape is worth on each node, by node index and up to `most` pods.
 
     The worth of a pod is at most that of the earlier pods on its node, so that sorting keeps their order.
@@ -41,7 +41,7 @@ def compute_worths(capacity: Capacity, shape: Shape, taken: Ints | None, most: i
         if resource == "pods" and len(shape.requests) > 1:
             continue
         allocatable = np.maximum(capacity.allocatable_of(resource), 1)[:, None]
-        used = (capacity.allocatable_of(resource) - capacity.free_of(resource, taken))[:, None]
+        used = (capacity.allocatable_of(resource) - capacity.free_of(resource, extra_use))[:, None]
         shares.append((used + amount * np.arange(1, most + 1)) / allocatable)
     full, strategy = np.stack(shares), capacity.strategy
     if strategy is Strategy.BALANCED:

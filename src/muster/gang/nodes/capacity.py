@@ -166,10 +166,10 @@ class Capacity:
             if assignment is not None and (index := index_of(assignment[0])) is not None:
                 yield index, assignment[1].requests
 
-    def count_fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
-        """Return, by node index, how many pods of a shape each node can take beside the use in `taken`."""
-        if taken is not None:
-            return self._count_fitting(shape, self._allocatable - self._used - taken, self.eligible(shape))
+    def count_fitting(self, shape: Shape, extra_use: Ints | None = None) -> Ints:
+        """Return, by node index, how many pods of a shape each node can take beside the use in `extra_use`."""
+        if extra_use is not None:
+            return self._count_fitting(shape, self._allocatable - self._used - extra_use, self.eligible(shape))
         seen, fits = self._fits.get(shape, (-1, None))
         changed = self._changed[seen:] if fits is not None else ()
         if fits is None or len(changed) * 8 > len(fits):
@@ -232,13 +232,13 @@ class Capacity:
         row = self._row.get(resource)
         return np.zeros(len(self.names), np.int64) if row is None else self._used[row]
 
-    def free_of(self, resource: str, taken: Ints | None = None) -> Ints:
-        """Return the free amounts of one resource by node index, less the use in `taken`."""
+    def free_of(self, resource: str, extra_use: Ints | None = None) -> Ints:
+        """Return the free amounts of one resource by node index, less the use in `extra_use`."""
         row = self._row.get(resource)
         if row is None:
             return np.zeros(len(self.names), np.int64)
         free: Ints = self._allocatable[row] - self._used[row]
-        return free if taken is None else free - taken[row]
+        return free if extra_use is None else free - extra_use[row]
 
     def eligible(self, shape: Shape) -> Mask:
         """Return the nodes that selectors, taints, cordons and volumes open to a shape, whatever pods run there."""
@@ -397,13 +397,13 @@ class Capacity:
     def sum_use(self, shape: Shape, counts: Ints) -> Ints:
         """Return what `counts` pods of a shape on each node use, by resource row and node index.
 
-        This is the form of `taken` in `count_fitting`.
+        This is the form of `extra_use` in `count_fitting`.
         """
-        taken = np.zeros_like(self._used)
+        use = np.zeros_like(self._used)
         for resource, requested in shape.requests:
             if (row := self._row.get(resource)) is not None:
-                taken[row] = counts * requested
-        return taken
+                use[row] = counts * requested
+        return use
 
     def _add(self, name: str) -> int:
         if not self._vacant:

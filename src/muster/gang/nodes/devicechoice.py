@@ -26,7 +26,7 @@ _MOST_WAYS = 256
 
 
 def choose_devices(
-    wanted: Mapping[str, ClaimWants], free: Sequence[DeviceId], matching: Matching, devices: Mapping[DeviceId, Device]
+    claims: Mapping[str, ClaimWants], free: Sequence[DeviceId], matching: Matching, devices: Mapping[DeviceId, Device]
 ) -> dict[str, Choice] | None:
     """Return the devices for each claim, or None if one claim gets too few.
 
@@ -36,12 +36,12 @@ def choose_devices(
     left, chosen = list(free), dict[str, Choice]()
 
     def scarcity(key: str) -> tuple[bool, int]:
-        wants = wanted[key]
+        wants = claims[key]
         return not wants.constraints, min((len(matching(one.selection)) for one in wants.requests), default=0)
 
-    for key in sorted(wanted, key=scarcity):
-        ways = islice(_list_ways(wanted[key], left, devices), _MOST_WAYS)
-        choices = (_choose(wanted[key].requests, allowed, matching) for allowed in ways)
+    for key in sorted(claims, key=scarcity):
+        ways = islice(_list_ways(claims[key], left, devices), _MOST_WAYS)
+        choices = (_choose(claims[key].requests, allowed, matching) for allowed in ways)
         choice = next((one for one in choices if one is not None), None)
         if choice is None:
             return None

@@ -258,13 +258,13 @@ class Devices:
                     allocated.setdefault(uid, []).append(claim)
         return allocated
 
-    def _choose(self, wanted: Mapping[str, ClaimWants], node: str, taken: Collection[DeviceId]) -> Picks | None:
+    def _choose(self, claims: Mapping[str, ClaimWants], node: str, excluded: Collection[DeviceId]) -> Picks | None:
         held, devices = self._find_held(node), self._on_node.get(node, {})
-        free = [one for one in devices if one not in held and one not in taken]
+        free = [one for one in devices if one not in held and one not in excluded]
         # Devices that few selections match come first, so that the others stay free for more selections.
         rank = {one: sum(one in self._find_matching(each, node) for each in self._selections) for one in free}
         free.sort(key=lambda one: (rank[one], one))
-        return choose_devices(wanted, free, lambda selection: self._find_matching(selection.resource, node), devices)
+        return choose_devices(claims, free, lambda selection: self._find_matching(selection.resource, node), devices)
 
     def _read_wanted(self, pod: Pod) -> dict[str, ClaimWants] | str:
         """Return the requests of each claim of a pod, by `namespace/name`, or why the pod gets no devices."""
@@ -289,8 +289,8 @@ class Devices:
         self._awaiting.discard(pod.metadata.uid)
         return wants_by_claim
 
-    def _find_problem(self, wanted: Iterable[DeviceDemand]) -> str:
-        for one in wanted:
+    def _find_problem(self, demands: Iterable[DeviceDemand]) -> str:
+        for one in demands:
             if one.selection.device_class not in self._classes:
                 return f"device class {one.selection.device_class} does not exist"
             if one.selection.resource not in self._selections:

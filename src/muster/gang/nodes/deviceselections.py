@@ -49,13 +49,13 @@ class Selections:
         """Return each tracked selection with its resource."""
         return self._followed.items()
 
-    def set_claim(self, key: str, wanted: Sequence[Selection]) -> FollowedChange:
+    def set_claim(self, key: str, selections: Sequence[Selection]) -> FollowedChange:
         """Record the selections that a claim requests from now on, none if it is gone; return what changed.
 
         A claim that requests more than the share of a namespace gets no slot.
         """
-        wanted = wanted if len(wanted) <= MOST_OF_NAMESPACE else ()
-        if wanted == self._wanted.get(key, ()):
+        selections = selections if len(selections) <= MOST_OF_NAMESPACE else ()
+        if selections == self._wanted.get(key, ()):
             return FollowedChange()
         before, namespace = self._wanted.pop(key, ()), _parse_namespace(key)
         if key in self._left_out[namespace]:
@@ -64,13 +64,13 @@ class Selections:
             self._release(namespace, before)
         if not self._left_out[namespace]:
             del self._left_out[namespace]
-        self._wanting.update(one.resource for one in wanted)
+        self._wanting.update(one.resource for one in selections)
         for one in before:
             self._wanting[one.resource] -= 1
             if not self._wanting[one.resource]:
                 del self._wanting[one.resource]
-        if wanted:
-            self._wanted[key] = wanted
+        if selections:
+            self._wanted[key] = selections
             self._left_out[namespace][key] = None
         count_before = len(self._followed)
         if not self._left_out or self._follow():
@@ -99,14 +99,14 @@ class Selections:
                 del self._left_out[namespace]
         return True
 
-    def _is_within_share(self, namespace: str, wanted: Sequence[Selection]) -> bool:
+    def _is_within_share(self, namespace: str, selections: Sequence[Selection]) -> bool:
         has = self._of_namespace.get(namespace, Counter())
-        return len(has) + sum(one.resource not in has for one in wanted) <= MOST_OF_NAMESPACE
+        return len(has) + sum(one.resource not in has for one in selections) <= MOST_OF_NAMESPACE
 
-    def _release(self, namespace: str, wanted: Sequence[Selection]) -> None:
+    def _release(self, namespace: str, selections: Sequence[Selection]) -> None:
         """Take a claim's selections off the share that its namespace uses."""
         of_namespace = self._of_namespace[namespace]
-        for one in wanted:
+        for one in selections:
             of_namespace[one.resource] -= 1
             if not of_namespace[one.resource]:
                 del of_namespace[one.resource]

@@ -46,7 +46,7 @@ class Holdings(Struct, frozen=True, eq=False):
         return cls(places, amounts, np.array(starts, np.int64), len(capacity.names))
 
     def freed(self, first: int | None = None) -> Ints:
-        """Return the amounts freed without the first `first` holders, or without all, in the form of `place`'s `taken`.
+        """Return the amounts freed without the first `first` holders, or without all, as `extra_use` of `place`.
 
         Freed amounts are negative.
         """

@@ -21,7 +21,7 @@ from muster.api.values import durations
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
-from muster.gang.placement import Placement, Refusal, taken_by
+from muster.gang.placement import Placement, Refusal, sum_placement_use
 from muster.gang.quorum import Quorum
 from muster.gang.shapes import Amounts, Shape
 
@@ -86,26 +86,26 @@ def preempt(
     candidates: Iterable[Candidate],
     now: float,
     *,
-    taken: Ints,
+    extra_use: Ints,
     leaving: frozenset[str] = frozenset(),
     budgets: Sequence[DisruptionBudget] = (),
 ) -> GangPreemption | Protected | Refusal:
     """Return the victims that let a gang start, with its placement; or why no preemption helps.
 
     pods: how many pods of each shape the gang places.
-    placing: tries to place them, given the room that is taken and the pods treated as gone.
+    placing: tries to place them, given the extra use and the pods treated as gone.
     strength: the gang's strength, as the function `compute_strength` computes it.
     candidates: the gangs that may be preempted.
-    taken: the room kept for other gangs, less the use of the pods in `leaving`.
+    extra_use: the room kept for other gangs, less the use of the pods in `leaving`.
     leaving: the pods that are being deleted already.
     """
-    outcome = placing(taken, leaving)
+    outcome = placing(extra_use, leaving)
     if isinstance(outcome, Placement):
         return GangPreemption({}, outcome)
     weaker = [one for one in candidates if one.resistance < strength and one.protected <= now]
     allowed = _Budgets(budgets)
     bundles = _order_bundles(_make_bundles(weaker), allowed)
-    everything = taken + _sum_freed(capacity, bundles)
+    everything = extra_use + _sum_freed(capacity, bundles)
     by_room = not any(shape.meets_others for shape in pods)
     away = leaving if by_room else leaving | _collect_pods(bundles)
     outcome = placing(everything, away)
@@ -258,11 +258,11 @@ class _Room:
     shape.
     """
 
-    def __init__(self, capacity: Capacity, pods: Mapping[Shape, int], taken: Ints) -> None:
-        free, rows = capacity.free() - taken, capacity.rows()
+    def __init__(self, capacity: Capacity, pods: Mapping[Shape, int], extra_use: Ints) -> None:
+        free, rows = capacity.free() - extra_use, capacity.rows()
         wanted = {resource for shape in pods for resource, _ in shape.requests}
         self._free = {resource: free[rows[resource]].tolist() for resource in wanted}
-        self._fits = {shape: capacity.count_fitting(shape, taken).tolist() for shape in pods}
+        self._fits = {shape: capacity.count_fitting(shape, extra_use).tolist() for shape in pods}
         self._spare = {shape: sum(self._fits[shape]) - count for shape, count in pods.items()}
 
     def take(self, held: Sequence[tuple[int, Amounts]]) -> bool:
@@ -297,14 +297,14 @@ class _Room:
 class _Reprieve:
     """The part of a preemption that spares victims: it puts bundles back as long as the gang can be placed.
 
-    Invariant: the gang has a placement beside the kept bundles, and `_taken` counts the kept bundles.
+    Invariant: the gang has a placement beside the kept bundles, and `_extra_use` counts the kept bundles.
     """
 
     def __init__(
         self,
         capacity: Capacity,
         placing: Displacing,
-        taken: Ints,
+        extra_use: Ints,
         away: frozenset[str],
         placement: Placement,
         *,
@@ -312,7 +312,7 @@ class _Reprieve:
     ) -> None:
         """Start from a placement of the gang without any of the candidates.
 
-        taken: the room that is taken by others.
+        extra_use: the room that others use beside what `capacity` counts.
         away: the pods that are treated as gone.
         by_room: whether only free room matters to the gang, and not which pods run where.
         """
@@ -322,7 +322,7 @@ class _Reprieve:
         self.placement = placement
         self._capacity = capacity
         self._placing = placing
-        self._taken = taken
+        self._extra_use = extra_use
         self._gone: set[str] = set()  # gangs whose needed pods are not put back, so that their surplus is of no use
         self._tries = _TRIES
 
@@ -337,7 +337,7 @@ class _Reprieve:
             return
         held = Holdings.of(self._capacity, (bundle.pods for bundle in quick))
         first = bisect_left(
-            range(len(quick)), True, key=lambda n: not self._fits(self._taken - held.freed(n + 1), quick[: n + 1])
+            range(len(quick)), True, key=lambda n: not self._fits(self._extra_use - held.freed(n + 1), quick[: n + 1])
         )
         self._keep(quick[:first])
         before = bundles.index(quick[first])
@@ -379,7 +379,7 @@ class _Reprieve:
     def _keep_beside(self, bundles: Sequence[_Bundle]) -> None:
         """Spare the bundles of candidate victims that fit beside the gang's current placement."""
         rows = self._capacity.rows()
-        free = (self._capacity.free() - self._taken - taken_by(self._capacity, self.placement)).tolist()
+        free = (self._capacity.free() - self._extra_use - sum_placement_use(self._capacity, self.placement)).tolist()
         returning = []
         for bundle in self._list_alive(bundles):
             held = Counter[tuple[int, int]]()
@@ -394,24 +394,24 @@ class _Reprieve:
             elif not bundle.surplus:
                 self._gone.add(bundle.gang.key)
         self.kept.update(returning)
-        self._taken = self._taken - _sum_freed(self._capacity, returning)
+        self._extra_use = self._extra_use - _sum_freed(self._capacity, returning)
 
     def _list_alive(self, bundles: Iterable[_Bundle]) -> Iterator[_Bundle]:
         return (bundle for bundle in bundles if not (bundle.surplus and bundle.gang.key in self._gone))
 
     def _keep(self, bundles: Sequence[_Bundle]) -> bool:
         """Put all of the bundles back if the gang can then be placed; return whether it can."""
-        taken = self._taken - _sum_freed(self._capacity, bundles)
+        extra_use = self._extra_use - _sum_freed(self._capacity, bundles)
         away = self._find_away(bundles)
-        outcome = self._placing(taken, away)
+        outcome = self._placing(extra_use, away)
         if isinstance(outcome, Refusal):
             return False
         self.kept.update(bundles)
-        self.placement, self._taken, self._away = outcome, taken, away
+        self.placement, self._extra_use, self._away = outcome, extra_use, away
         return True
 
-    def _fits(self, taken: Ints, back: Iterable[_Bundle]) -> bool:
-        return isinstance(self._placing(taken, self._find_away(back)), Placement)
+    def _fits(self, extra_use: Ints, back: Iterable[_Bundle]) -> bool:
+        return isinstance(self._placing(extra_use, self._find_away(back)), Placement)
 
     def _find_away(self, back: Iterable[_Bundle]) -> frozenset[str]:
         """Return the pods that stay treated as gone after these bundles are put back.

@@ -48,7 +48,7 @@ class Reservation(Struct, frozen=True, eq=False):
     shadow: the time at which the head is expected to start; None if that is unknown.
     spent: how often a gang without a known end passed, or the shadow time became later.
     held_since: gangs that started after this time do not count as ending for the head.
-    room: the room that will be free at the shadow time and is not free now, in the form of `place`'s `taken`; valid
+    room: the room that will be free at the shadow time and is not free now, in the form of `place`'s `extra_use`; valid
     until a change.
     """
 
@@ -110,18 +110,18 @@ def reserve(
     return Reservation(key, room, shadow, before.spent + slipped, held_since, most)
 
 
-def may_pass(reservation: Reservation, placing: Placing, taken: Ints, end: EndTime | None) -> Passing | None:
+def may_pass(reservation: Reservation, placing: Placing, gang_use: Ints, end: EndTime | None) -> Passing | None:
     """Return why a gang behind the head may start now; None if it may not.
 
     placing: places the head.
-    taken: the room that the gang would use.
+    gang_use: the room that the gang would use.
     end: when the gang would end if it started now.
     """
     if ends_in_time(reservation, end):
         return Passing.IN_TIME
     if reservation.shadow is None and not reservation.held:
         return Passing.OVERTAKING
-    return None if isinstance(placing(reservation.room + taken), Refusal) else Passing.HARMLESS
+    return None if isinstance(placing(reservation.room + gang_use), Refusal) else Passing.HARMLESS
 
 
 def ends_in_time(reservation: Reservation, end: EndTime | None) -> bool:
@@ -130,14 +130,14 @@ def ends_in_time(reservation: Reservation, end: EndTime | None) -> bool:
     return shadow is not None and end is not None and end.at <= shadow and (end.is_enforced or not reservation.held)
 
 
-def record_passing(reservation: Reservation, passing: Passing, taken: Ints) -> Reservation:
+def record_passing(reservation: Reservation, passing: Passing, gang_use: Ints) -> Reservation:
     """Return the reservation after a gang has passed the head.
 
-    passing: why it was allowed to pass. taken: the room that it uses.
+    passing: why it was allowed to pass. gang_use: the room that it uses.
     """
     match passing:
         case Passing.IN_TIME:
-            return replace(reservation, room=reservation.room - taken)
+            return replace(reservation, room=reservation.room - gang_use)
         case Passing.HARMLESS:
             return reservation
         case Passing.OVERTAKING:

@@ -5,14 +5,14 @@ from msgspec.structs import replace
 from muster.api.batch import INDEXED, JobSpec
 
 
-def adjust_spec(spec: JobSpec, wanted: JobSpec) -> JobSpec:
-    """Return the spec of an existing child Job with the time limit of `wanted`, and with its size if that may change.
+def adjust_spec(spec: JobSpec, desired: JobSpec) -> JobSpec:
+    """Return the spec of an existing child Job with the time limit of `desired`, and with its size if that may change.
 
-    The size, parallelism and completions together, changes only if `wanted` is Indexed and the two are equal there.
+    The size, parallelism and completions together, changes only if `desired` is Indexed and the two are equal there.
     """
-    if spec.active_deadline_seconds != wanted.active_deadline_seconds:
-        spec = replace(spec, active_deadline_seconds=wanted.active_deadline_seconds)
-    size = wanted.completions
-    if wanted.completion_mode != INDEXED or size is None or wanted.parallelism != size:
+    if spec.active_deadline_seconds != desired.active_deadline_seconds:
+        spec = replace(spec, active_deadline_seconds=desired.active_deadline_seconds)
+    size = desired.completions
+    if desired.completion_mode != INDEXED or size is None or desired.parallelism != size:
         return spec
     return replace(spec, parallelism=size, completions=size)

@@ -69,19 +69,19 @@ def _resume_job(job: Job, spec: JobSpec, made: JobTemplateSpec) -> tuple[ObjectM
     return metadata, replace(spec, suspend=False, template=template)
 
 
-def _overwrite_template(old: PodTemplateSpec, wanted: PodTemplateSpec) -> PodTemplateSpec:
-    """Return the old template with all mutable fields of the wanted one; labels that the server set stay."""
+def _overwrite_template(old: PodTemplateSpec, desired: PodTemplateSpec) -> PodTemplateSpec:
+    """Return the old template with all mutable fields of the desired one; labels that the server set stay."""
     servers = {name: old.metadata.labels[name] for name in _SERVERS if name in old.metadata.labels}
     return replace(
         old,
         metadata=replace(
-            old.metadata, labels=wanted.metadata.labels | servers, annotations=wanted.metadata.annotations
+            old.metadata, labels=desired.metadata.labels | servers, annotations=desired.metadata.annotations
         ),
         spec=replace(
             old.spec,
-            node_selector=wanted.spec.node_selector,
-            tolerations=wanted.spec.tolerations,
-            scheduling_gates=wanted.spec.scheduling_gates,
+            node_selector=desired.spec.node_selector,
+            tolerations=desired.spec.tolerations,
+            scheduling_gates=desired.spec.scheduling_gates,
         ),
     )
 

@@ -141,15 +141,15 @@ def add_growth(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.Wor
     return _with_podsets(status, status.admission, podsets)
 
 
-def limit_granted_pods(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.WorkloadStatus:
+def limit_granted_pods(status: kueue.WorkloadStatus, desired_counts: Mapping[str, int]) -> kueue.WorkloadStatus:
     """Return the status with each podset's granted pods reduced to the desired number. Raises `QuantityError`.
 
-    wanted: the desired number of pods, by podset. The same object is returned if nothing changes.
+    desired_counts: the desired number of pods, by podset. The same object is returned if nothing changes.
     """
     if status.admission is None:
         return status
     assignments = status.admission.pod_set_assignments
-    changed = tuple(_limit_assignment(one, wanted.get(one.name, 0)) for one in assignments)
+    changed = tuple(_limit_assignment(one, desired_counts.get(one.name, 0)) for one in assignments)
     return status if changed == assignments else _with_podsets(status, status.admission, changed)
 
 

@@ -164,21 +164,21 @@ class Queues:
         pending.insert(waiter)
         self._update_head(pending)
 
-    def remove(self, key: str, *, taken: Usage | None = None) -> None:
+    def remove(self, key: str, *, usage: Usage | None = None) -> None:
         """Remove a workload that no longer waits.
 
-        taken: the quota that it was admitted with; None if it was not admitted.
+        usage: the quota that it was admitted with; None if it was not admitted.
         """
         if (waiter := self._waiters.pop(key, None)) is not None:
             pending = self._pending[waiter.workload.queue]
-            if pending.parked is not None and pending.parked.claim == taken:
+            if pending.parked is not None and pending.parked.claim == usage:
                 self._claims.pop(pending.name, None)  # the workload has what it claimed
             pending.take(waiter)
             self._update_head(pending)
             self._drop_if_unused(pending)
-            if taken is not None and pending.by_usage:
+            if usage is not None and pending.by_usage:
                 for charge in self._charges:
-                    charge(waiter.workload, taken)
+                    charge(waiter.workload, usage)
 
     def on_charge(self, charge: Charge) -> None:
         """Register a callback for each admission in a ClusterQueue that orders its workloads by past usage.

@@ -121,14 +121,14 @@ def scale(amounts: Sequence[int], most: int) -> list[int]:
     return scaled
 
 
-def _keep_used(fr: FlavorResource, given: Sequence[int], members: Sequence[Member]) -> list[int]:
-    """Return the given quotas, reduced by the quota that other trees' members use beyond what is given to them."""
+def _keep_used(fr: FlavorResource, quota: Sequence[int], members: Sequence[Member]) -> list[int]:
+    """Return the given quota, reduced by the quota that other trees' members use beyond what is given to them."""
     trees: dict[str, list[int]] = defaultdict(list)
     for index, member in enumerate(members):
         trees[member.root].append(index)
-    result = list(given)
+    result = list(quota)
     unused = {
-        root: sum(given[index] - members[index].used.get(fr, 0) for index in indexes) for root, indexes in trees.items()
+        root: sum(quota[index] - members[index].used.get(fr, 0) for index in indexes) for root, indexes in trees.items()
     }
     excess = -sum(amount for amount in unused.values() if amount < 0)
     if len(trees) == 1 or not excess:
@@ -136,7 +136,7 @@ def _keep_used(fr: FlavorResource, given: Sequence[int], members: Sequence[Membe
     roots = [root for root, amount in unused.items() if amount > 0]
     rest = scale([unused[root] for root in roots], max(0, sum(unused[root] for root in roots) - excess))
     for root, left in zip(roots, rest, strict=True):
-        most = sum(given[index] for index in trees[root]) - unused[root] + left
-        for index, amount in zip(trees[root], scale([given[index] for index in trees[root]], most), strict=True):
+        most = sum(quota[index] for index in trees[root]) - unused[root] + left
+        for index, amount in zip(trees[root], scale([quota[index] for index in trees[root]], most), strict=True):
             result[index] = amount
     return result

@@ -78,11 +78,11 @@ def quota_from_nodes(
     groups: tuple[ResourceGroup, ...],
     flavors: Mapping[str, ResourceFlavor],
     nodes: Iterable[Node],
-    given: Mapping[FlavorResource, int] = NOTHING_GIVEN,
+    parts_quota: Mapping[FlavorResource, int] = NOTHING_GIVEN,
 ) -> tuple[ResourceGroup, ...]:
     """Return the resource groups with the quotas that the nodes give them, for all resources that the nodes have.
 
-    given: the quota that the parts of the queue own, which is subtracted.
+    parts_quota: the quota that the parts of the queue own, which is subtracted.
 
     A ready node counts for the first flavor whose labels it has and whose taints or tolerations cover its own taints. A
     cordoned node does not count. Limits of borrowing and lending are kept. A resource that no node has any more is kept
@@ -96,7 +96,7 @@ def quota_from_nodes(
             totals[name].update(
                 {resource: parse_amount(resource, q) for resource, q in node.status.allocatable.items()}
             )
-    for fr, parts in given.items():
+    for fr, parts in parts_quota.items():
         if fr.flavor in totals:
             totals[fr.flavor][fr.resource] = max(0, totals[fr.flavor][fr.resource] - parts)
     resources = sorted({resource for total in totals.values() for resource in total} | set(group.covered_resources))

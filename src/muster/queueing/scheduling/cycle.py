@@ -445,7 +445,7 @@ class _Cycle:
         )
         self._tree.hold(holder)
         self._closed.close(holder)
-        self._queues.remove(workload.key, taken=assignment.usage)
+        self._queues.remove(workload.key, usage=assignment.usage)
         self._outcome.admitted.append(CycleAdmission(holder, assignment))
         self._renominate(cohorts.grow(assignment.usage))
         self._enter(node.name)

@@ -196,14 +196,14 @@ def _follow(family: Family) -> Iterator[WorkloadChange]:
             yield _write_status(variant, status)
 
 
-def _follow_spec(spec: WorkloadSpec, wanted: WorkloadSpec, *, resized: bool) -> WorkloadSpec:
+def _follow_spec(spec: WorkloadSpec, parent_spec: WorkloadSpec, *, resized: bool) -> WorkloadSpec:
     """Return the variant's spec with those changes of the parent's spec that a variant with quota may take.
 
     resized: whether it may take other sizes as well.
     """
-    sizes = {podset.name: podset.count for podset in wanted.pod_sets} if resized else {}
+    sizes = {podset.name: podset.count for podset in parent_spec.pod_sets} if resized else {}
     podsets = tuple(msgspec.structs.replace(one, count=sizes.get(one.name, one.count)) for one in spec.pod_sets)
-    priority, reference = wanted.priority, wanted.priority_class_ref
+    priority, reference = parent_spec.priority, parent_spec.priority_class_ref
     return msgspec.structs.replace(spec, pod_sets=podsets, priority=priority, priority_class_ref=reference)
 
 

@@ -5,9 +5,9 @@ import resource
 DESCRIPTORS = 16 * 1024  # enough for a server's admitted connections, or a node's containers, and everything else
 
 
-def allow_descriptors(wanted: int = DESCRIPTORS) -> None:
-    """Raise this process's limit of open files to `wanted`, or to its hard limit. A shell sets it to 1,024."""
+def allow_descriptors(limit: int = DESCRIPTORS) -> None:
+    """Raise this process's limit of open files to `limit`, or to its hard limit. A shell sets it to 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -70,14 +70,14 @@ class PastUse:
                 self._accounts.settle(key, workload, self._measure(key), self._now)
             self._sample(key)
 
-    def _charge(self, workload: WorkloadInfo, taken: Usage) -> None:
+    def _charge(self, workload: WorkloadInfo, usage: Usage) -> None:
         """Charge a job that got quota to its LocalQueue, before the next decision of the cycle."""
         assert self._accounts is not None, "what is charged has an account"
         key = workload.local_queue
         if self._accounts.get(key) is None:
             self._accounts.restore(key, {}, self._now)
             self._plan_sample(key)
-        self._accounts.charge(key, workload.key, usagestatus.by_resource(taken), self._now)
+        self._accounts.charge(key, workload.key, usagestatus.by_resource(usage), self._now)
         self._charged.setdefault(key, []).append(workload.key)
         self._weigh(key)
 

@@ -106,13 +106,13 @@ def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> An
     return document | {"spec": _set(spec, rest, value, path)}
 
 
-def _find_quota(spec: Mapping[str, Any], field: str, wanted: str, path: str) -> str:
+def _find_quota(spec: Mapping[str, Any], field: str, quota: str, path: str) -> str:
     """Return the path, inside a ClusterQueue's or Cohort's spec, of the quota that a short path names.
 
     For `nominalQuota.cpu`, an example is `resourceGroups.0.flavors.0.resources.0.nominalQuota`.
 
     field: the field of the quota, such as `nominalQuota`.
-    wanted: the resource, or `FLAVOR.RESOURCE` to choose between several flavors that have the resource.
+    quota: the resource, or `FLAVOR.RESOURCE` to choose between several flavors that have the resource.
     path: what the user wrote, for errors.
 
     Raises:
@@ -124,14 +124,14 @@ def _find_quota(spec: Mapping[str, Any], field: str, wanted: str, path: str) -> 
         for at, flavor in enumerate(_list_maps(one.get("flavors")))
         for number, resource in enumerate(_list_maps(flavor.get("resources")))
     }
-    matching = [place for (flavor, resource), place in places.items() if wanted in (resource, f"{flavor}.{resource}")]
+    matching = [place for (flavor, resource), place in places.items() if quota in (resource, f"{flavor}.{resource}")]
     if len(matching) == 1:
         return f"{matching[0]}.{field}"
     if matching:
-        flavors = _list(f"{field}.{flavor}.{resource}" for flavor, resource in places if resource == wanted)
-        raise PathError(f"{path}: several flavors have {wanted}: name one of {flavors}")
+        flavors = _list(f"{field}.{flavor}.{resource}" for flavor, resource in places if resource == quota)
+        raise PathError(f"{path}: several flavors have {quota}: name one of {flavors}")
     known = _list({resource for _, resource in places})
-    raise PathError(f"{path}: {wanted} is none of {known}" if wanted else f"{path}: a resource has to follow: {known}")
+    raise PathError(f"{path}: {quota} is none of {known}" if quota else f"{path}: a resource has to follow: {known}")
 
 
 def _list_maps(value: Any) -> list[Mapping[str, Any]]:

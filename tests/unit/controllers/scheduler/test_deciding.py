@@ -39,9 +39,9 @@ class Asked(Struct, frozen=True, eq=False):
     def criteria(self):
         return OrderCriteria(False, 0, self.tenant, CREATED)
 
-    def place(self, capacity, taken=None):
+    def place(self, capacity, extra_use=None):
         self.searches.append(self.key)
-        outcome = place(capacity, self.shapes, taken=taken)
+        outcome = place(capacity, self.shapes, extra_use=extra_use)
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
     def end(self, now):
@@ -61,7 +61,9 @@ class Cluster:
         assert not isinstance(decide_start(self.pending, head, self.capacity, 0.0), Chosen)
         waiter = Waiter(head.alike, head.criteria)
         self.pending.wait("a", waiter)
-        self.pending.reserve_for("a", waiter, lambda taken: place(self.capacity, head.shapes, taken=taken), 0.0)
+        self.pending.reserve_for(
+            "a", waiter, lambda extra_use: place(self.capacity, head.shapes, extra_use=extra_use), 0.0
+        )
         assert self.pending.head.reservation.shadow == 100
         self.searches.clear()
 

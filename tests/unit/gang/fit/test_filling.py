@@ -127,7 +127,7 @@ def test_with_several_rules_the_strategy_decides_among_the_emptiest_places(
             capacity.assign(f"{name}-{one}", name, guest_of(make_pod(cpu="1")))
     shape = looking(topologySpreadConstraints=[spread("zone"), spread("rack")])
     beside = capacity.sum_use(shape_of(make_pod(cpu="1")), capacity.counts(taken)) if taken else None
-    assert placed(capacity, shape, 1, taken=beside) == {expected: 1}
+    assert placed(capacity, shape, 1, extra_use=beside) == {expected: 1}
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside other shapes"])
@@ -140,7 +140,7 @@ def test_with_several_rules_each_pod_sees_those_before_it(
     for name in "ab":
         capacity.set_node(make_node(name, labels={"zone": "z", "rack": "r"}))
     shape = looking(topologySpreadConstraints=[spread("zone"), spread("rack")])
-    assert placed(capacity, shape, 4, taken=np.zeros_like(capacity.free()) if beside else None) == expected
+    assert placed(capacity, shape, 4, extra_use=np.zeros_like(capacity.free()) if beside else None) == expected
 
 
 @pytest.mark.parametrize("wishes", [False, True])

@@ -23,7 +23,7 @@ from muster.gang.order.preemption import (
     preempt,
     protected_until,
 )
-from muster.gang.placement import Placement, Refusal, place, taken_by
+from muster.gang.placement import Placement, Refusal, place, sum_placement_use
 from muster.gang.quorum import Quorum
 from muster.gang.shapes import guest_of, shape_of
 
@@ -54,10 +54,10 @@ class World:
     def nothing(self):
         return np.zeros_like(self.capacity.free())
 
-    def preempt(self, pods, *, strength=10, now=0.0, taken=None, budgets=(), within=None, gangs=None):
+    def preempt(self, pods, *, strength=10, now=0.0, extra_use=None, budgets=(), within=None, gangs=None):
         pods = pods if isinstance(pods, dict) else {shape(): pods}
         mask = None if within is None else np.isin(np.arange(len(self.capacity.names)), within)
-        taken = self.nothing if taken is None else taken
+        extra_use = self.nothing if extra_use is None else extra_use
         return preempt(
             self.capacity,
             pods,
@@ -65,14 +65,14 @@ class World:
             strength,
             list(self.gangs.values()) if gangs is None else gangs,
             now,
-            taken=taken,
+            extra_use=extra_use,
             budgets=budgets,
         )
 
     def placing(self, pods, mask):
-        def placing(taken, gone):
+        def placing(extra_use, gone):
             with self.capacity.guests.without(gone):
-                return place(self.capacity, pods, within=mask, taken=taken)
+                return place(self.capacity, pods, within=mask, extra_use=extra_use)
 
         return placing
 
@@ -111,7 +111,7 @@ class TestWho:
         world = World(2).runs("leaving", [0, 0])
         freed = Holdings.of(world.capacity, [world.gangs.pop("leaving").pods]).freed()
         world.runs("weak", [])
-        found = world.preempt(2, taken=freed)
+        found = world.preempt(2, extra_use=freed)
         assert isinstance(found, GangPreemption)
         assert not found.victims
 
@@ -119,7 +119,7 @@ class TestWho:
         world = World(3).runs("a", [0]).runs("b", [0], started=1)
         kept = world.capacity.sum_use(shape(), np.where(np.arange(len(world.capacity.names)) == 0, 1, 0))
         assert world.victims(1) == set()
-        assert world.victims(1, taken=kept) == {"b0"}
+        assert world.victims(1, extra_use=kept) == {"b0"}
 
     def test_pitfall_11_victims_and_place_are_one_decision(self):
         world = World(2, 2).runs("a", [0, 0], priority=1).runs("b", [1, 1])
@@ -268,14 +268,14 @@ def worlds(draw, *, shapes=1):
 
 
 def fits(world, pods, gone):
-    taken = Holdings.of(world.capacity, [sorted(gone)]).freed()
-    return isinstance(place(world.capacity, pods, taken=taken), Placement)
+    extra_use = Holdings.of(world.capacity, [sorted(gone)]).freed()
+    return isinstance(place(world.capacity, pods, extra_use=extra_use), Placement)
 
 
 def has_room(world, found):
     """Whether the gang, where it is placed, and all that stays are on no node more than it has."""
     freed = Holdings.of(world.capacity, found.victims.values()).freed()
-    return bool((world.capacity.free() - freed - taken_by(world.capacity, found.placement) >= 0).all())
+    return bool((world.capacity.free() - freed - sum_placement_use(world.capacity, found.placement) >= 0).all())
 
 
 def test_of_many_gangs_those_come_back_that_leave_a_gang_of_several_shapes_its_room():
@@ -414,7 +414,7 @@ class TestCompany:
             10,
             [gang for name, gang in world.gangs.items() if name != "holder0"],
             0.0,
-            taken=freed,
+            extra_use=freed,
             leaving=frozenset({"holder0"}),
         )
         assert isinstance(found, GangPreemption)

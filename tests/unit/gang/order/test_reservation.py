@@ -12,7 +12,7 @@ from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import NEVER, EndTime
 from muster.gang.order.ledger import GangLedger, RunningGang
 from muster.gang.order.reservation import Passing, Reservation, may_pass, record_passing, reserve
-from muster.gang.placement import Placement, Refusal, place, taken_by
+from muster.gang.placement import Placement, Refusal, place, sum_placement_use
 from muster.gang.shapes import guest_of, shape_of
 
 ONE = shape_of(make_pod(cpu="1"))
@@ -34,8 +34,8 @@ class World:
         self.running = {}
         self.most = most
 
-    def placing(self, taken):
-        return place(self.capacity, self.wants, taken=taken)
+    def placing(self, extra_use):
+        return place(self.capacity, self.wants, extra_use=extra_use)
 
     def runs(self, name, node, pods, *, end=None, sure=False, started=0.0):
         uids = [f"{name}-{number}" for number in range(pods)]
@@ -62,7 +62,7 @@ class World:
         """Whether a gang of so many may start now where it fits best."""
         placement = place(self.capacity, gang(pods))
         assert isinstance(placement, Placement), "it fits now"
-        taken = taken_by(self.capacity, placement)
+        taken = sum_placement_use(self.capacity, placement)
         known = None if end is None else EndTime(end, is_enforced=sure)
         return may_pass(reservation, self.placing, taken, known), taken
 

@@ -408,7 +408,7 @@ def test_who_displaced_whom_counts_until_something_ends_or_changes() -> None:
 
     displace()
     two.queues.flush(node, [GPU])
-    two.queues.remove(low.key, taken={GPU: 1})
+    two.queues.remove(low.key, usage={GPU: 1})
     assert two.queues.protected_from(high.key) == {low.key}, "it is admitted again"
     two.queues.forgive(node)
     assert not two.queues.protected_from(high.key)
@@ -480,7 +480,7 @@ def test_a_charge_that_fails_leaves_nobody_half_removed() -> None:
 
     two.queues.on_charge(charge)
     with pytest.raises(OverflowError):
-        two.queues.remove("ns/a", taken={GPU: 1})
+        two.queues.remove("ns/a", usage={GPU: 1})
     assert (two.order(), two.queues.untried, two.active()) == (["b"], ["best"], ["b"])
 
 

@@ -100,9 +100,9 @@ def _validate_order(path: str, item: LimitRangeItem, resource: str) -> Errors:
         yield invalid(at_default, format_canonical(default), f"{detail} in {resource}")
 
 
-def _at_most(path: str, small: Quantity | None, big: Quantity | None, shown: Quantity | None, sentence: str) -> Errors:
-    if small is not None and big is not None and shown is not None and parse(small) > parse(big):
-        yield invalid(path, format_canonical(shown), sentence.format(format_canonical(small), format_canonical(big)))
+def _at_most(path: str, small: Quantity | None, big: Quantity | None, value: Quantity | None, sentence: str) -> Errors:
+    if small is not None and big is not None and value is not None and parse(small) > parse(big):
+        yield invalid(path, format_canonical(value), sentence.format(format_canonical(small), format_canonical(big)))
 
 
 def _validate_ratio(path: str, ratio: Quantity | None, least: Quantity | None, most: Quantity | None) -> Errors:

@@ -73,13 +73,13 @@ def _huge_pages(resource: str) -> bool:
     return resource.removeprefix("requests.").startswith(HUGE_PAGES)
 
 
-def _validate_scope(path: str, shown: object, scope: str, hard: Iterable[str]) -> Errors:
+def _validate_scope(path: str, value: object, scope: str, hard: Iterable[str]) -> Errors:
     if scope not in SCOPES:
-        yield invalid(path, shown, "unsupported scope")
+        yield invalid(path, value, "unsupported scope")
         return
     for resource in hard:
         if resource in STANDARD_RESOURCES and resource not in _SCOPED[scope]:
-            yield invalid(path, shown, "unsupported scope applied to resource")
+            yield invalid(path, value, "unsupported scope applied to resource")
 
 
 def _validate_conflicts(path: str, scopes: Collection[str]) -> Errors:

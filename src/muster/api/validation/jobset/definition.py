@@ -44,6 +44,6 @@ def validate_changes(new: JobSet, old: JobSet) -> Errors:
     )
 
 
-def _validate_unchanged(path: str, shown: str, new: Any, old: Any) -> Errors:
+def _validate_unchanged(path: str, value: str, new: Any, old: Any) -> Errors:
     if new != old:
-        yield invalid(path, shown, _IMMUTABLE)
+        yield invalid(path, value, _IMMUTABLE)

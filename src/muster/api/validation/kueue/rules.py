@@ -116,36 +116,36 @@ def _make_canonical(value: Any) -> Any:
     }
 
 
-def validate_tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
+def validate_tolerations(path: str, tolerations: tuple[Toleration, ...]) -> Errors:
     """Check the CRD's rules of a list of tolerations.
 
     Their errors have the path of the list, not that of an item.
     """
     for holds, sentence in (
         (
-            all(one.key or one.operator == "Exists" for one in given),
+            all(one.key or one.operator == "Exists" for one in tolerations),
             "operator must be Exists when 'key' is empty, which means 'match all values and all keys'",
         ),
         (
-            all(one.toleration_seconds is None or one.effect == "NoExecute" for one in given),
+            all(one.toleration_seconds is None or one.effect == "NoExecute" for one in tolerations),
             "effect must be 'NoExecute' when 'tolerationSeconds' is set",
         ),
         (
-            all(one.operator in ("", "Equal", "Exists") for one in given),
+            all(one.operator in ("", "Equal", "Exists") for one in tolerations),
             "supported toleration values: 'Equal'(default), 'Exists'",
         ),
         (
-            not any(one.operator == "Exists" and one.value for one in given),
+            not any(one.operator == "Exists" and one.value for one in tolerations),
             "a value must be empty when 'operator' is 'Exists'",
         ),
-        (all(one.effect in _EFFECTS for one in given), KNOWN_EFFECTS),
+        (all(one.effect in _EFFECTS for one in tolerations), KNOWN_EFFECTS),
     ):
         if not holds:
             yield invalid(path, ARRAY, sentence)
 
 
-def toleration_keys(path: str, given: tuple[Toleration, ...]) -> Errors:
+def toleration_keys(path: str, tolerations: tuple[Toleration, ...]) -> Errors:
     """Check the webhook's rule of a list of tolerations."""
-    for i, toleration in enumerate(given):
+    for i, toleration in enumerate(tolerations):
         if toleration.key:
             yield from label_key(f"{path}[{i}].key", toleration.key)

@@ -69,12 +69,12 @@ class PodFacts(Struct, frozen=True):
     host_users: bool
 
 
-def validate_containers(path: str, given: tuple[Container, ...], pod: PodFacts) -> Errors:
+def validate_containers(path: str, containers: tuple[Container, ...], pod: PodFacts) -> Errors:
     """Yield the errors in the main containers."""
-    if not given:
+    if not containers:
         yield required(path)
     seen: set[str] = set()
-    for i, container in enumerate(given):
+    for i, container in enumerate(containers):
         place = f"{path}[{i}]"
         yield from _validate_common_fields(place, container, pod)
         if container.name in seen:
@@ -82,16 +82,16 @@ def validate_containers(path: str, given: tuple[Container, ...], pod: PodFacts) 
         seen.add(container.name)
         yield from _hooks_and_probes(place, container, pod)
         yield from _restart_policy(place, container)
-    yield from _host_ports(path, given)
+    yield from _host_ports(path, containers)
 
 
-def init_containers(path: str, given: tuple[Container, ...], main: tuple[Container, ...], pod: PodFacts) -> Errors:
+def init_containers(path: str, containers: tuple[Container, ...], main: tuple[Container, ...], pod: PodFacts) -> Errors:
     """Yield the errors in the init containers.
 
     main: the main containers of the pod.
     """
     seen = {container.name for container in main}
-    for i, container in enumerate(given):
+    for i, container in enumerate(containers):
         place = f"{path}[{i}]"
         yield from _validate_common_fields(place, container, pod)
         yield from _restart_policy(place, container)
@@ -119,7 +119,7 @@ def init_containers(path: str, given: tuple[Container, ...], main: tuple[Contain
 
 
 def ephemeral_containers(
-    path: str, given: tuple[EphemeralContainer, ...], others: tuple[Container, ...], pod: PodFacts
+    path: str, containers: tuple[EphemeralContainer, ...], others: tuple[Container, ...], pod: PodFacts
 ) -> Errors:
     """Yield the errors in the ephemeral containers.
 
@@ -127,7 +127,7 @@ def ephemeral_containers(
     """
     own = {container.name for container in others}
     seen = set(own)
-    for i, container in enumerate(given):
+    for i, container in enumerate(containers):
         place = f"{path}[{i}]"
         yield from _validate_common_fields(place, container, pod)
         yield from only_for_pods(place, container)
@@ -210,9 +210,9 @@ def _validate_ports(path: str, ports: tuple[ContainerPort, ...]) -> Errors:
             yield unsupported(f"{place}.protocol", port.protocol, PROTOCOLS)
 
 
-def _host_ports(path: str, given: tuple[Container, ...]) -> Errors:
+def _host_ports(path: str, containers: tuple[Container, ...]) -> Errors:
     seen: set[str] = set()
-    for i, container in enumerate(given):
+    for i, container in enumerate(containers):
         for j, port in enumerate(container.ports):
             if not port.host_port:
                 continue

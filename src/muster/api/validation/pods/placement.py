@@ -45,9 +45,9 @@ def validate_affinity(path: str, wishes: Affinity | None) -> Errors:
         yield from _pod_affinity(f"{path}.podAntiAffinity", wishes.pod_anti_affinity)
 
 
-def validate_tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
+def validate_tolerations(path: str, tolerations: tuple[Toleration, ...]) -> Errors:
     """Yield the errors in the tolerations of a pod."""
-    for i, toleration in enumerate(given):
+    for i, toleration in enumerate(tolerations):
         yield from _validate_toleration(f"{path}[{i}]", toleration)
 
 

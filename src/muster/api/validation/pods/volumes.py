@@ -50,14 +50,14 @@ _TEN_MINUTES = 600
 
 
 def sort_out_volumes(
-    path: str, given: tuple[Volume, ...], pod_name: str = ""
+    path: str, volumes: tuple[Volume, ...], pod_name: str = ""
 ) -> tuple[dict[str, Volume], list[FieldError]]:
     """Return the valid volumes by name, and the errors in the others.
 
     pod_name: the name of the pod; empty for templates.
     """
     good: dict[str, Volume] = {}
-    errors = list(_validate_volumes(path, given, pod_name, good))
+    errors = list(_validate_volumes(path, volumes, pod_name, good))
     return good, errors
 
 
@@ -69,9 +69,9 @@ def pull_policy(path: str, policy: str) -> Errors:
         yield unsupported(path, policy, PULL_POLICIES)
 
 
-def _validate_volumes(path: str, given: tuple[Volume, ...], pod_name: str, good: dict[str, Volume]) -> Errors:
-    made = {f"{pod_name}-{volume.name}" for volume in given if pod_name and volume.ephemeral is not None}
-    for i, volume in enumerate(given):
+def _validate_volumes(path: str, volumes: tuple[Volume, ...], pod_name: str, good: dict[str, Volume]) -> Errors:
+    made = {f"{pod_name}-{volume.name}" for volume in volumes if pod_name and volume.ephemeral is not None}
+    for i, volume in enumerate(volumes):
         place = f"{path}[{i}]"
         errors = list(_validate_volume(place, volume, pod_name))
         if volume.name in good:
@@ -211,9 +211,9 @@ def _validate_projection(path: str, place: str, projection: VolumeProjection, se
         yield from _validate_token(path, f"{place}.serviceAccountToken", projection.service_account_token)
 
 
-def _validate_unique_file(path: str, file: str, shown: str, seen: set[str]) -> Errors:
+def _validate_unique_file(path: str, file: str, value: str, seen: set[str]) -> Errors:
     if file and file in seen:
-        yield invalid(path, shown, "conflicting duplicate paths")
+        yield invalid(path, value, "conflicting duplicate paths")
     seen.add(file)
 
 

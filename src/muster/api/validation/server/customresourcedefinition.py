@@ -139,24 +139,24 @@ def _validate_pruning(spec: CustomResourceDefinitionSpec) -> Errors:
         yield invalid("spec.preserveUnknownFields", True, f"{sentence} instead")
 
 
-def _validate_names(path: str, given: CustomResourceDefinitionNames) -> Errors:
-    for field, value in (("plural", given.plural), ("singular", given.singular)):
+def _validate_names(path: str, crd_names: CustomResourceDefinitionNames) -> Errors:
+    for field, value in (("plural", crd_names.plural), ("singular", crd_names.singular)):
         if not value:
             yield required(f"{path}.{field}")
         elif messages := names.dns_1035_label(value):
             yield invalid(f"{path}.{field}", value, ",".join(messages))
-    for field, value in (("kind", given.kind), ("listKind", given.list_kind)):
+    for field, value in (("kind", crd_names.kind), ("listKind", crd_names.list_kind)):
         if not value:
             yield required(f"{path}.{field}")
         elif messages := names.dns_1035_label(value.lower()):
             sentence = f"may have mixed case, but should otherwise match: {','.join(messages)}"
             yield invalid(f"{path}.{field}", value, sentence)
-    for field, values in (("shortNames", given.short_names), ("categories", given.categories)):
+    for field, values in (("shortNames", crd_names.short_names), ("categories", crd_names.categories)):
         for index, value in enumerate(values):
             if messages := names.dns_1035_label(value):
                 yield invalid(f"{path}.{field}[{index}]", value, ",".join(messages))
-    if given.kind and given.kind == given.list_kind:
-        yield invalid(f"{path}.listKind", given.list_kind, "kind and listKind may not be the same")
+    if crd_names.kind and crd_names.kind == crd_names.list_kind:
+        yield invalid(f"{path}.listKind", crd_names.list_kind, "kind and listKind may not be the same")
 
 
 def _validate_versions(versions: tuple[CustomResourceDefinitionVersion, ...]) -> Errors:

@@ -109,16 +109,16 @@ def _parse_specs(texts: Sequence[str]) -> list[Any]:
     return specs
 
 
-def _parse_lease_duration(given: str) -> int:
+def _parse_lease_duration(text: str) -> int:
     """Parse a duration into whole seconds, because a Lease has no fractions. Raises `click.BadParameter`."""
     from muster.api.values import durations
 
     try:
-        seconds, rest = divmod(durations.parse(given), durations.SECOND)
+        seconds, rest = divmod(durations.parse(text), durations.SECOND)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--lease-duration") from error
     if rest or not 1 <= seconds <= _MOST_LEASE_SECONDS:
-        problem = f"{given!r} is no whole number of seconds from 1s to {_MOST_LEASE_SECONDS // 60}m"
+        problem = f"{text!r} is no whole number of seconds from 1s to {_MOST_LEASE_SECONDS // 60}m"
         raise click.BadParameter(problem, param_hint="--lease-duration")
     return seconds
 
@@ -139,13 +139,13 @@ def _read_authority(path: str) -> bytes:
     return content
 
 
-def _choose_node_name(given: str | None) -> str:
-    """Return the given node name, or the machine's host name. Raises `click.BadParameter` if it is invalid."""
+def _choose_node_name(requested_name: str | None) -> str:
+    """Return the requested node name, or the machine's host name. Raises `click.BadParameter` if it is invalid."""
     import socket
 
     from muster.api.validation.names import dns_subdomain
 
-    name = socket.gethostname().lower() if given is None else given
+    name = socket.gethostname().lower() if requested_name is None else requested_name
     if problems := dns_subdomain(name):
         raise click.BadParameter(f"{name!r}: {problems[0]}", param_hint="--name")
     return name

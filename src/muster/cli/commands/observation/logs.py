@@ -55,7 +55,7 @@ def command(job: str, follow: bool, attempt: int | None, previous: bool, **optio
 
 
 async def _logs(
-    target: Target, name: str, wanted: dict[str, Any], attempt: int | None, *, follow: bool, previous: bool
+    target: Target, name: str, selection: dict[str, Any], attempt: int | None, *, follow: bool, previous: bool
 ) -> int:
     from muster.actions.following.elsewhere import make_reach
     from muster.actions.following.printout import Printout
@@ -66,7 +66,7 @@ async def _logs(
 
     async with connect(target) as session:
         job = await get_job(session.client, name, session.namespace)
-        excerpt = _make_excerpt(job, wanted)
+        excerpt = _make_excerpt(job, selection)
         with LiveLine() as line:
             printer, code = Printer(ranks=len(excerpt.ranks) != 1 and job.max_ranks > 1, line=line), 0
             printout = Printout(
@@ -109,7 +109,7 @@ async def _follow(printout: "Printout") -> "Ending":
     return await while_read(follower.run())
 
 
-def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
+def _make_excerpt(job: "JobRecord", selection: dict[str, Any]) -> "Excerpt":
     """Return the selection of workers and lines that the options make. Raises `click.BadParameter`."""
     from muster.actions.following.excerpt import Excerpt
     from muster.cli.names.moments import parse_moment
@@ -117,15 +117,15 @@ def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
     from muster.insight.jobs.trials import rank_of_trial
     from muster.runtime.realclock import RealClock
 
-    index = wanted["index"]
+    index = selection["index"]
     try:
-        ranks = parse_ranks(job, wanted["rank"]) if wanted["rank"] else frozenset()
+        ranks = parse_ranks(job, selection["rank"]) if selection["rank"] else frozenset()
         ranks = frozenset({rank_of_trial(job, index)}) if index else ranks
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--index" if index else "--rank") from None
-    matches = _compile_pattern(wanted["grep"]) if wanted["grep"] else None
-    since = parse_moment(wanted["since"], RealClock().now().astimezone()) if wanted["since"] else None
-    return Excerpt(ranks, wanted["tail"], since, matches, wanted["timestamps"])
+    matches = _compile_pattern(selection["grep"]) if selection["grep"] else None
+    since = parse_moment(selection["since"], RealClock().now().astimezone()) if selection["since"] else None
+    return Excerpt(ranks, selection["tail"], since, matches, selection["timestamps"])
 
 
 def _compile_pattern(text: str) -> "Callable[[bytes], bool]":

@@ -228,7 +228,7 @@ def edit(name: str, dry_run: bool, **options: Any) -> None:
     ask(_edit(target, name, wanted, dry_run=dry_run))
 
 
-async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool) -> None:
+async def _edit(target: Target, name: str, edit: "QueueEdit", *, dry_run: bool) -> None:
     from functools import partial
 
     from muster.actions.quota import queues
@@ -238,8 +238,8 @@ async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool
     from muster.cli.terminal.output import dump, say
 
     async with connect(target) as session:
-        followed = await check_edit(session, name, wanted)
-        changes = partial(make_spec_patch, edit=wanted), partial(make_annotations, edit=wanted)
+        followed = await check_edit(session, name, edit)
+        changes = partial(make_spec_patch, edit=edit), partial(make_annotations, edit=edit)
         try:
             after = await queues.edit(session, name, *changes, dry_run=dry_run)
         except ValueError as error:

@@ -83,14 +83,14 @@ def _make_access(attempt: WriteAttempt, verb: str, plural: str, name: str) -> Ac
     return Access(attempt.user, verb, GROUP, plural, attempt.namespace, name)
 
 
-def _confirm(rbac: Rbac, attempt: WriteAttempt, wanted: Sequence[PolicyRule], instead: str = "") -> None:
+def _confirm(rbac: Rbac, attempt: WriteAttempt, rules: Sequence[PolicyRule], instead: str = "") -> None:
     """Raise `ApiError` (403) unless the writer has all these rights.
 
     instead: the message; if it is empty, the message lists the missing rights.
     """
     grants = rbac.grants(attempt.user, attempt.namespace)
     try:
-        missing = find_uncovered(grants.rules, wanted)
+        missing = find_uncovered(grants.rules, rules)
     except TooManyRightsError:
         raise attempt.make_refusal("it grants too many single rights to compare them with the writer's own") from None
     if not missing:

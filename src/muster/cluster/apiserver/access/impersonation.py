@@ -63,14 +63,14 @@ def _list_needed_accesses(
     return [*needed, *([Access(sender, "impersonate", _AUTHENTICATION, "uids", "", uid)] if uid else [])]
 
 
-def _complete_groups(name: str, given: frozenset[str]) -> frozenset[str]:
+def _complete_groups(name: str, groups: frozenset[str]) -> frozenset[str]:
     """Return the requested groups of the impersonated user, with those that each such user has.
 
     A service account gets its own groups only if none are requested.
     """
     account = account_of(name)
-    if not given and account is not None:
+    if not groups and account is not None:
         return account_groups(account[0])
     if name == ANONYMOUS:
-        return given | {UNAUTHENTICATED}
-    return given if UNAUTHENTICATED in given else given | {AUTHENTICATED}
+        return groups | {UNAUTHENTICATED}
+    return groups if UNAUTHENTICATED in groups else groups | {AUTHENTICATED}

@@ -38,14 +38,14 @@ def allows(rule: PolicyRule, access: Access) -> bool:
     )
 
 
-def find_uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Return the single rights that the rules in `wanted` grant and the rules in `owned` do not.
+def find_uncovered(owned: Sequence[PolicyRule], rules: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """Return the single rights that `rules` grant and `owned` do not.
 
     Raises `TooManyRightsError`.
     """
     missing: list[PolicyRule] = []
     words, left = 1 + sum(map(_count_words, owned)), MAX_COMPARED
-    for rule in wanted:
+    for rule in rules:
         left -= words
         if left > 0 and any(_covers(own, rule) for own in owned):
             continue

@@ -76,23 +76,23 @@ class TokenRequests:
         end = format_timestamp(now + timedelta(seconds=seconds))
         return make_answer(call, document, {"token": token, "expirationTimestamp": end})
 
-    def _resolve_bound(self, call: Call, wanted: BoundObjectReference) -> tuple[BoundReference, ...]:
+    def _resolve_bound(self, call: Call, bound: BoundObjectReference) -> tuple[BoundReference, ...]:
         """Return the objects that the token is bound to: the requested one, and for a pod also its node.
 
         Raises `ApiError` (400, 404, 409).
         """
-        kind = _BOUND.get((wanted.api_version, wanted.kind))
+        kind = _BOUND.get((bound.api_version, bound.kind))
         if kind is None:
-            name = f"{wanted.api_version}, Kind={wanted.kind}"
+            name = f"{bound.api_version}, Kind={bound.kind}"
             raise bad_request(f"cannot bind token to object of type {name}")
-        entry = self._object(Key(kind.resource, call.namespace if kind.namespaced else "", wanted.name))
-        if wanted.uid not in ("", entry.header.uid):
+        entry = self._object(Key(kind.resource, call.namespace if kind.namespaced else "", bound.name))
+        if bound.uid not in ("", entry.header.uid):
             message = (
-                f"the UID in the bound object reference ({wanted.uid}) does not match the UID in record. "
+                f"the UID in the bound object reference ({bound.uid}) does not match the UID in record. "
                 f"The object might have been deleted and then recreated"
             )
-            raise conflict(kind.resource, wanted.name, message)
-        reference = BoundReference(wanted.kind, wanted.name, entry.header.uid)
+            raise conflict(kind.resource, bound.name, message)
+        reference = BoundReference(bound.kind, bound.name, entry.header.uid)
         if kind is not POD:
             return (reference,)
         if entry.header.fields.get("spec.serviceAccountName") != call.name:

@@ -61,8 +61,11 @@ def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now:
         set_condition(status, ESTABLISHED, "True", now, reason="InitialNamesAccepted", message=sentence)
 
 
-def _accept_names(wanted: dict[str, Any], had: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
-    """Return the accepted names, and the reason and message of a conflict; both are "" if there is none."""
+def _accept_names(requested: dict[str, Any], had: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
+    """Return the accepted names, and the reason and message of a conflict; both are "" if there is none.
+
+    had: the names that the definition has so far. taken: the names of other definitions.
+    """
     accepted: dict[str, Any] = {"plural": "", "kind": ""} | had
     reason = message = ""
     for name, pool, word in (
@@ -72,7 +75,7 @@ def _accept_names(wanted: dict[str, Any], had: dict[str, Any], taken: Taken) -> 
         ("kind", taken.kinds, "KindConflict"),
         ("listKind", taken.kinds, "ListKindConflict"),
     ):
-        value = wanted.get(name)
+        value = requested.get(name)
         values, before = (value or [], had.get(name) or []) if name == "shortNames" else ([value], [had.get(name)])
         refused = [text for text in values if text and text in pool and text not in before]
         if refused:
@@ -82,6 +85,6 @@ def _accept_names(wanted: dict[str, Any], had: dict[str, Any], taken: Taken) -> 
         if value:
             accepted[name] = value
     accepted.pop("categories", None)
-    if wanted.get("categories"):
-        accepted["categories"] = wanted["categories"]
+    if requested.get("categories"):
+        accepted["categories"] = requested["categories"]
     return accepted, reason, message

@@ -31,8 +31,8 @@ def scale_subresource(
         # An object without a number of replicas can be scaled too: its scale shows 0.
         return views.scale_of(document, _get_number(get_nested(document, wanted)), status)
 
-    def take(stored: Document, shown: Document) -> Document:
-        return _set_nested(views.with_metadata(stored, shown), wanted, views.wanted_replicas(shown))
+    def take(stored: Document, written: Document) -> Document:
+        return _set_nested(views.with_metadata(stored, written), wanted, views.wanted_replicas(written))
 
     def applied(stored: Document, config: Document) -> Document:
         version = {name: stored[name] for name in ("apiVersion", "kind")}

@@ -109,30 +109,30 @@ def _rank(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def read_entries(given: Any) -> list[Entry] | None:
+def read_entries(raw: Any) -> list[Entry] | None:
     """Return the `managedFields` entries that a client sent, in canonical form; None if they are malformed."""
     try:
-        entries = [_read_entry(entry) for entry in given]
+        entries = [_read_entry(entry) for entry in raw]
     except (ValueError, TypeError, RecursionError):
         return None
     return in_order({identity_of(entry): entry for entry in entries}.values())
 
 
-def _read_entry(given: Any) -> Entry:
+def _read_entry(raw: Any) -> Entry:
     """Return one entry that a client sent in canonical form.
 
     Raises:
         ValueError: the operation, the type of its fields or a path element is unknown.
         TypeError: the entry or one of its members has the wrong type.
     """
-    if not isinstance(given, dict):
+    if not isinstance(raw, dict):
         raise TypeError("an entry is an object")
-    texts = {name: given.get(name) or "" for name in ("manager", "operation", "apiVersion", "time", "subresource")}
+    texts = {name: raw.get(name) or "" for name in ("manager", "operation", "apiVersion", "time", "subresource")}
     if not all(isinstance(text, str) for text in texts.values()):
         raise TypeError("a member of an entry is no text")
-    if texts["operation"] not in (APPLY, UPDATE) or given.get("fieldsType") != FIELDS_V1:
+    if texts["operation"] not in (APPLY, UPDATE) or raw.get("fieldsType") != FIELDS_V1:
         raise ValueError("an entry is of no known kind")
-    fields = make_canonical(given.get("fieldsV1") or {})
+    fields = make_canonical(raw.get("fieldsV1") or {})
     names = ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")
     values = texts | {"fieldsType": FIELDS_V1, "fieldsV1": fields}
     return {name: values[name] for name in names if values[name] or name == "fieldsV1"}

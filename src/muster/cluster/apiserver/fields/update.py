@@ -52,7 +52,7 @@ def update_managers(
     writer: Writer,
     now: str,
     schema: FieldSchema,
-    given: Any,
+    sent_entries: Any,
     ignored: FieldSet = NOTHING,
 ) -> None:
     """Set `metadata.managedFields` of an object before it is written, in place.
@@ -60,12 +60,12 @@ def update_managers(
     A stored object without entries gets none until a client applies to it.
 
     live: the stored object; None for a create.
-    given: the entries that the client sent, if any. `[{}]` drops all entries. Malformed or empty entries are ignored,
-        and so are all entries that a subresource sends.
+    sent_entries: the entries that the client sent, if any. `[{}]` drops all entries. Malformed or empty entries are
+        ignored, and so are all entries that a subresource sends.
     now: RFC 3339, whole seconds, UTC.
     ignored: fields that this kind of write never changes (`{"f:status": {}}`), even if the client sent them.
     """
-    entries = _read_entries(live, None if writer.subresource else given)
+    entries = _read_entries(live, None if writer.subresource else sent_entries)
     if entries or live is None:
         changes = compare(schema.empty if live is None else live, new, schema)
         entries = record_update(entries, remove_ignored(changes, ignored), writer, now)

@@ -34,45 +34,45 @@ _VERSION = ("resourceVersion", "uid")  # identify the state of the object that t
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def take_all(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (the signature of all views)
+def take_all(stored: Document, written: Document) -> Document:  # noqa: ARG001  (the signature of all views)
     """Return the written object as it is."""
-    return shown
+    return written
 
 
-def take_main(stored: Document, shown: Document) -> Document:
+def take_main(stored: Document, written: Document) -> Document:
     """Return the written object with the stored status."""
-    return _with_member(shown, "status", stored)
+    return _with_member(written, "status", stored)
 
 
-def take_status(stored: Document, shown: Document) -> Document:
+def take_status(stored: Document, written: Document) -> Document:
     """Return the stored object with the written status and the written labels, annotations and finalizers."""
-    return _with_member(with_metadata(stored, shown, _STATUS_METADATA), "status", shown)
+    return _with_member(with_metadata(stored, written, _STATUS_METADATA), "status", written)
 
 
-def take_only_status(stored: Document, shown: Document) -> Document:
+def take_only_status(stored: Document, written: Document) -> Document:
     """Return the stored object with the written status."""
-    return _with_member(with_metadata(stored, shown), "status", shown)
+    return _with_member(with_metadata(stored, written), "status", written)
 
 
-def take_pod_status(stored: Document, shown: Document) -> Document:
+def take_pod_status(stored: Document, written: Document) -> Document:
     """Return the stored pod with the written status. A status without a QoS class keeps the stored one."""
-    taken = take_status(stored, shown)
+    taken = take_status(stored, written)
     status, old = taken.get("status", {}), stored.get("status", {})
     if status.get("qosClass") or "qosClass" not in old:
         return taken
     return taken | {"status": status | {"qosClass": old["qosClass"]}}
 
 
-def take_namespace(stored: Document, shown: Document) -> Document:
+def take_namespace(stored: Document, written: Document) -> Document:
     """Return the written namespace with the stored status and spec. Only `finalize` changes the spec."""
-    return _with_member(_with_member(shown, "status", stored), "spec", stored)
+    return _with_member(_with_member(written, "status", stored), "spec", stored)
 
 
-def with_metadata(stored: Document, shown: Document, fields: tuple[str, ...] = _VERSION) -> Document:
+def with_metadata(stored: Document, written: Document, fields: tuple[str, ...] = _VERSION) -> Document:
     """Return the stored object with these fields of the written metadata."""
-    written = shown.get("metadata") or {}
+    meta = written.get("metadata") or {}
     others = remove_members(stored["metadata"], *fields)
-    return stored | {"metadata": others | {field: written[field] for field in fields if field in written}}
+    return stored | {"metadata": others | {field: meta[field] for field in fields if field in meta}}
 
 
 def _with_member(document: Document, name: str, source: Document) -> Document:
@@ -95,10 +95,10 @@ def _make_scale_status(controller: Document, replicas: int) -> Document:
     return {"replicas": replicas, "selector": _format_selector(controller)}
 
 
-def scale_of(controller: Document, wanted: int, status: Document) -> Document:
+def scale_of(controller: Document, replicas: int, status: Document) -> Document:
     """Return the Scale of an object.
 
-    wanted: the desired number of replicas.
+    replicas: the desired number of replicas.
     status: the status of the Scale.
     """
     meta = controller["metadata"]
@@ -106,7 +106,7 @@ def scale_of(controller: Document, wanted: int, status: Document) -> Document:
         "apiVersion": SCALE.api_version,
         "kind": SCALE.kind,
         "metadata": {field: meta[field] for field in _SCALE_METADATA if field in meta},
-        "spec": {"replicas": wanted},
+        "spec": {"replicas": replicas},
         "status": status,
     }
 
@@ -119,13 +119,13 @@ def _format_selector(controller: Document) -> str:
     return str(label_matcher(msgspec.convert(selector, LabelSelector)))
 
 
-def take_scale(stored: Document, shown: Document) -> Document:
-    """Return the stored Job with the number of replicas of a written Scale (`shown`) as its parallelism.
+def take_scale(stored: Document, written: Document) -> Document:
+    """Return the stored Job with the number of replicas of a written Scale as its parallelism.
 
     An elastic Job (Indexed, with as many completions as pods) also gets the number as its completions (kubernetes
     KEP-3715). Upstream has no scale subresource of Jobs; Muster serves one so that `kubectl scale job` works.
     """
-    return _rescale_object(stored, shown, _set_parallelism(stored, shown))
+    return _rescale_object(stored, written, _set_parallelism(stored, written))
 
 
 def apply_scale(stored: Document, config: Document) -> Document:
@@ -136,21 +136,21 @@ def apply_scale(stored: Document, config: Document) -> Document:
     return _apply_config(stored, config, _set_parallelism(stored, config))
 
 
-def _set_parallelism(stored: Document, shown: Document) -> Document:
-    replicas, spec = wanted_replicas(shown), stored["spec"]
+def _set_parallelism(stored: Document, written: Document) -> Document:
+    replicas, spec = wanted_replicas(written), stored["spec"]
     elastic = spec.get("completionMode") == INDEXED and spec.get("completions") == spec.get("parallelism")
     return {"parallelism": replicas} | ({"completions": replicas} if elastic else {})
 
 
-def wanted_replicas(shown: Document) -> int:
+def wanted_replicas(written: Document) -> int:
     """Return the number of replicas in a Scale that a client wrote."""
-    replicas: int = (shown.get("spec") or {}).get("replicas", 0)
+    replicas: int = (written.get("spec") or {}).get("replicas", 0)
     return replicas
 
 
-def take_replicas(stored: Document, shown: Document) -> Document:
-    """Return the stored controller with the number of replicas of a written Scale. shown: the Scale."""
-    return _rescale_object(stored, shown, {"replicas": wanted_replicas(shown)})
+def take_replicas(stored: Document, written: Document) -> Document:
+    """Return the stored controller with the number of replicas of a written Scale."""
+    return _rescale_object(stored, written, {"replicas": wanted_replicas(written)})
 
 
 def apply_replicas(stored: Document, config: Document) -> Document:
@@ -166,8 +166,8 @@ def _apply_config(stored: Document, config: Document, spec: Document) -> Documen
     return version | {"metadata": config["metadata"], "spec": spec}
 
 
-def _rescale_object(stored: Document, shown: Document, changed: Document) -> Document:
-    return with_metadata(stored, shown) | {"spec": stored["spec"] | changed}
+def _rescale_object(stored: Document, written: Document, changed: Document) -> Document:
+    return with_metadata(stored, written) | {"spec": stored["spec"] | changed}
 
 
 # The fields of an Event that have different names in core/v1 (keys) and in events.k8s.io/v1 (values).
@@ -188,9 +188,9 @@ def show_event(stored: Document) -> Document:
     return _rename_members(stored, _EVENT_NAMES) | {"apiVersion": EVENTS_V1_EVENT.api_version}
 
 
-def take_event(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (the signature of all views)
+def take_event(stored: Document, written: Document) -> Document:  # noqa: ARG001  (the signature of all views)
     """Convert an Event of `events.k8s.io` to a core Event."""
-    return _rename_members(shown, _CORE_EVENT_NAMES) | {"apiVersion": "v1"}
+    return _rename_members(written, _CORE_EVENT_NAMES) | {"apiVersion": "v1"}
 
 
 def _rename_members(document: Document, names: Mapping[str, str]) -> dict[str, Any]:

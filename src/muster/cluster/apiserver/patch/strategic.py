@@ -197,14 +197,14 @@ def _require_same_order(name: str, patch: list[Any], order: list[Any], key: str)
             raise unprocessable(f"The order in patch list: {shorten_text(name)} doesn't match {_SET_ORDER} list")
 
 
-def _in_order(items: list[Any], wanted: list[Any], current: list[Any], key: str) -> list[Any]:
-    """Return the items in order: those of `wanted` in its order, and the others in the order of `current`.
+def _in_order(items: list[Any], order: list[Any], current: list[Any], key: str) -> list[Any]:
+    """Return the items sorted: those of `order` in its order, and the others in the order of `current`.
 
     The two groups interleave as they do in `current`. Equal scalars are merged to one.
     """
     if not key:
         items = list({_identify_item(item, key): item for item in items}.values())
-    ranks = _rank_items(wanted, key)
+    ranks = _rank_items(order, key)
     places = _rank_items(current, key)
     named = sorted(
         (item for item in items if _identify_item(item, key) in ranks), key=lambda i: ranks[_identify_item(i, key)]

@@ -100,15 +100,15 @@ class PodActions:
         return (make_put(key, decode_entry(entry) | {"status": document_of(budget.status)}),)
 
 
-def _check_bindable(pod: Document, given: dict[str, Any]) -> None:
-    """Raise `ApiError` (409) unless the pod waits for a node and meets the preconditions in `given`."""
+def _check_bindable(pod: Document, preconditions: dict[str, Any]) -> None:
+    """Raise `ApiError` (409) unless the pod waits for a node and meets the preconditions of its binding."""
     meta, spec = pod["metadata"], pod["spec"]
     name = meta["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        if given.get(field) and given[field] != meta[field]:
+        if (expected := preconditions.get(field)) and expected != meta[field]:
             raise _make_unbindable_error(
                 name,
-                f"Precondition failed: {label} in precondition: {given[field]}, {label} in object meta: {meta[field]}",
+                f"Precondition failed: {label} in precondition: {expected}, {label} in object meta: {meta[field]}",
             )
     if meta.get("deletionTimestamp"):
         raise _make_unbindable_error(name, f"pod {name} is being deleted, cannot be assigned to a host")

@@ -158,8 +158,8 @@ def _compile_v1beta1(_kind: Kind[Any]) -> Checker:
     return checker
 
 
-def _take_v1beta1(take: Callable[[Document, Document], Document], stored: Document, shown: Document) -> Document:
-    return take(stored, CUSTOM_RESOURCE_DEFINITIONS.view.checker(v1beta1.to_v1(shown)).value)
+def _take_v1beta1(take: Callable[[Document, Document], Document], stored: Document, written: Document) -> Document:
+    return take(stored, CUSTOM_RESOURCE_DEFINITIONS.view.checker(v1beta1.to_v1(written)).value)
 
 
 def _of_old(errors: Sequence[FieldError]) -> list[FieldError]:

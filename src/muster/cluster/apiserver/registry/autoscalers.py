@@ -35,34 +35,34 @@ def convert_to_v1(stored: Document) -> Document:
     return shown
 
 
-def convert_from_v1(stored: Document, shown: Document) -> Document:
+def convert_from_v1(stored: Document, written: Document) -> Document:
     """Return the HorizontalPodAutoscaler to store, in v2, after a client wrote the object in v1.
 
     stored: the object before the write, in v2, whose status and whose fields without a v1 form stay.
-    shown: what the client wrote, in v1.
+    written: what the client wrote, in v1.
     """
-    return views.take_main(stored, _convert_autoscaler(stored, shown))
+    return views.take_main(stored, _convert_autoscaler(stored, written))
 
 
-def take_status(stored: Document, shown: Document) -> Document:
+def take_status(stored: Document, written: Document) -> Document:
     """Return the HorizontalPodAutoscaler to store, in v2, after a client wrote its `status` subresource in v1.
 
-    stored: the object before the write, in v2. shown: what the client wrote, in v1.
+    stored: the object before the write, in v2. written: what the client wrote, in v1.
     """
-    return views.take_status(stored, _convert_autoscaler(stored, shown))
+    return views.take_status(stored, _convert_autoscaler(stored, written))
 
 
-def _convert_autoscaler(stored: Document, shown: Document) -> Document:
+def _convert_autoscaler(stored: Document, written: Document) -> Document:
     """Convert a HorizontalPodAutoscaler from v1 to v2. Fields that v1 lacks get their values from `stored`."""
-    converted = shown | {"apiVersion": HORIZONTAL_POD_AUTOSCALER.api_version}
-    if spec := shown.get("spec"):
+    converted = written | {"apiVersion": HORIZONTAL_POD_AUTOSCALER.api_version}
+    if spec := written.get("spec"):
         old = stored.get("spec", {})
         others = [metric for metric in old.get("metrics", ()) if _get_percent(metric, "target") is None]
         target = [cpu_metric(spec[_TARGET])] if _TARGET in spec else []
         converted["spec"] = remove_members(old, *_SAME_SPEC, "metrics") | _select_members(spec, _SAME_SPEC)
         if metrics := [*target, *others]:
             converted["spec"]["metrics"] = metrics
-    if status := shown.get("status"):
+    if status := written.get("status"):
         old = stored.get("status", {})
         others = [metric for metric in old.get("currentMetrics", ()) if _get_percent(metric, "current") is None]
         current = [_make_cpu_metric(status[_CURRENT])] if _CURRENT in status else []

@@ -68,16 +68,16 @@ def _make_resources(
     )
     take = views.take_main if has_status else views.take_all
 
-    def served(shown: Kind[Any], fields: FieldLabels, deprecation: str = "") -> Resource:
-        status = _make_view(kind, shown, views.take_status, validation.create, validation.status, status=True)
+    def served(version: Kind[Any], fields: FieldLabels, deprecation: str = "") -> Resource:
+        status = _make_view(kind, version, views.take_status, validation.create, validation.status, status=True)
         return Resource(
-            kind=shown,
+            kind=version,
             stored=kind,
-            view=_make_view(kind, shown, take, validation.create, validation.update),
+            view=_make_view(kind, version, take, validation.create, validation.update),
             rules=rules,
             short_names=short_names,
             fields=fields,
-            subresources=(Subresource("status", shown, VIEW_VERBS, status),) if has_status else (),
+            subresources=(Subresource("status", version, VIEW_VERBS, status),) if has_status else (),
             deprecation=deprecation,
         )
 
@@ -87,7 +87,7 @@ def _make_resources(
 
 def _make_view(
     stored: Kind[Any],
-    shown: Kind[Any],
+    kind: Kind[Any],
     take: _Take,
     validate_create: Create,
     validate_update: Update,
@@ -96,14 +96,14 @@ def _make_view(
 ) -> View:
     """Return a view of stored objects in one version. Validation always gets the stored version."""
     show = None
-    if shown is not stored:
+    if kind is not stored:
         show = partial(to_v1beta1, stored.resource)
         take = partial(_take_converted, stored.resource, take)
-    return View(shown, show, take, validate_create, validate_update, compile=partial(compile_structural, status=status))
+    return View(kind, show, take, validate_create, validate_update, compile=partial(compile_structural, status=status))
 
 
-def _take_converted(resource: str, take: _Take, stored: Document, shown: Document) -> Document:
-    return take(stored, to_v1beta2(resource, shown))
+def _take_converted(resource: str, take: _Take, stored: Document, written: Document) -> Document:
+    return take(stored, to_v1beta2(resource, written))
 
 
 def _prepare_held(document: Document) -> None:

@@ -24,8 +24,8 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 VIEW_VERBS = ("get", "patch", "update")  # of a subresource that is a view of its object
 
 
-def _keep(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (one of many of this shape)
-    return shown
+def _keep(stored: Document, written: Document) -> Document:  # noqa: ARG001  (one of many of this shape)
+    return written
 
 
 def no_errors(new: Any, old: Any = None) -> Sequence[FieldError]:  # noqa: ARG001  (one of many of this shape)

@@ -54,32 +54,32 @@ def _make_printer(columns: tuple[AnyColumn, ...]) -> Printer:
     return Printer(tuple(column for column, _ in made), cells, reads=dict)
 
 
-def _make_column(shown: StoredColumn) -> Column:
+def _make_column(data: StoredColumn) -> Column:
     return Column(
-        name=shown.name, type=shown.type, format=shown.format, description=shown.description, priority=shown.priority
+        name=data.name, type=data.type, format=data.format, description=data.description, priority=data.priority
     )
 
 
-def _compile_cell(shown: StoredColumn) -> _Cell:
-    if function := _FUNCTIONS.get(shown.cell):
+def _compile_cell(data: StoredColumn) -> _Cell:
+    if function := _FUNCTIONS.get(data.cell):
         return lambda document, _now: function(document)
-    find, whole, condition = (compile_path(path) for path in (shown.path, shown.of, shown.only_with))
+    find, whole, condition = (compile_path(path) for path in (data.path, data.of, data.only_with))
 
     def cell(document: Document, now: datetime) -> _Value:
-        if shown.only_with and not find_first(condition, document):
+        if data.only_with and not find_first(condition, document):
             return ""
-        if shown.cell == "joined":
-            return _join(find(document), shown.most) or shown.otherwise
-        if shown.cell == "count":
+        if data.cell == "joined":
+            return _join(find(document), data.most) or data.otherwise
+        if data.cell == "count":
             return sum(1 for _ in find(document))
         value = find_first(find, document)
-        if shown.cell == "parts":
-            return f"{value or shown.otherwise}/{find_first(whole, document) or shown.otherwise}"
-        if show := _SHOWN_AS.get(shown.cell):
+        if data.cell == "parts":
+            return f"{value or data.otherwise}/{find_first(whole, document) or data.otherwise}"
+        if show := _SHOWN_AS.get(data.cell):
             return show(value)
         if value is None or value == "":
-            return shown.otherwise
-        return _VALUES[shown.cell](value, now)
+            return data.otherwise
+        return _VALUES[data.cell](value, now)
 
     return cell
 

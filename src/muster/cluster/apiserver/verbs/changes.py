@@ -104,9 +104,9 @@ def replacement_to_store(call: Call, old: Document, written: Document) -> Docume
     return object_to_store(old, written, call.view)
 
 
-def object_to_store(stored: Document, shown: Document, view: View, *, new: bool = False) -> Document:
-    """Return the object to store for an object as the view shows it."""
-    return shown if new and view.show is None else view.take(stored, shown)
+def object_to_store(stored: Document, written: Document, view: View, *, new: bool = False) -> Document:
+    """Return the object to store for an object that a client wrote in the form of the view."""
+    return written if new and view.show is None else view.take(stored, written)
 
 
 def complete_again(call: Call, document: Document, old: Document, meta: Document) -> None:

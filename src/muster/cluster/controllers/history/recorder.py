@@ -103,9 +103,9 @@ class Recorder:
             await self._clock.sleep(_LOOK_SECONDS)
         await self.write()
 
-    def _is_behind(self, wanted: dict[str, int]) -> bool:
+    def _is_behind(self, latest: dict[str, int]) -> bool:
         versions = {kind.resource: self._manager.informer(kind).version for kind in _FOLLOWED}
-        return any(versions[name].isdecimal() and int(versions[name]) < revision for name, revision in wanted.items())
+        return any(versions[name].isdecimal() and int(versions[name]) < revision for name, revision in latest.items())
 
     def _list_deleted(self, kind: Kind[T]) -> list[T]:
         """Return the last states of deleted objects, as far as the store still has them."""

@@ -36,16 +36,16 @@ def counts_owners(spec: PodDisruptionBudgetSpec) -> bool:
     return spec.max_unavailable is not None or isinstance(spec.min_available, str)
 
 
-def compute_state(budget: PodDisruptionBudget, pods: Sequence[Pod], wanted: int, now: datetime) -> BudgetState:
+def compute_state(budget: PodDisruptionBudget, pods: Sequence[Pod], replicas: int, now: datetime) -> BudgetState:
     """Return the state of a budget.
 
     pods: the pods that the budget selects.
-    wanted: the total replicas that the owners of these pods want.
+    replicas: the total replicas that the owners of these pods want.
     """
     spec, status = budget.spec, budget.status
     disrupted, stayed = _sort_disrupted(status.disrupted_pods, pods, now)
     healthy = sum(is_ready(pod) and not is_deleting(pod) and pod.metadata.name not in disrupted for pod in pods)
-    expected, desired = _count_desired(spec, len(pods), wanted)
+    expected, desired = _count_desired(spec, len(pods), replicas)
     # While no pod is expected none may be evicted: the first pods may exist without being seen yet.
     allowed = max(0, healthy - desired) if expected > 0 else 0
     status = replace(
@@ -67,12 +67,12 @@ def failed_status(budget: PodDisruptionBudget, why: str, now: datetime) -> PodDi
     return with_condition(replace(budget.status, disruptions_allowed=0), SYNC_FAILED, why, now)
 
 
-def _count_desired(spec: PodDisruptionBudgetSpec, pods: int, wanted: int) -> tuple[int, int]:
+def _count_desired(spec: PodDisruptionBudgetSpec, pods: int, replicas: int) -> tuple[int, int]:
     """Return how many pods a budget expects, and how many of them must be healthy."""
     if spec.max_unavailable is not None:
-        return wanted, max(0, wanted - _part_of(spec.max_unavailable, wanted))
+        return replicas, max(0, replicas - _part_of(spec.max_unavailable, replicas))
     if isinstance(spec.min_available, str):
-        return wanted, _part_of(spec.min_available, wanted)
+        return replicas, _part_of(spec.min_available, replicas)
     return (0, 0) if spec.min_available is None else (pods, spec.min_available)
 
 

@@ -31,7 +31,7 @@ class Gpus:
         self.ill: Mapping[str, str] = {}
         self._held: dict[str, dict[str, tuple[str, ...]]] = {}  # by pod uid and container
 
-    def take(self, uid: str, wanted: Mapping[str, Wanted]) -> Mapping[str, tuple[str, ...]]:
+    def take(self, uid: str, requests: Mapping[str, Wanted]) -> Mapping[str, tuple[str, ...]]:
         """Assign GPUs to a pod's containers, and return them by container: all that the pod wants or none.
 
         A pod that has GPUs already keeps them. Raises `NoGpusError`.
@@ -39,7 +39,7 @@ class Gpus:
         if uid not in self._held:
             free = self.free()
             taken: dict[str, tuple[str, ...]] = {}
-            for container, resources in wanted.items():
+            for container, resources in requests.items():
                 for resource, count in resources.items():
                     chosen = [name for name in free if self.devices[name].family.resource == resource][:count]
                     if len(chosen) < count:

@@ -197,8 +197,8 @@ def _list_versions(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir() if path.name.startswith("..") and not path.is_symlink()]
 
 
-def _fresh_name(taken: list[str]) -> str:
-    return next(name for number in itertools.count(1) if (name := f"..{number}") not in taken)
+def _fresh_name(existing: list[str]) -> str:
+    return next(name for number in itertools.count(1) if (name := f"..{number}") not in existing)
 
 
 def _link_names(directory: Path, names: set[str]) -> None:

@@ -80,8 +80,8 @@ class PodVolumes:
             await asyncio.wait([writing])
             raise
 
-    def _write_volumes(self, wanted: Sequence[tuple[Volume, Content]]) -> None:
-        for volume, volume_content in wanted:
+    def _write_volumes(self, volumes: Sequence[tuple[Volume, Content]]) -> None:
+        for volume, volume_content in volumes:
             with _naming_volume(volume):
                 if isinstance(volume_content, HostPath):
                     self._sources[volume.name] = files.prepare_host_path(volume_content)

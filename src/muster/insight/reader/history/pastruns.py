@@ -15,12 +15,12 @@ from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
 
-async def list_existing_runs(client: Client, wanted: RunQuery, say: Callable[[str], None]) -> list[Run]:
+async def list_existing_runs(client: Client, query: RunQuery, say: Callable[[str], None]) -> list[Run]:
     """Return the matching runs that the server's objects and Events still show, the newest first.
 
     say: receives a sentence if the user may not list Workloads. Raises `ApiError` if the user may not see Jobs.
     """
-    namespace = wanted.namespace
+    namespace = query.namespace
     jobs = await all_records(client, namespace)
     pods = await pods_by_job(client, namespace)
     runs = [run_of(job, pods[job.metadata.uid]) for job in jobs]
@@ -29,7 +29,7 @@ async def list_existing_runs(client: Client, wanted: RunQuery, say: Callable[[st
     runs += [run_of_workload(one, [pod for uid in owner_uids(one) for pod in pods[uid]]) for one in others]
     events = await list_or_none(client, EVENT, namespace) or []
     from_events = [run for run in read_runs_from_events(events) if run.uid not in existing_uids]
-    matching = [run for run in (*runs, *_drop_parts(from_events, jobs)) if run is not None and wanted.matches(run)]
+    matching = [run for run in (*runs, *_drop_parts(from_events, jobs)) if run is not None and query.matches(run)]
     return sorted(matching, key=lambda run: (run.ended, run.uid), reverse=True)
 
 

@@ -19,7 +19,7 @@ NO_HISTORY = "this cluster keeps no history: only jobs that are still there are 
 
 
 async def read_history(
-    client: Client, wanted: RunQuery, limit: int, say: Callable[[str], None]
+    client: Client, query: RunQuery, limit: int, say: Callable[[str], None]
 ) -> tuple[list[Run], bool]:
     """Return the matching runs, the newest first, and whether there are more.
 
@@ -28,18 +28,18 @@ async def read_history(
     refuses the query, and `TransportError`.
     """
     try:
-        return await _read_kept_runs(client, wanted, limit)
+        return await _read_kept_runs(client, query, limit)
     except ApiError as error:
         if error.code not in (403, 404):
             raise
     from muster.insight.reader.history.pastruns import list_existing_runs  # it takes a while to load
 
-    runs = await list_existing_runs(client, wanted, say)
+    runs = await list_existing_runs(client, query, say)
     say(NO_HISTORY)
     return (runs[:limit], len(runs) > limit) if limit else (runs, False)
 
 
-async def read_recorded_runs(client: Client, wanted: RunQuery) -> list[Run]:
+async def read_recorded_runs(client: Client, query: RunQuery) -> list[Run]:
     """Return the matching runs from the history, the newest first.
 
     Return none if the cluster has no history or the user may not see it.
@@ -49,7 +49,7 @@ async def read_recorded_runs(client: Client, wanted: RunQuery) -> list[Run]:
         TransportError: the server does not answer.
     """
     try:
-        return (await _read_kept_runs(client, wanted, 0))[0]
+        return (await _read_kept_runs(client, query, 0))[0]
     except ApiError as error:
         if error.code not in (403, 404):
             raise
@@ -84,26 +84,26 @@ async def recall_job(client: Client, job: JobRecord, pods: Sequence[Pod]) -> Job
     return job_record
 
 
-async def _read_kept_runs(client: Client, wanted: RunQuery, limit: int) -> tuple[list[Run], bool]:
+async def _read_kept_runs(client: Client, query: RunQuery, limit: int) -> tuple[list[Run], bool]:
     runs: list[Run] = []
-    query = _query(wanted)
+    parameters = _make_parameters(query)
     while True:
-        query["limit"] = str(min(limit - len(runs), _PAGE) if limit else _PAGE)
-        answer = msgspec.json.decode((await client.raw(Request("GET", PATH, query))).body, type=Runs)
+        parameters["limit"] = str(min(limit - len(runs), _PAGE) if limit else _PAGE)
+        answer = msgspec.json.decode((await client.raw(Request("GET", PATH, parameters))).body, type=Runs)
         runs += answer.items
         if not answer.more or (limit and len(runs) >= limit):
             return runs, bool(answer.more)
-        query["after"] = answer.more
+        parameters["after"] = answer.more
 
 
-def _query(wanted: RunQuery) -> dict[str, str]:
+def _make_parameters(query: RunQuery) -> dict[str, str]:
     parameters = {
-        "namespace": wanted.namespace,
-        "names": ",".join(wanted.names),
-        "owner": wanted.owner,
-        "queue": wanted.queue,
-        "states": ",".join(wanted.states),
-        "since": str(int(wanted.since.timestamp())) if wanted.since is not None else "",
-        "until": str(int(wanted.until.timestamp())) if wanted.until is not None else "",
+        "namespace": query.namespace,
+        "names": ",".join(query.names),
+        "owner": query.owner,
+        "queue": query.queue,
+        "states": ",".join(query.states),
+        "since": str(int(query.since.timestamp())) if query.since is not None else "",
+        "until": str(int(query.until.timestamp())) if query.until is not None else "",
     }
     return {name: value for name, value in parameters.items() if value}

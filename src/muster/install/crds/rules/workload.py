@@ -27,9 +27,9 @@ def _make_both_set(field: str) -> str:
     return f"has(oldSelf.spec.{field}) && has(self.spec.{field})"
 
 
-def _make_immutable_rule(field: str, given: str) -> str:
-    """Return a CEL expression: a field of the spec is unchanged, unless no quota is held or `given` is false."""
-    return f"!({_HELD} && {given}) || oldSelf.spec.{field} == self.spec.{field}"
+def _make_immutable_rule(field: str, condition: str) -> str:
+    """Return a CEL expression: a field of the spec is unchanged, unless no quota is held or `condition` is false."""
+    return f"!({_HELD} && {condition}) || oldSelf.spec.{field} == self.spec.{field}"
 
 
 def _or_zero(field: str) -> str:

@@ -171,11 +171,11 @@ def _limit_resources(pod: PodSpec, settings: GroupScheduling) -> ResourceRequire
 _ENOUGH: Mapping[str, Quantity] = {"cpu": "100m", "memory": "64Mi"}
 
 
-def _cap_amounts(given: Mapping[str, Quantity]) -> dict[str, Quantity]:
+def _cap_amounts(amounts: Mapping[str, Quantity]) -> dict[str, Quantity]:
     return {
-        resource: min(given[resource], most, key=lambda quantity: parse_amount(resource, quantity))
+        resource: min(amounts[resource], most, key=lambda quantity: parse_amount(resource, quantity))
         for resource, most in _ENOUGH.items()
-        if resource in given
+        if resource in amounts
     }
 
 

@@ -161,12 +161,12 @@ def _change_quota(spec: Any, change: PlannedQuotaChange) -> Any:
     return spec
 
 
-def _find_flavor(groups: tuple[ResourceGroup, ...], resource: str, wanted: str, path: str) -> str:
+def _find_flavor(groups: tuple[ResourceGroup, ...], resource: str, name: str, path: str) -> str:
     flavors = [one.name for group in groups if resource in group.covered_resources for one in group.flavors]
-    if wanted in flavors or (not wanted and len(flavors) == 1):
-        return wanted or flavors[0]
-    if not flavors or wanted:
-        raise DrawError(path, f"there is no quota of {resource}{f' in the flavor {wanted}' if wanted else ''}")
+    if name in flavors or (not name and len(flavors) == 1):
+        return name or flavors[0]
+    if not flavors or name:
+        raise DrawError(path, f"there is no quota of {resource}{f' in the flavor {name}' if name else ''}")
     raise DrawError(path, f"quota.flavor is needed: {resource} has the flavors {', '.join(flavors)}")
 
 

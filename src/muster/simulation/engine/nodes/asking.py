@@ -171,6 +171,6 @@ class AskMaker:
         return known
 
 
-def _list_flavors(given: PodSetAssignment | None) -> tuple[str, ...]:
+def _list_flavors(assignment: PodSetAssignment | None) -> tuple[str, ...]:
     """Return the sorted names of the flavors that a podset got; none without an assignment."""
-    return () if given is None else tuple(sorted({choice.flavor for choice in given.flavors.values()}))
+    return () if assignment is None else tuple(sorted({choice.flavor for choice in assignment.flavors.values()}))

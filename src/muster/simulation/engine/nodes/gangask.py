@@ -79,27 +79,29 @@ class GangAsk(Struct, frozen=True, eq=False):
         """
         return self.alike, self.lasts
 
-    def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
-        """Return the nodes of all pods as an allowed start, or why there are none. taken: room to leave free."""
-        outcome = self.placing(capacity, taken)
+    def place(self, capacity: Capacity, extra_use: Ints | None = None) -> Chosen | Refusal:
+        """Return the nodes of all pods as an allowed start, or why there are none. extra_use: room to leave free."""
+        outcome = self.placing(capacity, extra_use)
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
-    def placing(self, capacity: Capacity, taken: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
+    def placing(self, capacity: Capacity, extra_use: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
         """Return the nodes of all pods, without a decision to start, or why there are none.
 
-        taken: room that others have claimed. effort: see `placement.place`.
+        extra_use: room that others have claimed. effort: see `placement.place`.
         """
         if self.pins is not None:
-            return place_pinned(capacity, self.pins, taken)
+            return place_pinned(capacity, self.pins, extra_use)
         if self.near is not None:
-            return place_near(capacity, self.shapes, self.near, taken=taken, running=self.running, effort=effort)
-        return place(capacity, self.shapes, taken=taken, effort=effort)
+            return place_near(
+                capacity, self.shapes, self.near, extra_use=extra_use, running=self.running, effort=effort
+            )
+        return place(capacity, self.shapes, extra_use=extra_use, effort=effort)
 
-    def find_refusal(self, capacity: Capacity, taken: Ints) -> Refusal | None:
-        """Return why there is no room for all pods beside `taken`; None if there is room."""
+    def find_refusal(self, capacity: Capacity, extra_use: Ints) -> Refusal | None:
+        """Return why there is no room for all pods beside `extra_use`; None if there is room."""
         if self.pins is None and self.near is None:
-            return find_refusal(capacity, self.shapes, taken)
-        outcome = self.placing(capacity, taken)
+            return find_refusal(capacity, self.shapes, extra_use)
+        outcome = self.placing(capacity, extra_use)
         return outcome if isinstance(outcome, Refusal) else None
 
     def end(self, now: float) -> EndTime | None:

@@ -372,7 +372,7 @@ class Machines:
         if strong is None or not self._may_displace(ask):
             return
         nominated, effort = self._pending.sum_nominated_room(ask.key, ask.criteria), Effort()
-        taken = np.zeros_like(self.capacity.free()) if nominated is None else nominated
+        extra_use = np.zeros_like(self.capacity.free()) if nominated is None else nominated
         plan = preempt(
             self.capacity,
             ask.shapes,
@@ -380,7 +380,7 @@ class Machines:
             strong,
             self._candidates.values(),
             now,
-            taken=taken,
+            extra_use=extra_use,
         )
         if isinstance(plan, GangPreemption) and plan.victims:
             self._pending.nominate(ask.key, ask.criteria, plan.placement)

@@ -53,6 +53,6 @@ class Passing:
         """Return how many more pods of the head's shape fit by the time when it may start."""
         reservation, version = head.reservation, self._capacity.version
         if self._spare_since[0] is not reservation or self._spare_since[1] != version:
-            self._spare = int(room_of(self._capacity, shape, taken=reservation.room).sum()) - pods
+            self._spare = int(room_of(self._capacity, shape, extra_use=reservation.room).sum()) - pods
             self._spare_since = reservation, version
         return self._spare

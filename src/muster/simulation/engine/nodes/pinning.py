@@ -44,10 +44,10 @@ def index_hosts(labels: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, st
     return {host: names[0] for host, names in nodes.items() if len(names) == 1}
 
 
-def place_pinned(capacity: Capacity, pins: Pins, taken: Ints | None) -> Placement | Refusal:
-    """Return the chosen nodes if all pods fit there beside what is taken; else why the first shape does not fit."""
+def place_pinned(capacity: Capacity, pins: Pins, extra_use: Ints | None) -> Placement | Refusal:
+    """Return the chosen nodes if all pods fit there beside the extra use; else why the first shape does not fit."""
     for shape, nodes in pins.items():
-        fits = capacity.count_fitting(shape, taken)
+        fits = capacity.count_fitting(shape, extra_use)
         wanted, fitting = sum(count for _, count in nodes), 0
         for node, count in nodes:
             if (index := capacity.index_of(node)) is not None:
@@ -56,5 +56,5 @@ def place_pinned(capacity: Capacity, pins: Pins, taken: Ints | None) -> Placemen
             return Refusal(shape, wanted, fitting, proven=len(pins) == 1)
         if len(pins) > 1:
             used = capacity.sum_use(shape, capacity.counts(dict(nodes)))
-            taken = used if taken is None else taken + used
+            extra_use = used if extra_use is None else extra_use + used
     return Placement(pins)

@@ -41,13 +41,13 @@ class Concern(Struct, frozen=True, eq=False):
     hook: Hook
     resource: Resource
 
-    def view(self, subresource: str, given: View) -> View:
+    def view(self, subresource: str, request_view: View) -> View:
         """Return the view in which the webhook sees the objects.
 
-        given: the request's view, for a subresource that this version lacks.
+        request_view: the request's view, for a subresource that this version lacks.
         """
         sub = self.resource.subresource(subresource)
-        return self.resource.view if not subresource else sub.bodies if sub is not None else given
+        return self.resource.view if not subresource else sub.bodies if sub is not None else request_view
 
 
 def find_concerned(
