@@ -19,6 +19,7 @@ from muster.api.core import NAMESPACE, POD, Namespace, Pod
 from muster.api.meta import OwnerReference, controller_of
 from muster.api.pods import is_finished, job_reference
 from muster.api.status import ApiError
+from muster.controllers.delays import BEGINNING_SECONDS, SHOW_SECONDS, STALE_SECONDS
 from muster.controllers.job import claims
 from muster.controllers.job.metrics import JobMetrics
 from muster.controllers.job.orphans import Orphans
@@ -40,19 +41,11 @@ from muster.runtime.writes import Refusal, is_unsure
 WORKERS = 16
 
 # How long the events of a Job are gathered, for each of its pods, so that reconciles cost at most a few percent of the
-# time. It is never longer than upstream's. Updates for display (running, ready) can wait a little more. Ended pods cost
-# less to read, and a long sweep has many of them: its next trial must not wait for them.
+# time. It is never longer than upstream's. Ended pods cost less to read, and a long sweep has many of them: its next
+# trial must not wait for them.
 GATHER_SECONDS_PER_POD = 0.0002
 GATHER_SECONDS_PER_ENDED = 0.00003
 GATHER_SECONDS_MOST = 1.0
-SHOW_SECONDS = 0.1
-
-# A new suspended Job is usually resumed by its queue, within a second also in a burst of Jobs. For this time the
-# controller does not write that the Job is suspended.
-BEGINNING_SECONDS = 1.0
-
-# A Job with stale caches is reconciled at the event that updates them, or after this time if there is none.
-STALE_SECONDS = 5.0
 
 
 class _Memory(Struct):

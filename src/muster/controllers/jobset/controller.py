@@ -20,6 +20,7 @@ from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.notes import Note
 from muster.controllers.decisionlog import DecisionLog
+from muster.controllers.delays import BEGINNING_SECONDS, SHOW_SECONDS, STALE_SECONDS
 from muster.controllers.jobset import owned
 from muster.controllers.jobset.inplace import InPlaceRestarts
 from muster.controllers.jobset.metrics import JobSetMetrics
@@ -53,16 +54,6 @@ WORKERS = 8
 # How long the events of a JobSet are gathered, for each of its Jobs, so that reconciles cost a few percent of the time.
 GATHER_SECONDS_PER_JOB = 0.0002
 GATHER_SECONDS_MOST = 10.0
-
-# A Job that has announced its success usually completes within a moment. The counts of its pods can wait for that.
-SHOW_SECONDS = 0.1
-
-# A new suspended JobSet is usually resumed by its queue, within a second also in a burst of JobSets. For this time the
-# controller creates nothing for it, because all of that would have to change then.
-BEGINNING_SECONDS = 1.0
-
-# A JobSet with stale caches is reconciled at the event that updates them, or after this time if there is none.
-STALE_SECONDS = 5.0
 
 
 class _Memory(Struct):
@@ -164,6 +155,7 @@ class JobSetController(Reconciler):
         if memory.waits:
             self._wake_if_seen(key, memory, jobset)
         elif old is None or new is None or _extract_counted_fields(old) != _extract_counted_fields(new):
+            # A Job that has announced its success usually completes within a moment; the counts of its pods can wait.
             least = SHOW_SECONDS if new is not None and _is_about_to_succeed(new) else 0.0
             self._controller.queue.add_after(key, max(least, _find_gathering_time(memory)))
 

@@ -12,6 +12,7 @@ from muster.api.meta import OwnerReference, controller_of
 from muster.api.podgroups.volcano import POD_GROUP, PodGroup
 from muster.api.pods import is_finished
 from muster.api.volcano import VOLCANO_JOB, Job
+from muster.controllers.delays import STALE_SECONDS
 from muster.controllers.volcano.writer import Writer
 from muster.jobs.volcano.decide import decide
 from muster.jobs.volcano.plan import VolcanoJobPlan
@@ -31,9 +32,6 @@ WORKERS = 4
 GATHER_SECONDS = 0.05
 GATHER_SECONDS_PER_POD = 0.0002
 GATHER_SECONDS_MOST = 2.0
-
-# A Job with stale caches is reconciled at the event that updates them, or after this time if there is none.
-STALE_SECONDS = 5.0
 
 _BY_JOB = "volcano-job-uid"
 
