@@ -20,6 +20,7 @@ from muster.api.meta import Object
 from muster.api.schema import Schema, make_inlined_schema
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields.blank import make_blank
+from muster.cluster.apiserver.schema.members import LazyMembers
 
 # - scalar: one value
 # - atomic: an object or a list that a manager owns as a whole
@@ -39,24 +40,6 @@ _SHORT = 64  # characters of a key whose path element is cached
 _encode = msgspec.json.Encoder().encode
 
 
-class _Members(dict[str, "FieldSchema | None"]):
-    """The nodes of an object's declared members, each compiled when a document first has the member.
-
-    An undeclared member has None. made: the nodes compiled so far, as for `_compile`.
-    """
-
-    def __init__(self, schemas: Mapping[str, Schema], made: "dict[int, FieldSchema]") -> None:
-        super().__init__()
-        self._schemas = schemas
-        self._made = made
-
-    def __missing__(self, name: str) -> "FieldSchema | None":
-        if name not in self._schemas:
-            return None
-        node = self[name] = _compile(self._schemas[name], self._made)
-        return node
-
-
 class FieldSchema(Struct, frozen=True, eq=False):
     """One node of the compiled schema.
 
@@ -72,7 +55,7 @@ class FieldSchema(Struct, frozen=True, eq=False):
 
     shape: Shape
     types: tuple[type, ...]
-    fields: _Members = field(default_factory=lambda: _NO_MEMBERS)
+    fields: "LazyMembers[FieldSchema]" = field(default_factory=lambda: _NO_MEMBERS)
     rest: "FieldSchema | None" = None
     open: bool = False
     element: "FieldSchema | None" = None
@@ -139,8 +122,8 @@ def _key_of_text(name: str, value: str) -> str:
     return f"k:{_encode({name: value}).decode()}"
 
 
-_NO_MEMBERS: _Members = _Members({}, {})
-DEDUCED = FieldSchema("map", (*_ANY_SCALAR, dict, list), open=True)
+_NO_MEMBERS: LazyMembers[FieldSchema] = LazyMembers({}, lambda _: DEDUCED)
+DEDUCED: FieldSchema = FieldSchema("map", (*_ANY_SCALAR, dict, list), open=True)
 _ATOMIC = FieldSchema("atomic", (*_ANY_SCALAR, dict, list))
 _UNTYPED = FieldSchema("scalar", _ANY_SCALAR)
 
@@ -199,7 +182,7 @@ def _make_object_node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSche
     return FieldSchema(
         "map",
         (dict,),
-        _Members(members, made),
+        LazyMembers(members, lambda name: _compile(members[name], made)),
         rest,
         open=says_nothing or others in (True, {}) or bool(schema.get("x-kubernetes-preserve-unknown-fields")),
     )

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from muster.api.schema import DEFINITION
 from muster.api.status import REQUIRED, FieldError
+from muster.cluster.apiserver.schema.members import LazyMembers
 
 Schema: TypeAlias = Mapping[str, Any]
 Path: TypeAlias = "tuple[Path, str | int] | None"  # None is the document itself
@@ -185,30 +186,20 @@ def render(path: Path) -> str:
     return "".join(reversed(parts)).removeprefix(".")
 
 
-class _Members(dict[str, Compiled | None]):
-    """The checks of an object's members, each compiled when a document first has the member.
+def _make_members(schema: Schema, dialect: SchemaDialect, field: ValuePlace) -> LazyMembers[Compiled]:
+    """Return the checks of an object's members."""
+    schemas, others = schema.get("properties") or {}, schema.get("additionalProperties")
+    struct = str(schema.get(DEFINITION, field.struct)).rpartition(".")[2]
 
-    A schema declares hundreds of fields, of which most documents have a few: to compile all takes longer than a job.
-    """
+    def compile_member(name: str) -> Compiled:
+        return compile_check(schemas[name], dialect, ValuePlace(struct, (*field.names, name)), member=True)
 
-    def __init__(self, schema: Schema, dialect: SchemaDialect, field: ValuePlace) -> None:
-        super().__init__()
-        self._schemas: Mapping[str, Schema] = schema.get("properties") or {}
-        self._dialect = dialect
-        self._place = field._replace(struct=str(schema.get(DEFINITION, field.struct)).rpartition(".")[2])
-        others = schema.get("additionalProperties")
-        self._rest = compile_check(others, dialect, field, member=False) if isinstance(others, Mapping) else None
-
-    def __missing__(self, name: str) -> Compiled | None:
-        if name not in self._schemas:
-            return self._rest
-        place = self._place._replace(names=(*self._place.names, name))
-        made = self[name] = compile_check(self._schemas[name], self._dialect, place, member=True)
-        return made
+    rest = compile_check(others, dialect, field, member=False) if isinstance(others, Mapping) else None
+    return LazyMembers(schemas, compile_member, rest)
 
 
 def _make_object_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
-    members = _Members(schema, dialect, field)
+    members = _make_members(schema, dialect, field)
     keeps_unknown = dialect.keeps_unknown(schema)
     mismatch = dialect.mismatch(schema, field)
     complete = _make_completion(schema, dialect)
