@@ -43,7 +43,7 @@ def namespaces(tmp_path_factory):
     """Whether this machine isolates containers at all."""
     from muster.cluster.nodes.machine import isolation
 
-    if not asyncio.run(isolation.probe(tmp_path_factory.mktemp("probe"))).complete:
+    if not asyncio.run(isolation.probe(tmp_path_factory.mktemp("probe"))).is_complete:
         pytest.skip("this machine does not allow namespaces")
 
 

@@ -58,7 +58,7 @@ def waiting(cache: QueueingCache, others: set[str]) -> dict[str, list[str]]:
 def sticky(cache: QueueingCache) -> set[str]:
     """Those who stay heads until their victims are gone; who begins anew finds them by the next decision."""
     everybody = (key for keys in waiting(cache, set()).values() for key in keys)
-    return {key for key in everybody if cache.queues.sticky(key)}
+    return {key for key in everybody if cache.queues.is_sticky(key)}
 
 
 class Story:

@@ -60,7 +60,7 @@ class ApiError(Exception):
         return self.status.reason
 
     @property
-    def namespace_goes(self) -> bool:
+    def is_namespace_terminating(self) -> bool:
         """Whether the server refused to create the object because its namespace is being deleted."""
         causes = self.status.details.causes if self.status.details is not None else ()
         return any(cause.reason == "NamespaceTerminating" for cause in causes)

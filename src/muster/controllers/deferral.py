@@ -158,13 +158,13 @@ class DeferralController(Reconciler):
 
     async def _release(self, kind: Kind[Any], job: Job | JobSet) -> None:
         """Let a deferred job start, and record an event: remove its gate, and resume it unless a queue will."""
-        patch = make_release(job.metadata, queues=self._queues(job))
+        patch = make_release(job.metadata, queues=self._is_queued(job))
         await self._client.patch_object(kind, job, patch)
         self._recorder.event(
             make_reference(kind, job), "Normal", "Released", "All that the job waited for has happened"
         )
 
-    def _queues(self, job: Job | JobSet) -> bool:
+    def _is_queued(self, job: Job | JobSet) -> bool:
         """Return whether a queue will resume the job.
 
         A queue does if the job's namespace is managed, and the job names a queue or needs no name.

@@ -16,7 +16,7 @@ from msgspec.structs import astuple, replace
 from muster.api.core import Container, ContainerStatus, Pod, PodStatus
 from muster.api.kueue import Workload
 from muster.api.managed.pods import WORDS
-from muster.gang.shapes import binds
+from muster.gang.shapes import restricts_nodes
 from muster.runtime.objects import remove_managed_fields
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ def _trim(pod: Pod) -> Pod:
         return pod
     spec = replace(
         pod.spec,
-        volumes=tuple(filter(binds, pod.spec.volumes)),
+        volumes=tuple(filter(restricts_nodes, pod.spec.volumes)),
         init_containers=_trim_containers(pod.spec.init_containers),
         containers=_trim_containers(pod.spec.containers),
     )

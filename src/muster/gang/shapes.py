@@ -165,7 +165,7 @@ def claims_of(pod: Pod) -> tuple[str, ...]:
     return tuple(sorted({f"{pod.metadata.namespace}/{name}" for name in names}))
 
 
-def binds(volume: Volume) -> bool:
+def restricts_nodes(volume: Volume) -> bool:
     """Return whether a volume restricts the nodes of a pod that mounts it."""
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None or any(disks_of(volume))
 

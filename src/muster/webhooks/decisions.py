@@ -138,7 +138,7 @@ class ReviewDecisions:
     def _complete_pod(self, request: Request, document: Json, find: Find) -> None:
         pod = _convert_document(POD, document)
         document.setdefault("spec", {})
-        if self._pods_queue and (self._settings.without_queue or pods.says_something(document["metadata"])):
+        if self._pods_queue and (self._settings.without_queue or pods.controls_queueing(document["metadata"])):
             around = FoundSurroundings(self._above, find)
             pod = join_and_read(document, pod, request.namespace, find, self._settings)
             pods.complete(document, pod, request.namespace, around, self._settings)
@@ -178,7 +178,7 @@ class ReviewDecisions:
         old = None if request.operation == "CREATE" else _read_stored(request, kind)
         if integration is not None:
             return admission.find_errors(integration, new, old, around)
-        if not self._pods_queue or not (self._settings.without_queue or pods.says_something(document["metadata"])):
+        if not self._pods_queue or not (self._settings.without_queue or pods.controls_queueing(document["metadata"])):
             return []
         return pods.validate_create(new) if old is None else pods.validate_update(new, old, around)
 

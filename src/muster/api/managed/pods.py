@@ -52,7 +52,7 @@ WORDS = (QUEUE_NAME_LABEL, MANAGED_LABEL, POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_
 _HTML: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"))
 
 
-def says_something(metadata: Mapping[str, Any]) -> bool:
+def controls_queueing(metadata: Mapping[str, Any]) -> bool:
     """Return whether a pod's metadata, as JSON, have labels or annotations that control queueing."""
     said = [part for field in ("labels", "annotations") if isinstance(part := metadata.get(field), dict)]
     return any(word in part for part in said for word in WORDS)

@@ -161,10 +161,10 @@ def _read_layers(annotations: Mapping[str, str]) -> tuple[PodsetSliceRequiredTop
         layers = msgspec.json.decode(text, type=tuple[PodsetSliceRequiredTopologyConstraint, ...])
     except msgspec.MsgspecError:
         return None
-    return layers if _make_sense(layers) else None
+    return layers if _are_complete(layers) else None
 
 
-def _make_sense(layers: Sequence[PodsetSliceRequiredTopologyConstraint]) -> bool:
+def _are_complete(layers: Sequence[PodsetSliceRequiredTopologyConstraint]) -> bool:
     return all(layer.size > 0 and layer.topology for layer in layers)
 
 

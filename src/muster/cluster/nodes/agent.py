@@ -401,7 +401,7 @@ class ProcessNode:
         scratch = self._storage.scratch()
         isolated = await self._try_isolation(scratch)
         self._remover.add([scratch])
-        if not isolated.complete:
+        if not isolated.is_complete:
             log.warning("%s: %s", self.node_name, isolated.warning())
         return isolated
 
@@ -413,7 +413,7 @@ class ProcessNode:
         if self._find_account is None:
             return await isolation.probe(scratch, self._tried)
         isolated = await isolation.probe(scratch, isolation.candidates_of_accounts(), isolation.NOBODY)
-        if not isolated.complete:
+        if not isolated.is_complete:
             raise isolation.IsolationError(
                 f"--system needs user namespaces for every user, and a user without rights gets none here "
                 f"({isolated.problem}): see kernel.unprivileged_userns_clone, user.max_user_namespaces and "
@@ -424,7 +424,7 @@ class ProcessNode:
     async def _take_stock(self, kit: Kit) -> None:
         """Resume the pods that ran here before a restart, end processes without a pod, and remove leftover files."""
         ours = {pod.metadata.uid: pod for pod in self.pods.all() if pod.spec.node_name == self.node_name}
-        records = [record for record in self._earlier_records if not self._log_keeper.recalls(record)]
+        records = [record for record in self._earlier_records if not self._log_keeper.keeps_logs(record)]
         self._earlier_records.clear()
         running = {uid for uid, pod in ours.items() if not is_finished(pod)}
         orphans = [record for record in records if record.uid not in running]
@@ -552,7 +552,7 @@ class ProcessNode:
     async def _step_pod(self, key: str, runner: PodRunner) -> Result:
         """Reconcile a pod once: act, report, and clean up once it has ended."""
         plan = runner.step()
-        if await runner.begun():
+        if await runner.wait_for_starts():
             plan = runner.step()
         if plan.over or plan.status.phase in ("Succeeded", "Failed"):
             runner.give_back()

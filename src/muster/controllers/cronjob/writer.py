@@ -53,7 +53,7 @@ class Writer:
                 existing = await self._client.find(JOB, meta.name, meta.namespace)
             if existing is not None and _is_own(cron_job, existing):
                 return existing
-            if not (isinstance(error, ApiError) and error.namespace_goes):
+            if not (isinstance(error, ApiError) and error.is_namespace_terminating):
                 self.record_event(cron_job, Note("Warning", "FailedCreate", f"Error creating job: {error}"))
             if existing is not None:
                 return None

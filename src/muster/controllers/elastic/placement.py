@@ -61,7 +61,7 @@ class Sizes:
         self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused
 
     @property
-    def active(self) -> bool:
+    def has_elastic_jobs(self) -> bool:
         """Whether there is any elastic Job."""
         return bool(self._bounds)
 
@@ -71,7 +71,7 @@ class Sizes:
         def job_changed(old: Job | None, new: Job | None) -> None:
             job = new if new is not None else old
             assert job is not None
-            if self._concerns(_GANGS.key_of(job), old, new):
+            if self._record_bounds(_GANGS.key_of(job), old, new):
                 handler()
 
         self._jobs.on_change(job_changed)
@@ -84,7 +84,7 @@ class Sizes:
         job = self._jobs.get(split_key(key)[0])
         return job if job is not None and _GANGS.key_of(job) == key else None
 
-    def _concerns(self, key: str, old: Job | None, new: Job | None) -> bool:
+    def _record_bounds(self, key: str, old: Job | None, new: Job | None) -> bool:
         """Record the bounds of a changed Job, or an event about invalid bounds.
 
         Return whether sizes need a decision.

@@ -71,7 +71,7 @@ class Writer:
             start, size = start + size, size * 2
         self._record_pods(job, "SuccessfulCreate", "Created", created)
         # A terminating namespace deletes all pods, so there is nothing to report, and a retry is useless.
-        errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
+        errors = [error for error in errors if not (isinstance(error, ApiError) and error.is_namespace_terminating)]
         if errors:
             self.record_event(job, "Warning", "FailedCreate", f"Error creating: {errors[0]}")
         return WriteReport(Outcome(len(created)), errors)

@@ -158,7 +158,7 @@ class Release:
         epoch, _, secret = line.decode(errors="replace").strip().partition(" ")
         uid, _, proof = secret.partition(".")
         group = self._groups.get(uid)
-        if group is None or not _is(proof, group.secret) or epoch != str(group.epoch):
+        if group is None or not _matches_secret(proof, group.secret) or epoch != str(group.epoch):
             connection.refuse()
         elif group.released:
             connection.send_release(uid, group.epoch)
@@ -188,7 +188,7 @@ def _secret_of(uid: str, line: str) -> str:
     return secret if whose == uid and _SECRET.fullmatch(secret) else ""
 
 
-def _is(proof: str, secret: str) -> bool:
+def _matches_secret(proof: str, secret: str) -> bool:
     return hmac.compare_digest(proof.encode(errors="replace"), secret.encode())
 
 

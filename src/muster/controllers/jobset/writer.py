@@ -110,7 +110,7 @@ class Writer:
             if len(refusals) == len(batch):
                 break
             start, size = start + size, size * 2
-        errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
+        errors = [error for error in errors if not (isinstance(error, ApiError) and error.is_namespace_terminating)]
         if failures := [error for error in errors if not is_refusal(error, "AlreadyExists")]:
             self.record_event(jobset, Note("Warning", "JobCreationFailed", str(failures[0])))
         return errors

@@ -169,7 +169,7 @@ class Definitions:
             self.flavors,
             self.checks,
             terminating=queue is not None and queue.metadata.deletion_timestamp is not None,
-            in_circle=self._tree.in_circle(node),
+            in_circle=self._tree.is_in_circle(node),
         )
         self._queues.set_queue(node.policy, active=now.active)
         if before is None or before.active != now.active:

@@ -100,10 +100,10 @@ class FairUsageController(Reconciler):
 
     def _changed(self, queue: str, local_queue: str) -> None:
         node = self._cache.tree.queues.get(queue) if local_queue else None
-        if node is not None and (self._counts(node) or self._accounts.get(local_queue) is not None):
+        if node is not None and (self._has_accounts(node) or self._accounts.get(local_queue) is not None):
             self._controller.queue.add(local_queue)
 
-    def _counts(self, node: Node) -> bool:
+    def _has_accounts(self, node: Node) -> bool:
         """Return whether the LocalQueues of a ClusterQueue have accounts."""
         return self._everywhere or node.policy.by_usage
 
@@ -131,7 +131,7 @@ class FairUsageController(Reconciler):
         """Update the account of a LocalQueue; return when to do so again."""
         local = self._queues.get(key)
         node = self._cache.tree.queues.get(local.spec.cluster_queue) if local is not None else None
-        if local is None or node is None or not self._counts(node):
+        if local is None or node is None or not self._has_accounts(node):
             self._accounts.forget(key)
             self._shown.pop(key, None)
             self._cache.set_usage(key, 0.0)
@@ -151,7 +151,7 @@ class FairUsageController(Reconciler):
             self._show(key, local, account, used=settled or bool(current))
         elif key not in self._shown and usagestatus.status_of(local) is None:
             self._show(key, local, account, used=False)
-        if account.faded and not current:
+        if account.has_faded and not current:
             self._accounts.forget(key)
             return None
         return min(sampling, sampling - (now - account.updated)).total_seconds()

@@ -172,6 +172,6 @@ class Binder:
         self._unknown.discard(pod.metadata.uid)
 
 
-def come_again(pods: Iterable[Pod]) -> bool:
+def are_recreated(pods: Iterable[Pod]) -> bool:
     """Return whether each of the pods has a controller, which recreates it after its deletion."""
     return all(controller_of(pod.metadata) is not None for pod in pods)

@@ -59,7 +59,7 @@ class Executor(Struct, frozen=True):
         state = self.state
         sentence, plan = explain(state.roster.capacity, refusal, sum(ask.fewest.values()), ask.turn.demand), None
         if not ask.turn.surplus:
-            plan, words = find_victims(state, ask, now, resizes=self.sizes.active)
+            plan, words = find_victims(state, ask, now, resizes=self.sizes.has_elastic_jobs)
             sentence += words + reserve_room(state, ask, now)
             if self.requests is not None and not state.pending.is_nominated(ask.key):
                 self.requests.record_lack(ask)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from muster.api.core import Pod
 from muster.controllers.scheduler.ask import GangTurn
-from muster.controllers.scheduler.binding import Refusals, come_again
+from muster.controllers.scheduler.binding import Refusals, are_recreated
 from muster.controllers.scheduler.state import REST_SECONDS, SchedulerState
 
 # The number of refused bindings of a pod after which its gang starts over.
@@ -61,7 +61,7 @@ def decide_take_back(
     if gang is None or not half:
         state.half_bound.since.pop(key, None)
         return None
-    again = come_again(half)
+    again = are_recreated(half)
     if not again or may_change:
         remaining = state.half_bound.since.setdefault(key, now) + state.carriers.patience(key, gang) - now
         if remaining > 0:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, QUEUE_NAME_LABEL
 from muster.api.values import durations
 from muster.controllers.scheduler.ask import GangTurn
-from muster.controllers.scheduler.binding import come_again
+from muster.controllers.scheduler.binding import are_recreated
 from muster.controllers.scheduler.state import SchedulerState
 from muster.gang.order.recovery import gives_back_at
 
@@ -45,4 +45,4 @@ def decide_give_back(state: SchedulerState, ask: GangTurn, now: float, time: dat
 def _is_left_alone(state: SchedulerState, ask: GangTurn) -> bool:
     metas = [pod.metadata for pod in ask.turn.pods[:1]] + ([ask.carrier.meta] if ask.carrier is not None else [])
     queued = any(label in meta.labels for meta in metas for label in _QUEUE_LABELS)
-    return (queued and state.rules.queues_recover) or not come_again(ask.gang.bound.values())
+    return (queued and state.rules.queues_recover) or not are_recreated(ask.gang.bound.values())

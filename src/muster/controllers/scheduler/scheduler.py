@@ -109,7 +109,7 @@ class Scheduler(Reconciler):
             roster, carriers, pending,
             Victims(roster, carriers.needs, settings.minimum_run_time / SECOND),
             manager.informer(POD_DISRUPTION_BUDGET, optional=True).all,
-            SchedulerAgenda(self._controller.queue, roster, pending, lambda: self._sizes.active),
+            SchedulerAgenda(self._controller.queue, roster, pending, lambda: self._sizes.has_elastic_jobs),
             Rules(settings.recovery_timeout, queues_recover),
         )  # fmt: skip
         self._binder = Binder(self._client, self._clock, roster)

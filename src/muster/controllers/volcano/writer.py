@@ -122,7 +122,7 @@ class Writer:
             batch = pods[start : start + size]
             errors += [answer for answer in await self._writes.each(create, batch) if answer is not None]
             start, size = start + size, size * 2
-        errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
+        errors = [error for error in errors if not (isinstance(error, ApiError) and error.is_namespace_terminating)]
         if errors:
             self.record_event(job, Note("Warning", "FailedCreate", f"Error creating pods: {errors[0]}"))
         return errors

@@ -49,7 +49,7 @@ class Around:
         """Return, by node index, how many pods all of the terms select."""
         if (counts := self._known.get(terms)) is None:
             counts = self._known[terms] = self.capacity.counts(self.capacity.guests.count_selected(terms))
-        return self._add_placed(counts, (shape for shape in self._placed if self.means(terms, shape)))
+        return self._add_placed(counts, (shape for shape in self._placed if self.selects(terms, shape)))
 
     def count_matching(self, spread: Spread, namespace: str) -> Ints:
         """Return, by node index, how many pods a spread constraint counts."""
@@ -59,7 +59,7 @@ class Around:
         counted = (one for one in self._placed if spread.counts(namespace, one.namespace, dict(one.labels)))
         return self._add_placed(counts, counted)
 
-    def means(self, terms: Iterable[Term], shape: Shape) -> bool:
+    def selects(self, terms: Iterable[Term], shape: Shape) -> bool:
         """Return whether all of the terms select pods of this shape."""
         theirs = self.capacity.guests.namespaces.get(shape.namespace, {})
         return all(term.matches(shape.namespace, dict(shape.labels), theirs) for term in terms)
@@ -76,7 +76,7 @@ class Around:
         closed = repelled > 0
         for other, counts in self._placed.items():
             for term in other.terms.anti_affinity:
-                if self.means((term,), shape):
+                if self.selects((term,), shape):
                     closed = closed | capacity.in_places(term.topology_key, counts > 0)
         return closed
 

@@ -202,7 +202,7 @@ def has_own_wishes(around: Around, shape: Shape) -> bool:
     """Return whether the shape has preferences about its own pods."""
     if any(not spread.required for spread in shape.terms.spread):
         return True
-    return any(around.means((wish.term,), shape) for wish in shape.terms.wishes)
+    return any(around.selects((wish.term,), shape) for wish in shape.terms.wishes)
 
 
 def _list_held(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
@@ -217,7 +217,7 @@ def _list_apart_rules(around: Around, shape: Shape, *, wishes: bool) -> Iterator
     """Yield the rules by which a pod of the shape closes topology domains to others of the same shape."""
     unliked = [wish.term for wish in shape.terms.wishes if wish.weight < 0] if wishes else []
     for term in (*shape.terms.anti_affinity, *unliked):
-        if around.means((term,), shape):
+        if around.selects((term,), shape):
             yield Apart(around.capacity.places(term.topology_key))
     if any(around.capacity.volumes.is_for_one_pod(claim) for claim in shape.claims):
         yield Apart(np.zeros(len(around.capacity.names), np.int64), reason=CLAIM_IN_USE)
@@ -238,7 +238,7 @@ def _add_affinity(around: Around, shape: Shape, closed: list[tuple[str, Mask]], 
     masks = [capacity.in_places(term.topology_key, meant > 0) for term in terms]
     if any(mask.any() for mask in masks):
         closed.append((AFFINITY, ~np.logical_and.reduce(masks)))
-    elif around.means(terms, shape):  # the first pod of a group with affinity to itself
+    elif around.selects(terms, shape):  # the first pod of a group with affinity to itself
         rules.append(Together(capacity.places(*(term.topology_key for term in terms))))
     else:
         closed.append((AFFINITY, np.ones(len(capacity.names), np.bool_)))
@@ -250,7 +250,7 @@ def _list_together_rules(around: Around, shape: Shape) -> Iterator[Together]:
     If pods that it prefers run already, scores prefer their nodes anyway, so no rule is needed.
     """
     for wish in shape.terms.wishes:
-        if wish.weight > 0 and around.means((wish.term,), shape) and not around.count_selected((wish.term,)).any():
+        if wish.weight > 0 and around.selects((wish.term,), shape) and not around.count_selected((wish.term,)).any():
             yield Together(around.capacity.places(wish.term.topology_key))
 
 

@@ -212,7 +212,7 @@ class Outlook:
         self.settings = AdmissionSettings(fair=_find_fairness(snapshot.cluster_queues), past=self.queues.usage)
 
     @property
-    def known(self) -> bool:
+    def exists(self) -> bool:
         """Whether the ClusterQueue exists."""
         return bool(self.tree.queues)
 

@@ -54,7 +54,7 @@ def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: 
     if not cluster_queue:
         return replace(plan, reason=f"there is no LocalQueue {queue} in namespace {meta.namespace}")
     outlook = Outlook(snapshot, cluster_queue, meta.namespace, now)
-    if not outlook.known:
+    if not outlook.exists:
         return replace(plan, reason=f"there is no ClusterQueue {cluster_queue}")
     key, said = key_of(workload), ""
     decision: cycle.CycleAdmission | cycle.CyclePreemption | None = None

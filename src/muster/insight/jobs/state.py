@@ -142,7 +142,7 @@ class NeverVerdict(Struct, frozen=True):
     awaits: str = ""
 
     @property
-    def decides(self) -> bool:
+    def suffices(self) -> bool:
         """Whether the verdict alone explains the wait, so that callers need not read the usage of other jobs."""
         return self.certain or bool(self.awaits)
 

@@ -52,11 +52,11 @@ async def say_if_not_led(client: Client, states: Iterable[str], now: datetime, s
 async def is_simulated(client: Client) -> bool:
     """Return whether the cluster has nodes and all are simulated. False if the user may not see nodes."""
 
-    async def any_node(labels: str) -> bool:
+    async def has_node(labels: str) -> bool:
         return bool((await client.page(NODE, labels=labels, limit=1)).items)
 
     with ignoring(*UNSEEN):
-        return not await any_node(f"{NODE_KIND_LABEL}!={SIMULATED}") and await any_node(
+        return not await has_node(f"{NODE_KIND_LABEL}!={SIMULATED}") and await has_node(
             f"{NODE_KIND_LABEL}={SIMULATED}"
         )
     return False

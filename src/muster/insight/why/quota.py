@@ -153,7 +153,7 @@ def _tabulate_needs(readings: JobReadings) -> list[str | DetailTable]:
         f"more than there is: {need.resource} of flavor {need.flavor} is {format_quantity(need.resource, need.most)} "
         "in all"
         for need in readings.needs
-        if need.asked > need.most and not readings.verdict.decides
+        if need.asked > need.most and not readings.verdict.suffices
     ]
     podsets = readings.workload.spec.pod_sets if readings.workload is not None else ()
     fewer = [f"it starts with as few as {one.min_count} of {one.count}" for one in podsets if one.min_count]
@@ -185,7 +185,7 @@ def _describe_owner(name: str) -> str:
 
 
 def _describe_holders(readings: JobReadings) -> list[str]:
-    if not readings.holders or readings.verdict.decides:
+    if not readings.holders or readings.verdict.suffices:
         return []
     names = [_describe_holder(one, readings.now) for one in readings.holders[:NAMED]]
     more = len(readings.holders) - NAMED

@@ -174,7 +174,7 @@ class _Books(Struct):
     interrupted: list[Pod] = field(default_factory=list)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         return len(self.release) >= MAX_UNCOUNTED
 
 
@@ -208,7 +208,7 @@ def record(
         books.release.append(member.pod)
         if member.uid not in counted_uids and terms.has_index(member.index):
             _enter_pod(books, terms, member, failed=failed or count_all_failed)
-        if books.full:
+        if books.is_full:
             break
     status = msgspec.structs.replace(
         status,
@@ -217,7 +217,7 @@ def record(
     )
     if terms.indexed:
         status = msgspec.structs.replace(status, completed_indexes=str(count.completed), succeeded=len(count.completed))
-    return CountChanges(status, tuple(books.release), books.full, tuple(books.judged), tuple(books.interrupted))
+    return CountChanges(status, tuple(books.release), books.is_full, tuple(books.judged), tuple(books.interrupted))
 
 
 def _enter_pod(books: _Books, terms: JobTerms, member: Member, *, failed: bool) -> None:

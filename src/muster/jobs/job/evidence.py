@@ -43,7 +43,7 @@ def describe_interruption(pods: Iterable[Pod], policy: PodFailurePolicy | None, 
         if interruption is None or interruption.reason == SUSPENDED:
             continue
         judgement = judge(policy, pod)
-        if judgement.unruled or (or_fails and judgement.action == FAIL_JOB):
+        if judgement.has_no_rule or (or_fails and judgement.action == FAIL_JOB):
             return f"Pod {_name_pod(pod)} {interruption.message}"
     return ""
 

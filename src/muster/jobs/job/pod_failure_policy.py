@@ -39,7 +39,7 @@ class Judgement(Struct, frozen=True):
         return self.action != IGNORE and not self.excused
 
     @property
-    def unruled(self) -> bool:
+    def has_no_rule(self) -> bool:
         """Whether the platform ended the pod and no rule covers such a pod."""
         return self.excused and not self.action
 

@@ -146,6 +146,6 @@ def _make_creation(terms: JobTerms, index: int, last_failed: Member | None) -> C
     failures, ignored = failures_of_index(last_failed.pod)
     judgement = judge(terms.pod_failure_policy, last_failed.pod)
     interruptions = interruptions_of_index(last_failed.pod)
-    if judgement.unruled:
+    if judgement.has_no_rule:
         return Creation(index, failures, ignored, interruptions + 1)
     return Creation(index, failures + judgement.counts, ignored + (not judgement.counts), interruptions)

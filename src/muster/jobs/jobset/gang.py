@@ -18,7 +18,7 @@ WHOLE = "true"
 
 def pod_annotations(jobset: JobSet, role: ReplicatedJob) -> dict[str, str]:
     """Return the annotations that make the scheduler place the pods of a role together with other roles."""
-    return {GANG_ANNOTATION: WHOLE} if _asks(jobset) and _is_member(jobset, role) else {}
+    return {GANG_ANNOTATION: WHOLE} if _is_gang(jobset) and _is_member(jobset, role) else {}
 
 
 def find_stages(jobset: JobSet) -> Mapping[str, tuple[ReplicatedJob, ...]]:
@@ -33,7 +33,7 @@ def find_stages(jobset: JobSet) -> Mapping[str, tuple[ReplicatedJob, ...]]:
 def is_one_gang(jobset: JobSet) -> bool:
     """Return whether all pods of the JobSet are placed together: on request, or if the JobSet has a single Job."""
     roles = jobset.spec.replicated_jobs
-    if _asks(jobset):
+    if _is_gang(jobset):
         stage = find_stages(jobset)
         return all(len(stage.get(role.name, ())) == len(roles) for role in roles)
     alone = len(roles) == 1 and roles[0].replicas == 1
@@ -52,7 +52,7 @@ def at_once(jobset: JobSet) -> frozenset[str]:
     return frozenset(role.name for role in find_target_roles(jobset.spec)) if waits else frozenset()
 
 
-def _asks(jobset: JobSet) -> bool:
+def _is_gang(jobset: JobSet) -> bool:
     return jobset.metadata.annotations.get(GANG_ANNOTATION) == WHOLE
 
 

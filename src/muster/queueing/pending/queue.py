@@ -163,7 +163,7 @@ class PendingQueue:
         self._aside: dict[EquivalenceClass, None] = {}
 
     @property
-    def by_usage(self) -> bool:
+    def orders_by_usage(self) -> bool:
         """Whether the past usage of LocalQueues orders the workloads before priority and time do."""
         return self.spec is not None and self.spec.by_usage
 
@@ -237,7 +237,7 @@ class PendingQueue:
         workload, identity = waiter.workload, self._identify(waiter.workload, waiter.place)
         equivalence = self._classes.get(identity)
         if equivalence is None:
-            local_queue = workload.local_queue if self.by_usage else ""
+            local_queue = workload.local_queue if self.orders_by_usage else ""
             equivalence = self._classes[identity] = EquivalenceClass(identity, local_queue, needs(workload, self.spec))
         equivalence.places.add(waiter.place)
         waiter.equivalence = equivalence
@@ -249,7 +249,7 @@ class PendingQueue:
 
     def _identify(self, workload: WorkloadInfo, at: Place) -> Hashable:
         """Return a value that is equal for the workloads of an equivalence class. at: the sort key of the workload."""
-        local_queue = workload.local_queue if self.by_usage else ""
+        local_queue = workload.local_queue if self.orders_by_usage else ""
         limited_user = workload.owner if self.spec is not None and self.spec.limits != NO_LIMITS else ""
         own = workload.family, workload.gated, limited_user
         return local_queue, workload.priority, at.loose, own, make_class_key(workload.podsets)
@@ -262,7 +262,7 @@ class PendingQueue:
         """
         if before > at:
             return False
-        if self.spec is not None and self.spec.strict and self.spec.limits == NO_LIMITS and not self.by_usage:
+        if self.spec is not None and self.spec.strict and self.spec.limits == NO_LIMITS and not self.orders_by_usage:
             return not other.growth_of
         return self._identify(workload, at) == self._identify(other, before)
 
@@ -375,7 +375,7 @@ class PendingQueue:
         """
         mine = waiter.workload.local_queue
         in_local = self.local[mine].bisect_left(waiter.place)
-        if not self.by_usage:
+        if not self.orders_by_usage:
             return self.everyone.bisect_left(waiter.place), in_local
         usage = self._usage.get(mine, 0.0)
         before = 0
@@ -390,7 +390,7 @@ class PendingQueue:
 
     def places(self, start: int, limit: int) -> Iterator[Place]:
         """Return the sort keys of `limit` workloads of the queue from position `start`, in order."""
-        if not self.by_usage:
+        if not self.orders_by_usage:
             return iter(self.everyone.islice(start, start + limit))
         return islice(self._iterate_by_usage(), start, start + limit)
 

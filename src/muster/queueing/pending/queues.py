@@ -135,7 +135,7 @@ class Queues:
         else:
             del self._usage[local_queue]
         for pending in self._pending.values():
-            if pending.by_usage and local_queue in pending.local:
+            if pending.orders_by_usage and local_queue in pending.local:
                 pending.weigh(local_queue)
                 self._update_head(pending)
 
@@ -176,7 +176,7 @@ class Queues:
             pending.take(waiter)
             self._update_head(pending)
             self._drop_if_unused(pending)
-            if usage is not None and pending.by_usage:
+            if usage is not None and pending.orders_by_usage:
                 for charge in self._charges:
                     charge(waiter.workload, usage)
 
@@ -305,7 +305,7 @@ class Queues:
         """The parked heads, by ClusterQueue, that claim quota or wait for another workload's pods to be ready."""
         return self._parked
 
-    def sticky(self, key: str) -> bool:
+    def is_sticky(self, key: str) -> bool:
         """Return whether the workload stays the head of its queue until its victims have terminated."""
         waiter = self._waiters.get(key)
         return waiter is not None and not waiter.place.loose

@@ -90,7 +90,7 @@ class RecentUsage(Struct, frozen=True):
         return total
 
     @property
-    def faded(self) -> bool:
+    def has_faded(self) -> bool:
         """Whether the usage has decayed to almost nothing, so that the account can be dropped."""
         return not self.penalties and not any(round(value) for value in self.consumed.values())
 

@@ -71,7 +71,7 @@ def make_status(
     if new.consumed_resources == before:
         return old
     since = old.last_update
-    return new if since is None or account.faded or account.updated - since >= half_life else old
+    return new if since is None or account.has_faded or account.updated - since >= half_life else old
 
 
 def by_resource(usage: Usage) -> dict[str, float]:

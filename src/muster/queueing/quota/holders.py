@@ -58,7 +58,7 @@ class Holders:
         if live or self.evicted:
             yield from self._order.irange_key((live,), (live, limit))
 
-    def any_below(self, limit: float, frs: AbstractSet[FlavorResource] | None) -> bool:
+    def has_any_below(self, limit: float, frs: AbstractSet[FlavorResource] | None) -> bool:
         """Return whether a workload with a priority below the limit holds any of these quotas.
 
         frs: the flavors and resources to look for; None for any.

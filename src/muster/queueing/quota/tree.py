@@ -365,7 +365,7 @@ class Tree:
         self._drop_if_unused(node)
         self._reattach_cut()
 
-    def in_circle(self, node: Node) -> bool:
+    def is_in_circle(self, node: Node) -> bool:
         """Return whether the Cohorts above the node name each other as parents in a circle.
 
         Nothing is admitted there.

@@ -243,7 +243,7 @@ class _Cycle:
         reservations: list[_Reservation] = []
         for name, parked in sorted((name, parked) for name, parked in self._queues.parked.items() if parked.victims):
             node = self._tree.queues.get(name)
-            if node is None or node.root not in self._forest or self._tree.in_circle(node):
+            if node is None or node.root not in self._forest or self._tree.is_in_circle(node):
                 continue
             holders = [holder for key in parked.victims if (holder := self._tree.holder(key)) is not None]
             if all(holder.evicted for holder in holders):
@@ -343,7 +343,7 @@ class _Cycle:
         every queue. Then no head is served any more, so the order is kept.
         """
         while not self._is_spent and (head := self._queues.head(node.name)) is not None:
-            if self._tree.in_circle(node):
+            if self._tree.is_in_circle(node):
                 self._park(head, PendingReason("Suspended", f"ClusterQueue {node.name} is inactive"), {})
                 return None
             if (limit := find_user_limit(node, head)) is not None:
@@ -352,7 +352,7 @@ class _Cycle:
             nomination = self._nominate(node, head)
             best = nomination.found
             strict = node.policy.strict and not head.growth_of
-            if best.possible or (strict and best.mode > Mode.NO_FIT):
+            if best.is_possible or (strict and best.mode > Mode.NO_FIT):
                 return nomination
             note = _explain(best)
             if strict:
@@ -365,7 +365,7 @@ class _Cycle:
         self._outcome.nominations += 1
         protected = self._queues.protected_from(workload.key)
         best = nominate(self._tree, workload, self._flavors, self._settings, protected)
-        contender = Contender(node, workload, best.assignment.usage, self._queues.sticky(workload.key))
+        contender = Contender(node, workload, best.assignment.usage, self._queues.is_sticky(workload.key))
         return Nomination(
             contender,
             best,
@@ -383,7 +383,7 @@ class _Cycle:
         if not best.fits and nomination.version != cohorts.version:
             self._enter(node.name)
             renewed = cohorts.heads.get(node.name)
-            if renewed is not None and (renewed.workload is not nomination.workload or not renewed.found.possible):
+            if renewed is not None and (renewed.workload is not nomination.workload or not renewed.found.is_possible):
                 renewed = None
             if best.victims and renewed is None:
                 self._outcome.skips[node.name] = self._outcome.skips.get(node.name, 0) + 1

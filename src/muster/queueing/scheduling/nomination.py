@@ -73,7 +73,7 @@ class BestAssignment(Struct, frozen=True):
         return self.mode == Mode.FIT
 
     @property
-    def possible(self) -> bool:
+    def is_possible(self) -> bool:
         """Whether the workload could be admitted, possibly by preemption."""
         return self.mode == Mode.FIT or bool(self.victims)
 
@@ -118,7 +118,7 @@ def nominate(
     best = search.attempt(None)
     if workload.family:
         return _restrict_variant(tree, workload, best)
-    if best.possible or all(podset.least is None for podset in workload.podsets):
+    if best.is_possible or all(podset.least is None for podset in workload.podsets):
         return best
     return find_most_pods(workload.podsets, search.attempt_without_preemption) or best
 
@@ -128,7 +128,7 @@ def _restrict_variant(tree: Tree, workload: WorkloadInfo, best: BestAssignment) 
 
     A variant always starts with all its pods.
     """
-    if not best.possible:
+    if not best.is_possible:
         return best
     sibling, queue = find_sibling(tree, workload), tree.queues[workload.queue].policy
     if sibling is not None and (bar := find_bar(queue, workload, sibling)) is not None:
@@ -205,7 +205,7 @@ class _Search:
                 unplaced = unplaced or any(podset.unplaced for podset in assignment.podsets)
             mode = assignment.mode
             best = BestAssignment(assignment, mode, self._find_victims(assignment, mode))
-            if best.possible:
+            if best.is_possible:
                 return best
             first = first or best
             if not assignment.has_more_flavors:

@@ -215,7 +215,7 @@ def _is_behind(error: Exception, delay: float) -> bool:
         return False
     return (
         error.reason == "Conflict"
-        or error.namespace_goes
+        or error.is_namespace_terminating
         or (error.reason == "NotFound" and delay < HEARD_WITHIN_SECONDS)
     )
 

@@ -105,13 +105,13 @@ class Election:
         self._renewed_at: float | None = None  # when the last renewal that succeeded was sent
 
     @property
-    def leading(self) -> bool:
+    def is_leading(self) -> bool:
         """Whether this candidate leads for long enough that a request sent now arrives before another can lead."""
         return self._renewed_at is not None and self._clock.monotonic() < self._renewed_at + self._timing.renew_limit
 
     def fence(self, transport: Transport) -> Transport:
         """Return a transport whose writes, retries included, fail unless this candidate is leading."""
-        return _Fence(transport, lambda: self.leading)
+        return _Fence(transport, lambda: self.is_leading)
 
     async def run(
         self, work: Callable[[], Coroutine[Any, Any, None]], hang_up: Callable[[], Awaitable[None]] | None = None
@@ -192,7 +192,7 @@ class Election:
             await self._write(spec)
             self._renewed_at = sent_at
         self._trouble = ""
-        return spec is not None and self.leading  # an answer that came too late is useless
+        return spec is not None and self.is_leading  # an answer that came too late is useless
 
     def _log_failure(self, problem: str) -> None:
         """Log a problem, unless it is the one that was logged last."""
@@ -217,7 +217,7 @@ class Election:
 
     async def _release(self) -> None:
         """Write to the Lease that no candidate holds it, so that another candidate can take it at once."""
-        if not self.leading or self._seen is None:
+        if not self.is_leading or self._seen is None:
             return
         spec = LeaseSpec(
             holder_identity="", lease_duration_seconds=1, lease_transitions=self._seen.spec.lease_transitions

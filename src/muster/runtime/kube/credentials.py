@@ -60,7 +60,7 @@ class CredentialSource(Protocol):
     """A source of credentials."""
 
     @property
-    def renewable(self) -> bool:
+    def is_renewable(self) -> bool:
         """Whether another login may give a newer credential."""
         ...
 
@@ -101,8 +101,8 @@ class ConfiguredSource:
         self._user = user
         self._where = where
         files = (user.token_file, user.client_certificate_file, user.client_key_file)
-        self.renewable = any(file is not None for file in files)
-        self.max_age_seconds = FILE_PERIOD_SECONDS if self.renewable else None
+        self.is_renewable = any(file is not None for file in files)
+        self.max_age_seconds = FILE_PERIOD_SECONDS if self.is_renewable else None
 
     async def login(self) -> Credential:
         """Return the configured credential, with its files read anew. Raises `CredentialError`."""
@@ -186,7 +186,7 @@ class Vault:
         held = self._held
         if held is not None and held.credential is credential:
             hammering = self._refusals > 0 and self._clock.monotonic() - held.since < RELOGIN_SECONDS
-            if hammering or not self._source.renewable:
+            if hammering or not self._source.is_renewable:
                 return None
             self._refusals += 1
             self._held = None

@@ -74,7 +74,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 class ExecSource:
     """A credential source that runs a plugin."""
 
-    renewable = True
+    is_renewable = True
     max_age_seconds = None
 
     def __init__(

@@ -111,7 +111,7 @@ class PastUse:
         self._now = now
         self._sample(key)
         account = self._accounts.get(key)
-        if account is not None and account.faded and not self._measure(key):
+        if account is not None and account.has_faded and not self._measure(key):
             self._accounts.forget(key)
             self._weigh(key)
         else:

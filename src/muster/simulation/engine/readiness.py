@@ -197,7 +197,7 @@ class ReadinessWatch:
             job.turn(self._moment(now), ready=False)
             self._unplanned[key] = None
 
-    def follows(self, key: str) -> bool:
+    def is_watched(self, key: str) -> bool:
         """Return whether a job is watched."""
         return key in self._jobs
 

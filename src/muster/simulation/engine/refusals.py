@@ -68,10 +68,10 @@ def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration:
                 raise ScenarioError(f"{one.title_with_line}: spec.clusterQueue: {why}")
         elif kind == CLUSTER_QUEUE.kind and (node := tree.queues.get(meta["name"])) is not None:
             spec = replace(node.policy, stop="None", checks={})
-            in_circle = tree.in_circle(node)
-            state = judge_activity(spec, flavors, {}, in_circle=in_circle)
+            is_in_circle = tree.is_in_circle(node)
+            state = judge_activity(spec, flavors, {}, in_circle=is_in_circle)
             if not state.active:
-                field = "spec.cohortName" if in_circle else "spec.resourceGroups"
+                field = "spec.cohortName" if is_in_circle else "spec.resourceGroups"
                 raise ScenarioError(f"{one.title_with_line}: {field}: {state.message.rstrip('.')}")
             if nodes and spec.name in behind.values() and (names := _find_flavors_without_nodes(spec, flavors, nodes)):
                 why = f"no node has the labels of ResourceFlavor {' or '.join(names)}"

@@ -109,7 +109,7 @@ class JobRunner(SimulatedCluster):
         job.work -= kept.work
         job.started = None
         self._readiness.interrupt(job.workload.key, self.record.now)
-        if job.workload.ready and self._readiness.follows(job.workload.key):
+        if job.workload.ready and self._readiness.is_watched(job.workload.key):
             job.workload = replace(job.workload, ready=False)
             self._tree.hold(job.workload)
         return kept.lost + startup

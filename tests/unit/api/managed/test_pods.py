@@ -11,6 +11,7 @@ import pytest
 from muster.api.core import Pod, PodSpec
 from muster.api.managed.podgroup import group_name
 from muster.api.managed.pods import (
+    controls_queueing,
     group_size,
     hash_of_shape,
     hold,
@@ -19,7 +20,6 @@ from muster.api.managed.pods import (
     is_to_be_held,
     role_hash,
     role_of,
-    says_something,
     validate_create,
     validate_update,
     waits_for_place,
@@ -230,9 +230,9 @@ def test_which_pods_are_held(metadata: dict[str, Any], around: Around, settings:
 
 
 def test_most_pods_have_nothing_to_say() -> None:
-    assert not says_something({"name": "p", "labels": {"app": "x"}, "annotations": None})
-    assert says_something({"labels": {QUEUE: "q"}})
-    assert says_something({"annotations": {COUNT: "2"}})
+    assert not controls_queueing({"name": "p", "labels": {"app": "x"}, "annotations": None})
+    assert controls_queueing({"labels": {QUEUE: "q"}})
+    assert controls_queueing({"annotations": {COUNT: "2"}})
 
 
 # Groups.

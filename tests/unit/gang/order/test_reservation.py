@@ -205,11 +205,11 @@ class TestPassing:
         world = World(4, wants=4, most=2).runs("a", "n0", 1, end=10)
         reservation = world.reserve()
         for now in (10, 40, 70):
-            assert not reservation.held
+            assert not reservation.is_strict
             reservation = world.reserve(now, reservation)
-            if reservation.held:
+            if reservation.is_strict:
                 break
-        assert reservation.held
+        assert reservation.is_strict
 
 
 class TestImpossible:

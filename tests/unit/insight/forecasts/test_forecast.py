@@ -194,7 +194,7 @@ def test_other_trees_are_not_looked_at():
     elsewhere = workload("c", queue="c", since=-5, usage="4")
     outlook = Outlook(snapshot(ME, elsewhere, queues=(queue("a", "4"), queue("c", "4"))), "a", "ns", NOON)
     assert set(outlook.tree.queues) == {"a"}
-    assert not Outlook(snapshot(ME), "nowhere", "ns", NOON).known
+    assert not Outlook(snapshot(ME), "nowhere", "ns", NOON).exists
 
 
 def test_what_is_missing_and_who_has_it():

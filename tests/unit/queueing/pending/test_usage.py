@@ -127,7 +127,7 @@ def test_status_restores_what_was_consumed():
     ],
 )
 def test_faded(account: RecentUsage, faded: bool):
-    assert account.faded == faded
+    assert account.has_faded == faded
 
 
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.floats(0, 1e12))

@@ -42,5 +42,5 @@ def test_holders(history: list[tuple[int, str | None]], limit: int):
             total[fr] = total.get(fr, 0) + amount
     assert node.held.usage_below(limit) == {fr: amount for fr, amount in total.items() if amount}
     for fr in FRS:
-        assert node.held.any_below(limit, {fr}) == bool(total.get(fr))
+        assert node.held.has_any_below(limit, {fr}) == bool(total.get(fr))
     assert node.held.evicted == sum(one.evicted for one in held.values())

@@ -145,21 +145,21 @@ def test_pitfall_26_a_stopped_queue_still_lends() -> None:
 def test_circles(parents: dict[str, str], inside: set[str]) -> None:
     queues = {f"q{name}": queue(1, name) for name in parents}
     tree = given.tree(queues, {name: {"parent": parent} for name, parent in parents.items()})
-    assert {name for name in tree.cohorts if tree.in_circle(tree.cohorts[name])} == inside
-    assert {name for name in tree.queues if tree.in_circle(tree.queues[name])} == {f"q{name}" for name in inside}
+    assert {name for name in tree.cohorts if tree.is_in_circle(tree.cohorts[name])} == inside
+    assert {name for name in tree.queues if tree.is_in_circle(tree.queues[name])} == {f"q{name}" for name in inside}
 
 
 def test_a_broken_circle_is_a_tree_again() -> None:
     tree = given.tree({"q": queue(1, "a")}, {"a": {"parent": "b"}, "b": {"parent": "c"}, "c": {"parent": "a"}})
     tree.set_cohort(CohortSpec("c", quotas={GPU: Quota(5)}))
-    assert not tree.in_circle(tree.queues["q"])
+    assert not tree.is_in_circle(tree.queues["q"])
     assert [node.name for node in tree.queues["q"].ancestors()] == ["a", "b", "c"]
     assert tree.queues["q"].available(GPU) == 6
 
 
 def test_a_queue_named_like_a_cohort_in_a_circle_is_not_in_it() -> None:
     tree = given.tree({"a": queue(1)}, {"a": {"parent": "a"}})
-    assert not tree.in_circle(tree.queues["a"])
+    assert not tree.is_in_circle(tree.queues["a"])
 
 
 def test_a_workload_that_moved_to_another_queue_leaves_the_first() -> None:
@@ -267,7 +267,7 @@ def picture(tree: Tree) -> dict[str, Any]:
 
 
 def _seen(tree: Tree, node: Node) -> Any:
-    if tree.in_circle(node):
+    if tree.is_in_circle(node):
         return "circle"
     numbers = {name: _nonzero(getattr(node, name)) for name in ("subtree", "local", "usage")}
     rest = {fr: (node.available(fr), node.potential(fr)) for fr in FRS}

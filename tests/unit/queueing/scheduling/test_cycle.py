@@ -113,7 +113,7 @@ class Played:
 
     def check_sticky(self, wanted: list[str]) -> None:
         waiting = [_name(one.workload) for queue in self.tree.queues for one in self.queues.yield_pending(queue)]
-        assert [name for name in waiting if self.queues.sticky(f"ns/{name}")] == wanted
+        assert [name for name in waiting if self.queues.is_sticky(f"ns/{name}")] == wanted
 
     def check_skips(self, wanted: dict[str, int]) -> None:
         assert self.outcome.skips == wanted
@@ -155,7 +155,7 @@ def test_where_elastic_workloads_shrink_instead_none_is_evicted_and_the_head_kee
     assert usage(tree) == before
     [parked] = queues.parked.values()
     assert parked.claim == outcome.spared[0].assignment.usage
-    assert (queues.sticky("ns/high"), parked.note.reason) == (True, "WaitingForPreemptedWorkloads")
+    assert (queues.is_sticky("ns/high"), parked.note.reason) == (True, "WaitingForPreemptedWorkloads")
 
 
 def test_what_is_free_for_a_head_while_others_shrink_for_it_is_not_there_for_the_next() -> None:

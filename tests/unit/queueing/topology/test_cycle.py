@@ -260,7 +260,7 @@ def test_where_the_place_of_lower_ones_would_do_some_are_displaced(machines, low
     result = nominated(tree, incoming, FLAVORS.values())
     for holder in list(tree.queues["cq"].workloads.values()):
         tree.release(holder)
-    assert result.possible == nominated(tree, incoming, FLAVORS.values()).fits
+    assert result.is_possible == nominated(tree, incoming, FLAVORS.values()).fits
 
 
 def test_a_forecast_wakes_who_waits_for_domains_that_another_flavor_leaves():

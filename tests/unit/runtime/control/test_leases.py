@@ -188,13 +188,13 @@ def test_one_leads_and_the_other_takes_over() -> None:
         a, b = Candidate(server, "a", terms), Candidate(server, "b", terms)
         tasks = [asyncio.create_task(a.run()), asyncio.create_task(b.run())]
         await CLOCK.sleep(60)
-        assert (holder(server), a.election.leading, b.election.leading) == ("a", True, False)
+        assert (holder(server), a.election.is_leading, b.election.is_leading) == ("a", True, False)
         a.network.cut = True
         await CLOCK.sleep(11)
-        assert (a.election.leading, a.losses) == (False, 1)
-        assert b.election.leading is False, "its lease has not run out yet"
+        assert (a.election.is_leading, a.losses) == (False, 1)
+        assert b.election.is_leading is False, "its lease has not run out yet"
         await CLOCK.sleep(10)
-        assert (holder(server), b.election.leading) == ("b", True)
+        assert (holder(server), b.election.is_leading) == ("b", True)
         a.network.cut = False
         await CLOCK.sleep(60)
         assert holder(server) == "b"
@@ -217,7 +217,7 @@ def test_the_other_takes_over_as_soon_as_the_time_of_the_lease_is_over(late: int
         await CLOCK.sleep(60 + late / 10)
         a.network.cut = True
         cut = CLOCK.monotonic()
-        while not b.election.leading:
+        while not b.election.is_leading:
             await CLOCK.sleep(0.1)
         assert CLOCK.monotonic() - cut < 15 + 1.2 + 0.2
         for task in tasks:
@@ -238,7 +238,7 @@ def test_lease_is_given_back_at_the_end() -> None:
         await asyncio.wait([first])
         assert holder(server) == ""
         await CLOCK.sleep(5)
-        assert (holder(server), b.election.leading) == ("b", True)
+        assert (holder(server), b.election.is_leading) == ("b", True)
         assert terms_written(server)[-1] == 1
         spec = server.objects[LEASE.path()]["ns/leader"]["spec"]
         assert spec["leaseTransitions"] == 1
@@ -263,7 +263,7 @@ def test_work_that_ends_gives_the_lease_back_and_raises_what_it_raised() -> None
         with pytest.raises(ZeroDivisionError):
             await election.run(fails)
         assert holder(server) == ""
-        assert not election.leading
+        assert not election.is_leading
 
     run(test)
 
@@ -329,12 +329,12 @@ def test_an_answer_that_never_comes_leaves_time_for_another_try() -> None:
         for network in (a.network, b.network):
             network.answer_delay = 0.0
         await CLOCK.sleep(5)
-        assert (a.election.leading, a.losses) == (True, 0)
+        assert (a.election.is_leading, a.losses) == (True, 0)
         b.network.answer_delay = 1e6
         await CLOCK.sleep(3)
         b.network.answer_delay, a.network.cut = 0.0, True
         await CLOCK.sleep(15 + 10)
-        assert b.election.leading
+        assert b.election.is_leading
         for task in tasks:
             task.cancel()
 
@@ -351,7 +351,7 @@ def test_why_the_lease_cannot_be_had_is_said_once(caplog: pytest.LogCaptureFixtu
         assert said.startswith("lease ns/leader: ")
         a.network.cut = False
         await CLOCK.sleep(5)
-        assert a.election.leading
+        assert a.election.is_leading
         task.cancel()
 
     run(test)
@@ -408,8 +408,8 @@ def test_never_two_leaders_writing(faults: list[tuple[str, str, int, int]]) -> N
 
         async def watch_over() -> None:
             while True:
-                leading = [name for name, candidate in candidates.items() if candidate.election.leading]
-                assert len(leading) <= 1
+                is_leading = [name for name, candidate in candidates.items() if candidate.election.is_leading]
+                assert len(is_leading) <= 1
                 await CLOCK.sleep(0.1)
 
         guard = asyncio.create_task(watch_over())
@@ -424,7 +424,7 @@ def test_never_two_leaders_writing(faults: list[tuple[str, str, int, int]]) -> N
             candidate.network.cut = candidate.network.loses_answers = False
             candidate.network.delay = candidate.network.answer_delay = 0.0
         await CLOCK.sleep(40)
-        assert sum(candidate.election.leading for candidate in candidates.values()) == 1
+        assert sum(candidate.election.is_leading for candidate in candidates.values()) == 1
         assert not guard.done()
         assert not any(task.done() for task in tasks)
         # A candidate that leads twice in a row may meet its own late writes, but nobody else's.
@@ -445,7 +445,7 @@ def test_lease_object_that_exists_already_is_kept() -> None:
         a = Candidate(server, "a", [])
         task = asyncio.create_task(a.run())
         await CLOCK.sleep(10)
-        assert a.election.leading
+        assert a.election.is_leading
         assert server.objects[LEASE.path()]["ns/leader"]["metadata"]["labels"] == {"x": "y"}
         task.cancel()
 

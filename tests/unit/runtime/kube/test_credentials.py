@@ -40,7 +40,7 @@ class ScriptedSource:
         self.script = list(script)
         self.lifetime = lifetime
         self.max_age_seconds = max_age
-        self.renewable = renewable
+        self.is_renewable = renewable
         self.takes = takes
         self.logins = 0
         self.clock = VirtualClock(START)
@@ -230,7 +230,7 @@ def login(user: UserConfig) -> Credential:
 )
 def test_inline_credentials(user: UserConfig, authorization: str) -> None:
     assert login(user) == Credential(authorization)
-    assert ConfiguredSource(user).renewable is False
+    assert ConfiguredSource(user).is_renewable is False
 
 
 def test_files_are_read_at_every_login(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_files_are_read_at_every_login(tmp_path: Path) -> None:
         token.write_text(content)
         expected = Credential(f"Bearer {content.strip()}", ClientCertificate(b"C", b"K"))
         assert asyncio.run(source.login()) == expected
-    assert (source.renewable, source.max_age_seconds) == (True, 60)
+    assert (source.is_renewable, source.max_age_seconds) == (True, 60)
 
 
 def test_a_certificate_may_be_inline_and_its_key_in_a_file(tmp_path: Path) -> None:

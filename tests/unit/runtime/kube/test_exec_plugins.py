@@ -198,7 +198,7 @@ def test_the_certificate_of_the_kubeconfig_goes_with_the_token_of_the_plugin() -
 def test_which_source_a_user_has(user: UserConfig, cluster: ClusterConfig, kind: type, renewable: bool) -> None:
     source = credential_source(config(user, cluster), environ={})
     assert type(source) is kind
-    assert source.renewable is renewable
+    assert source.is_renewable is renewable
 
 
 def test_over_plain_http_nothing_is_sent() -> None:

@@ -64,12 +64,12 @@ def _validate_amounts(path: str, amounts: Mapping[str, Quantity]) -> Errors:
     for resource, quantity in amounts.items():
         place = f"{path}[{resource}]"
         yield from resource_name(place, resource)
-        if "/" not in resource and resource not in STANDARD_RESOURCES and not _huge_pages(resource):
+        if "/" not in resource and resource not in STANDARD_RESOURCES and not _is_huge_pages(resource):
             yield invalid(place, resource, "must be a standard resource for quota")
         yield from validate_amount(place, resource, quantity)
 
 
-def _huge_pages(resource: str) -> bool:
+def _is_huge_pages(resource: str) -> bool:
     return resource.removeprefix("requests.").startswith(HUGE_PAGES)
 
 

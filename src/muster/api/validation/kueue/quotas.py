@@ -7,7 +7,7 @@ from msgspec import Struct
 from muster.api.kueue import FairSharing, FlavorQuotas, ResourceGroup, ResourceQuota
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, duplicate, invalid, make_errors
-from muster.api.validation.kueue.rules import OBJECT, at_most, not_negative, show_quantity
+from muster.api.validation.kueue.rules import OBJECT, is_at_most, not_negative, show_quantity
 from muster.api.values.quantity import Quantity, QuantityError, parse
 
 GROUPS = "spec.resourceGroups"
@@ -88,7 +88,7 @@ def _validate_quota(path: str, quota: ResourceQuota, owner: Owner) -> Errors:
     if (lending := quota.lending_limit) is not None:
         yield from not_negative(f"{path}.lendingLimit", lending)
         yield from _validate_limit(f"{path}.lendingLimit", lending, owner)
-        if owner.lends_its_own and not at_most(lending, quota.nominal_quota):
+        if owner.lends_its_own and not is_at_most(lending, quota.nominal_quota):
             yield invalid(
                 f"{path}.lendingLimit", show_quantity(lending), "must be less than or equal to the nominalQuota"
             )

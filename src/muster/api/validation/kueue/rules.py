@@ -77,7 +77,7 @@ def not_negative(path: str, quantity: Quantity) -> Errors:
         yield invalid(path, format_canonical(quantity), NOT_NEGATIVE)
 
 
-def at_most(quantity: Quantity, most: Quantity) -> bool:
+def is_at_most(quantity: Quantity, most: Quantity) -> bool:
     """Return whether a quantity is at most another one; True if either is invalid, because other rules report that."""
     try:
         return parse(quantity) <= parse(most)

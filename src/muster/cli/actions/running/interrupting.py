@@ -34,7 +34,7 @@ class Cancelling:
         self._deletion: asyncio.Task[None] | None = None
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether the user has interrupted the command."""
         return self.code > 0
 
@@ -52,7 +52,7 @@ class Cancelling:
         If it does, later interrupts are ignored.
         """
         self._left = True
-        if self.begun:
+        if self.has_begun:
             self._left = False
         return self._left
 

@@ -268,11 +268,11 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
         try:
             ending = await staying
         except asyncio.CancelledError:
-            if not cancelling.begun:
+            if not cancelling.has_begun:
                 raise
             return cancelling.code
         except ApiError as error:
-            if not (cancelling.begun and error.code == 404):
+            if not (cancelling.has_begun and error.code == 404):
                 raise
             return cancelling.code  # the job was deleted before it could be followed
         except OutputError:
@@ -281,7 +281,7 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
             raise
         finally:
             await cancelling.close()
-    if cancelling.begun:
+    if cancelling.has_begun:
         return cancelling.code
     if ending.text:
         line.say(f"{gang.name}: {ending.text}")
@@ -380,7 +380,7 @@ async def _stay(
     forecast = f"{gang.name} {verdict.sentence}" if verdict.sentence else ""
     if session.own and verdict.text:
         raise click.ClickException(forecast)  # a cluster of the command's own never gets more room
-    if detach and not cancelling.begun:
+    if detach and not cancelling.has_begun:
         click.echo(gang.name)
         if forecast:
             say(forecast)

@@ -221,7 +221,7 @@ class ManagedPods:
         """
         if attempt.resource.key != POD.resource or attempt.subresource or attempt.operation == "DELETE":
             return
-        if not (self._settings.without_queue or pods.says_something(attempt.document["metadata"])):
+        if not (self._settings.without_queue or pods.controls_queueing(attempt.document["metadata"])):
             return
         around = self._around(store)
         new, old = read_or_none(attempt.document, POD), read_or_none(attempt.old or {}, POD)

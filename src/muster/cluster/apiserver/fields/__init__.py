@@ -19,7 +19,7 @@ from muster.cluster.apiserver.fields.apply import apply
 from muster.cluster.apiserver.fields.managers import Writer, default_manager, manager_errors
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import FieldSet
-from muster.cluster.apiserver.fields.update import same_but_times, update_managers
+from muster.cluster.apiserver.fields.update import is_same_but_times, update_managers
 
 __all__ = [
     "FieldSchema",
@@ -27,7 +27,7 @@ __all__ = [
     "Writer",
     "apply",
     "default_manager",
+    "is_same_but_times",
     "manager_errors",
-    "same_but_times",
     "update_managers",
 ]

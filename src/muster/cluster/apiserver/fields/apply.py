@@ -20,7 +20,7 @@ from muster.cluster.apiserver.fields.managers import (
     entries_of,
     identity_of,
     in_order,
-    same_entry,
+    is_same_entry,
     set_entries,
     without_entries,
 )
@@ -72,7 +72,7 @@ def apply(
     changes = remove_ignored(compare(base, result, schema), ignored)
     if not force:
         _require_no_conflicts(others, changes.gained, base, writer, schema)
-    if previous is not None and base == result and same_entry(previous, own):
+    if previous is not None and base == result and is_same_entry(previous, own):
         own = previous
     entries = in_order([*left_to(others, changes.lost), *([own] if own["fieldsV1"] else [])])
     result["metadata"] = dict(result.get("metadata") or {})

@@ -89,7 +89,7 @@ def without_entries(document: Document) -> Document:
     return document | {"metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
 
-def same_entry(entry: Entry, other: Entry) -> bool:
+def is_same_entry(entry: Entry, other: Entry) -> bool:
     """Return whether two `managedFields` entries are equal apart from their time."""
     return entry is other or entry | {"time": ""} == other | {"time": ""}
 

@@ -18,8 +18,8 @@ from muster.cluster.apiserver.fields.managers import (
     entries_of,
     identity_of,
     in_order,
+    is_same_entry,
     read_entries,
-    same_entry,
     set_entries,
     without_entries,
 )
@@ -72,13 +72,13 @@ def update_managers(
     set_entries(new, entries)
 
 
-def same_but_times(old: Document, new: Document) -> bool:
+def is_same_but_times(old: Document, new: Document) -> bool:
     """Return whether two versions of an object are equal apart from the times of their managers' entries."""
     before, after = without_entries(old), without_entries(new)
     if before != after or not is_equal(before, after):  # Python's == holds for 1 and True, `is_equal` does not
         return False
     entries, others = entries_of(old), entries_of(new)
-    return len(entries) == len(others) and all(map(same_entry, entries, others))
+    return len(entries) == len(others) and all(map(is_same_entry, entries, others))
 
 
 def _read_entries(live: Document | None, sent: Any) -> list[Entry]:

@@ -284,7 +284,7 @@ class Writer:
             self._admission.complete(attempt, store)
         if rules.has_generation and document.get("spec") != old.get("spec"):
             document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        if as_stored and fields.same_but_times(old, document):
+        if as_stored and fields.is_same_but_times(old, document):
             self._admission.remark(attempt, call.warnings)
             await self._documents.settled(call.key)
             return entry.body

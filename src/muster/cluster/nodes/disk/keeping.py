@@ -64,7 +64,7 @@ class Keeping:
                 log.warning("%s: the logs of pod %s/%s are lost: %s", self._name, record.namespace, record.name, error)
         return self._storage.of(record.uid).remove()
 
-    def recalls(self, record: PodRecord) -> bool:
+    def keeps_logs(self, record: PodRecord) -> bool:
         """Return whether the logs of a pod stay: it was deleted before a restart, and its job still exists.
 
         If so, the pod is added to the deleted pods whose logs are kept.

@@ -40,7 +40,7 @@ class Isolation(Struct, frozen=True):
     problem: str = ""
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the isolation is complete."""
         return self.kind != "none" and self.own_pids
 

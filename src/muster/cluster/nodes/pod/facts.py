@@ -48,7 +48,7 @@ class Attempt(Struct, frozen=True):
     killed: bool = False  # the container was sent SIGKILL
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the attempt still has processes."""
         return self.exit is None
 

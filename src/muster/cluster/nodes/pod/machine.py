@@ -102,7 +102,7 @@ def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
         if time is not None and time <= now.monotonic:
             yield _make_start(container, container_facts)
         attempt = container_facts.attempt
-        if attempt is None or not attempt.alive or not attempt.condemned:
+        if attempt is None or not attempt.is_alive or not attempt.condemned:
             continue
         grace = _condemned_grace_seconds(pod, attempt)
         if attempt.stopping_since is None:
@@ -162,7 +162,7 @@ def _list_times(pod: Pod, facts: PodFacts, end: PodEnd | None, *, finished: bool
     if finished:
         for container in _all_containers(pod):
             attempt = facts.of(container.name).attempt
-            if attempt is not None and attempt.alive and not attempt.killed:
+            if attempt is not None and attempt.is_alive and not attempt.killed:
                 kill_at = _kill_at(pod, end, attempt)
                 if kill_at != float("inf"):
                     yield kill_at
@@ -179,7 +179,7 @@ def _list_times(pod: Pod, facts: PodFacts, end: PodEnd | None, *, finished: bool
         if time is not None:
             yield time
         attempt = container_facts.attempt
-        if attempt and attempt.alive and attempt.stopping_since is not None and not attempt.killed:
+        if attempt and attempt.is_alive and attempt.stopping_since is not None and not attempt.killed:
             yield attempt.stopping_since + _condemned_grace_seconds(pod, attempt)
 
 

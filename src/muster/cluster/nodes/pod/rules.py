@@ -175,13 +175,13 @@ def lets_next_start(container: Container, facts: ContainerFacts) -> bool:
     if attempt is None:
         return False
     if is_sidecar(container):
-        return attempt.alive and attempt.started
+        return attempt.is_alive and attempt.started
     return attempt.exit is not None and attempt.exit.code == 0
 
 
 def is_alive(facts: ContainerFacts) -> bool:
     """Return whether the container has processes."""
-    return facts.attempt is not None and facts.attempt.alive
+    return facts.attempt is not None and facts.attempt.is_alive
 
 
 def is_sidecar_of(pod: Pod, container: Container) -> bool:

@@ -331,7 +331,7 @@ class PodRunner:
             self._start_action(action)
         return plan
 
-    async def begun(self) -> bool:
+    async def wait_for_starts(self) -> bool:
         """Wait briefly for starts in progress, to report their results at once; return whether there were any."""
         if not self._beginning:
             return False
@@ -441,7 +441,7 @@ class PodRunner:
         self._trouble = Trouble(reason, message, self._kit.clock.monotonic() + RETRY_SECONDS)
 
     def _warn_of_isolation(self) -> None:
-        if not self._kit.isolation.complete:
+        if not self._kit.isolation.is_complete:
             self._record_event("Warning", "NamespacesUnavailable", self._kit.isolation.warning())
         if lacking := rights.explain_unenforced(self.pod, self._kit.isolation):
             self._record_event("Warning", "SecurityContextNotEnforced", lacking)

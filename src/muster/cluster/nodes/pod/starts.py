@@ -111,7 +111,7 @@ class Starts:
     async def _make_environment(self, container: Container) -> Environment:
         """Return the container's variables, read again for every start, with its volumes in place."""
         volumes = self._volumes.volumes
-        if not volumes.complete(self._pod()):  # an earlier server made them
+        if not volumes.is_complete(self._pod()):  # an earlier server made them
             await self._volumes.put()
         names = list_references(container)
         # A container that refers to no objects needs no slot.

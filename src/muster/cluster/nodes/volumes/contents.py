@@ -92,7 +92,7 @@ def list_references(volume: Volume) -> Names:
     return Names(frozenset(config_maps), frozenset(secrets), frozenset({claim.claim_name} if claim is not None else ()))
 
 
-def in_memory(volume: Volume) -> bool:
+def is_in_memory(volume: Volume) -> bool:
     """Return whether the volume is kept in memory and not on disk, as by the kubelet.
 
     That is so if its medium is memory, or if it may show a secret.

@@ -18,7 +18,7 @@ from muster.cluster.nodes.volumes.contents import (
     HostPath,
     Tree,
     VolumeError,
-    in_memory,
+    is_in_memory,
     list_references,
     make_content,
     size_of,
@@ -49,7 +49,7 @@ class PodVolumes:
         """Return the names of the objects in the pod's volumes."""
         return Names.of(map(list_references, pod.spec.volumes))
 
-    def complete(self, pod: Pod) -> bool:
+    def is_complete(self, pod: Pod) -> bool:
         """Return whether all volumes of the pod are in place."""
         return all(volume.name in self._sources for volume in pod.spec.volumes)
 
@@ -93,7 +93,7 @@ class PodVolumes:
                     if volume.persistent_volume_claim is not None and volume.persistent_volume_claim.read_only:
                         self._read_only.add(volume.name)
                     continue
-                directory = self._storage.volume(volume.name, in_memory=in_memory(volume))
+                directory = self._storage.volume(volume.name, in_memory=is_in_memory(volume))
                 self._sources[volume.name] = directory
                 if isinstance(volume_content, Tree):
                     files.write_tree(directory, volume_content.files, group=self._group)

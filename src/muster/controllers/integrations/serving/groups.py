@@ -225,12 +225,12 @@ class GroupsReconciler(Reconciler):
         )
 
     def _of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:  # noqa: ARG002
-        return [key_of(one) for one in self._objects.all() if self._queues(one)]  # a new class is rare
+        return [key_of(one) for one in self._objects.all() if self._is_queued(one)]  # a new class is rare
 
     async def _reconcile(self, key: str) -> Result:
         job = self._objects.get(key)
         # The garbage collector deletes the dependents of a deleted object.
-        if job is None or job.metadata.deletion_timestamp is not None or not self._queues(job):
+        if job is None or job.metadata.deletion_timestamp is not None or not self._is_queued(job):
             return None
         try:
             await self._sync_workloads(job)
@@ -238,7 +238,7 @@ class GroupsReconciler(Reconciler):
             self._writer.record_refusal(job, error)
         return None
 
-    def _queues(self, job: ExternalJob) -> bool:
+    def _is_queued(self, job: ExternalJob) -> bool:
         """Return whether the object's pods wait for quota in this cluster.
 
         They do if the object names a queue (unless none is needed), its namespace is managed, and admission annotated

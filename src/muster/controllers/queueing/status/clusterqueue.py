@@ -34,7 +34,7 @@ class ClusterQueueController(Reconciler):
         cache.cluster_queues.on_change(self._queue_changed)
 
     @property
-    def _fair(self) -> bool:
+    def _is_fair(self) -> bool:
         return self._cache.settings.fair is not None
 
     def _queue_soon(self, key: str) -> None:
@@ -44,7 +44,7 @@ class ClusterQueueController(Reconciler):
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         if new is not None:
             self._queue_soon(new.metadata.name)
-        if self._fair and (old is None or new is None or old.spec != new.spec):
+        if self._is_fair and (old is None or new is None or old.spec != new.spec):
             self._queue_soon(_ALL)
 
     async def _reconcile(self, key: str) -> Result:
@@ -60,7 +60,7 @@ class ClusterQueueController(Reconciler):
             return None
         old = queue.status
         conditions = with_activity(old.conditions, activity, self._clock.now(), queue.metadata.generation)
-        status = queue_status(old, node, sum(cache.queues.counts(key)), fair=self._fair)
+        status = queue_status(old, node, sum(cache.queues.counts(key)), fair=self._is_fair)
         status = msgspec.structs.replace(status, conditions=conditions)
         await set_status(self._client, CLUSTER_QUEUE, queue, old, status)
         before = find(old.conditions, ACTIVE)

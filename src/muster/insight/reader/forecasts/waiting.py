@@ -119,7 +119,7 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
     snapshot = forecasts.snapshot
     if snapshot.topologies and not is_numpy_installed():
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, _NO_NUMPY))
-    inputs = forecasts, facts.verdict.decides, workload
+    inputs = forecasts, facts.verdict.suffices, workload
     readings = memo.recall(
         "forecast", (workload.metadata.uid, queue), inputs, lambda: _forecast(forecasts, facts, completed, queue)
     )
@@ -178,7 +178,7 @@ def _list_definitions(cluster_queues: Iterable[ClusterQueue], local_queues: Iter
 def _forecast(forecasts: Forecasts, facts: JobReadings, workload: Workload, queue: str) -> dict[str, Any]:
     """Return the fields of `JobReadings` that other workloads decide: needs, holders, names and the estimate."""
     outlook = forecasts.find_outlook(queue)
-    if not outlook.known:
+    if not outlook.exists:
         return {"estimate": StartEstimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}")}
     needs = outlook.find_needs(workload, queue)
     readings: dict[str, Any] = {
@@ -191,7 +191,7 @@ def _forecast(forecasts: Forecasts, facts: JobReadings, workload: Workload, queu
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in _NOT_BY_QUOTA:
         return readings | {"estimate": StartEstimate(None, Certainty.NONE, told.message)}
-    return readings if facts.verdict.decides else readings | {"estimate": forecasts.estimate(queue, key_of(workload))}
+    return readings if facts.verdict.suffices else readings | {"estimate": forecasts.estimate(queue, key_of(workload))}
 
 
 def _explain_head(facts: JobReadings, snapshot: Snapshot) -> str:

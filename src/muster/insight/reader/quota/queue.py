@@ -197,7 +197,7 @@ async def forecast_starts(
     def run() -> dict[str, StartEstimate]:
         outlook = Outlook(snapshot, cluster_queue, namespace, now)
         known = {key_of(one) for one in snapshot.workloads}
-        return outlook.estimate_all([key for key in keys if key in known]) if outlook.known else {}
+        return outlook.estimate_all([key for key in keys if key in known]) if outlook.exists else {}
 
     if len(list(snapshot.workloads)) > _ASIDE:
         return await asyncio.to_thread(run)

@@ -155,7 +155,7 @@ class AssumedAdmission:
     def _has_quota(self, *, borrowing: bool) -> bool:
         return all(self.queue.available(fr) >= 0 and (borrowing or not self.queue.borrows(fr)) for fr in self._usage)
 
-    def hopeless(self, holdings: Iterable[tuple[Node, Usage]], *, borrowing: bool = True) -> bool:
+    def is_hopeless(self, holdings: Iterable[tuple[Node, Usage]], *, borrowing: bool = True) -> bool:
         """Return whether the workload would lack quota even without all of these usages."""
         with assume_usage(less=holdings):
             return not self._has_quota(borrowing=borrowing)

@@ -220,7 +220,7 @@ class _Classical:
         """
         groups = [(self._nearer, inf), (self._equal, self._while_borrowing if borrowing else inf), ([self._own], inf)]
         with AssumedAdmission(self._tree, self._request) as trial:
-            if trial.hopeless(self._list_holdings(groups), borrowing=borrowing):
+            if trial.is_hopeless(self._list_holdings(groups), borrowing=borrowing):
                 return Search()
             for source, candidate in self._order_candidates(groups):
                 if source.is_reachable(self._request):
@@ -253,7 +253,7 @@ class _Classical:
             sources[candidate.key] = source
             victims.append(Victim(candidate, self._reason_for(source, candidate)))
         left_out = next(stream, None) is not None
-        if not left_out and trial.hopeless(self._bound_holdings(groups, victims), borrowing=borrowing):
+        if not left_out and trial.is_hopeless(self._bound_holdings(groups, victims), borrowing=borrowing):
             return Search()
 
         def may_take(victim: Victim) -> bool:
@@ -304,7 +304,7 @@ class _Classical:
         The sums by priority decide that, unless newer workloads of equal priority are candidates, too.
         """
         contested = None if self._request.by_place else self._request.contested
-        if not source.queue.held.any_below(self._limit_for(source), contested):
+        if not source.queue.held.has_any_below(self._limit_for(source), contested):
             return False
         if self._policy_for(source) != "LowerOrNewerEqualPriority":
             return True

@@ -31,7 +31,7 @@ def fair_victims(tree: Tree, request: PreemptionRequest, fair: FairSharing) -> S
     policies = dict(_find_queues(tree, request))
     with AssumedAdmission(tree, request) as trial:
         holdings = {queue: queue.held.usage_below(request.limit(policy)) for queue, policy in policies.items()}
-        if trial.hopeless(holdings.items()):
+        if trial.is_hopeless(holdings.items()):
             return Search()
         search = _Search(tree.queues, trial, request, fair)
         streams = {
@@ -281,7 +281,7 @@ class _Search:
                 if least[mine] > self._shares.of(theirs):
                     continue
             hopeful.append((queue, usage))
-        return self._trial.hopeless(hopeful)
+        return self._trial.is_hopeless(hopeful)
 
     def _least_share(self, node: Node, holdings: Mapping[Node, Usage]) -> Share:
         inside = [(queue, usage) for queue, usage in holdings.items() if node in (queue, *queue.ancestors())]

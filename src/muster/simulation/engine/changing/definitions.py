@@ -62,7 +62,7 @@ class Definitions:
     def _set_queue(self, queues: Queues, node: Node) -> None:
         """Add or change a ClusterQueue in `queues`, as it is defined now; it is inactive if its admission check is."""
         spec = replace(node.policy, checks={})
-        now = judge_activity(spec, self._flavors, {}, in_circle=self._tree.in_circle(node))
+        now = judge_activity(spec, self._flavors, {}, in_circle=self._tree.is_in_circle(node))
         queues.set_queue(node.policy, active=now.active and node.name not in self._unusable)
 
     def set_check(self, queue: str, queues: Queues, *, active: bool) -> None:

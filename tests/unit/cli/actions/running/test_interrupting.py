@@ -30,11 +30,11 @@ def press(times, *results):
         said: list[str] = []
         leaving: list[int] = []
         cancelling = Cancelling("j", delete, lambda: leaving.append(next(left)), said.append)
-        before = cancelling.begun
+        before = cancelling.has_begun
         for _ in range(times):
             cancelling.interrupt()
             await asyncio.sleep(1)
-        assert (before, cancelling.begun) == (False, True)
+        assert (before, cancelling.has_begun) == (False, True)
         await cancelling.close()
         return said, len(leaving)
 
@@ -76,7 +76,7 @@ def test_a_job_is_left_only_without_an_interrupt_before_and_none_counts_after_it
     assert cancelling.leave_job()
     cancelling.record_signal(signal.SIGTERM)
     cancelling.interrupt(signal.SIGTERM)
-    assert (cancelling.begun, said) == (False, [])
+    assert (cancelling.has_begun, said) == (False, [])
 
 
 def test_a_job_is_not_left_after_an_interrupt_that_the_loop_has_not_come_to():
@@ -84,7 +84,7 @@ def test_a_job_is_not_left_after_an_interrupt_that_the_loop_has_not_come_to():
         said: list[str] = []
         cancelling = Cancelling("j", partial(asyncio.sleep, 1), lambda: None, said.append)
         cancelling.record_signal(signal.SIGTERM)
-        assert (cancelling.begun, cancelling.leave_job()) == (True, False)
+        assert (cancelling.has_begun, cancelling.leave_job()) == (True, False)
         cancelling.interrupt(signal.SIGTERM)
         assert (cancelling.code, said) == (143, [WORD])
         await cancelling.close()

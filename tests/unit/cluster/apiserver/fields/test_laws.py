@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.cluster.apiserver.fields.test_cases import SCHEMA, VERSION, document
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.fields import FieldSchema, FieldSet, Writer, apply, same_but_times, update_managers
+from muster.cluster.apiserver.fields import FieldSchema, FieldSet, Writer, apply, is_same_but_times, update_managers
 from muster.cluster.apiserver.fields.compare import compare, list_all_paths
 from muster.cluster.apiserver.fields.config import applied_fields
 from muster.cluster.apiserver.fields.sets import intersect_sets, list_paths, make_canonical, subtract_set, unite_sets
@@ -117,7 +117,7 @@ def fields_of(spec: Any) -> FieldSet:
 def test_applying_twice_changes_nothing(steps, spec):
     once = apply(history(steps), document(spec), Writer("A", VERSION), second(10), SCHEMA, force=True)
     assert apply(once, document(spec), Writer("A", VERSION), second(11), SCHEMA, force=False) == once
-    assert same_but_times(once, copy.deepcopy(once))
+    assert is_same_but_times(once, copy.deepcopy(once))
 
 
 @given(STEPS, SPECS)

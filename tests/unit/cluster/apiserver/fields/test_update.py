@@ -14,8 +14,8 @@ from muster.cluster.apiserver.fields import (
     Writer,
     apply,
     default_manager,
+    is_same_but_times,
     manager_errors,
-    same_but_times,
     update_managers,
 )
 from muster.cluster.apiserver.fields.blank import make_blank
@@ -176,12 +176,12 @@ def test_appliers_come_first_then_the_oldest():
 def test_versions_that_differ_in_times_only():
     old = document({"a": "1"}, [entry("v", owned("a"))])
     later = document({"a": "1"}, [entry("v", owned("a"), "t5")])
-    assert same_but_times(old, later)
-    assert same_but_times(old, copy.deepcopy(old))
-    assert not same_but_times(old, document({"a": "2"}, [entry("v", owned("a"))]))
-    assert not same_but_times(old, document({"a": "1"}, [entry("w", owned("a"))]))
-    assert not same_but_times(old, document({"a": "1"}))
-    assert not same_but_times(document({"a": [1]}), document({"a": [True]}))
+    assert is_same_but_times(old, later)
+    assert is_same_but_times(old, copy.deepcopy(old))
+    assert not is_same_but_times(old, document({"a": "2"}, [entry("v", owned("a"))]))
+    assert not is_same_but_times(old, document({"a": "1"}, [entry("w", owned("a"))]))
+    assert not is_same_but_times(old, document({"a": "1"}))
+    assert not is_same_but_times(document({"a": [1]}), document({"a": [True]}))
 
 
 def test_times_change_only_if_something_does():

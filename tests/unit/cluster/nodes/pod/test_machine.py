@@ -424,7 +424,7 @@ def test_whatever_is_known_of_a_pod(known, policy, moment, deleting):
     pod = POD.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))
     now = at(moment)
     plan = decide(pod, known, now)
-    alive = {name for name, found in known.containers.items() if found.attempt and found.attempt.alive}
+    alive = {name for name, found in known.containers.items() if found.attempt and found.attempt.is_alive}
     busy = alive | {name for name, found in known.containers.items() if found.starting}
     # Over means that nothing runs, and what is over asks for nothing more.
     assert not (plan.over and (busy or plan.actions or plan.look_again_in))

@@ -15,7 +15,7 @@ from muster.cluster.nodes.volumes.contents import (
     HostPath,
     Tree,
     VolumeError,
-    in_memory,
+    is_in_memory,
     list_references,
     make_content,
     relocate_variables,
@@ -56,7 +56,7 @@ def of(make_pod, around, volume, known=KNOWN):
 )
 def test_which_volumes_are_in_memory(make_pod, volume, expected):
     pod = make_pod({"volumes": [{"name": "v", **volume}]})
-    assert in_memory(pod.spec.volumes[0]) is expected
+    assert is_in_memory(pod.spec.volumes[0]) is expected
 
 
 def test_plain_volumes(make_pod, around):

@@ -179,7 +179,7 @@ class WebhookDispatcher:
             given = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
             if not all_hold((each.expression for each in webhook.match_conditions), VARIABLES, given):
                 return None
-            if review.dry_run(attempt) and webhook.side_effects not in _WITHOUT_EFFECT:
+            if review.is_dry_run(attempt) and webhook.side_effects not in _WITHOUT_EFFECT:
                 raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
             seconds = webhook.timeout_seconds or _DEFAULT_SECONDS
             body = await self._calls.post(webhook.client_config, _encoder.encode(question), seconds)

@@ -78,7 +78,7 @@ def make_review(
         "userInfo": user_info(attempt.user),
         "object": new,
         "oldObject": old,
-        "dryRun": dry_run(attempt),
+        "dryRun": is_dry_run(attempt),
         "options": options_of(attempt),
     }
     if attempt.subresource:
@@ -92,7 +92,7 @@ def make_review(
     return {"kind": "AdmissionReview", "apiVersion": f"{GROUP}/{version}", "request": request}
 
 
-def dry_run(attempt: WriteAttempt) -> bool:
+def is_dry_run(attempt: WriteAttempt) -> bool:
     """Return whether the request is a dry run."""
     return bool(attempt.options.dry_run)
 
