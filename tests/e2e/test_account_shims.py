@@ -105,7 +105,7 @@ def test_an_account_joins_its_cgroup_and_moves_no_other_process(node: Node, ada:
         code, text = await shims.run_inside(shim, command, 10, 1000)
         assert (code, text.decode().rpartition("0::")[2].strip()) == (0, f"/{cgroup.name}")
         shim.end()
-        await shim.ended()
+        await shim.wait_for_end()
 
     with subprocess.Popen(["sleep", "60"]) as victim:
         try:
@@ -162,7 +162,7 @@ def test_an_account_reads_no_key_of_the_servers_session(node: Node, ada: Person)
     async def run() -> str:
         spec = spec_for(node, ada, python, "-I", "-S", "-c", _READ_KEY)
         if shim := await node.start(spec):
-            await shim.ended()
+            await shim.wait_for_end()
         return str(output(Path(spec["directory"])))
 
     assert asyncio.run(run()) == "read: "

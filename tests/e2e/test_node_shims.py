@@ -106,7 +106,7 @@ class Node:
         spec = self.spec(*argv, **changes)
         directory = Path(spec["directory"])
         shim = await self.start(spec)
-        record = await shim.ended() if shim else shims.read_record(directory)
+        record = await shim.wait_for_end() if shim else shims.read_record(directory)
         return record, output(directory)
 
 
@@ -172,7 +172,7 @@ def test_both_outputs_are_logged_in_the_runtimes_format(node):
 
     async def run():
         if shim := await node.start(spec):  # it may have ended already
-            await shim.ended()
+            await shim.wait_for_end()
 
     asyncio.run(run())
     lines = [line.split(" ", 3) for line in log_lines(Path(spec["directory"]))]
@@ -231,7 +231,7 @@ def test_an_attempt_never_runs_twice(node):
         assert sum(isinstance(outcome, ClaimedError) for outcome in outcomes) == 4
         for shim in outcomes:
             if isinstance(shim, shims.Shim):
-                await shim.ended()
+                await shim.wait_for_end()
         with pytest.raises(ClaimedError):
             await node.start(spec)
 
@@ -248,7 +248,7 @@ def test_a_signal_reaches_the_program_and_its_answer_counts(node):
         shim = await node.start(spec)
         await until(lambda: "ready" in output(Path(spec["directory"])))
         shim.send(signal.SIGTERM)
-        return await shim.ended()
+        return await shim.wait_for_end()
 
     record = asyncio.run(run())
     assert record.code == 3
@@ -262,7 +262,7 @@ def test_a_program_without_a_handler_ends_at_sigterm(node):
     async def run():
         shim = await node.start(node.spec("sleep", "1000"))
         shim.send(signal.SIGTERM)
-        return await shim.ended()
+        return await shim.wait_for_end()
 
     assert asyncio.run(run()).code == 128 + signal.SIGTERM
 
@@ -287,7 +287,7 @@ def test_nothing_survives_its_container(node, how):
         elif how == "destroy":
             await until(lambda: len(living(mark)) >= 5)
             shim.destroy()
-        return await shim.ended()
+        return await shim.wait_for_end()
 
     record = asyncio.run(run())
     if how == "destroy":
@@ -322,7 +322,7 @@ def test_with_a_lifeline_everything_ends_with_the_server(node):
         shim = await node.start(spec)
         await until(lambda: len(living(mark)) >= 2)
         os.close(writer)
-        record = await shim.ended()
+        record = await shim.wait_for_end()
         assert record.code == 137
         await until(lambda: not living(mark))
 
@@ -355,12 +355,12 @@ def test_behind_a_closed_fence_nothing_runs_on_whoever_lives(node):
         renewed = boot_nanoseconds()
         assert all(shims.is_alive(shim.directory) for shim in (first, reserved, patient))
         for shim in (first, reserved):
-            record = await shim.ended()
+            record = await shim.wait_for_end()
             assert (record.code, record.reason, record.message) == (137, "Fenced", MESSAGE)
         assert boot_nanoseconds() - renewed > 1.9e9
         assert shims.is_alive(patient.directory)
         patient.end()
-        assert (await patient.ended()).reason == ""
+        assert (await patient.wait_for_end()).reason == ""
         await until(lambda: not living(mark))
         fence.record_renewal(boot_nanoseconds(), 0.0)
         await asyncio.sleep(0.5)
@@ -386,7 +386,7 @@ def test_a_later_server_finds_the_shim_and_its_record(node):
     async def second():
         shim = shims.find(directory)
         assert shim is not None
-        return await shim.ended()
+        return await shim.wait_for_end()
 
     asyncio.run(first())
     record = asyncio.run(second())
@@ -405,7 +405,7 @@ def test_a_shim_that_was_made_before_runs_what_it_is_told(node, pause):
         reserve = node.reserve()
         await asyncio.sleep(pause)
         shim = await node.start(spec, reserve)
-        return await shim.ended() if shim else shims.read_record(Path(spec["directory"]))
+        return await shim.wait_for_end() if shim else shims.read_record(Path(spec["directory"]))
 
     assert asyncio.run(run()).code == 5
     assert output(Path(spec["directory"])) == "ran"
@@ -426,9 +426,9 @@ def test_a_shim_that_was_killed_while_it_waited_is_made_again(node, claimed):
             os.kill(pid, signal.SIGKILL)
         if claimed:
             first = await node.start(spec)
-            assert first is None or (await first.ended()).code == 5
+            assert first is None or (await first.wait_for_end()).code == 5
         shim = await node.start(spec, reserve)
-        record = await shim.ended() if shim else shims.read_record(Path(spec["directory"]))
+        record = await shim.wait_for_end() if shim else shims.read_record(Path(spec["directory"]))
         assert record.code == 5
 
     asyncio.run(run())
@@ -463,7 +463,7 @@ def test_orphans_are_reaped_while_the_container_runs(node):
         shim = await node.start(node.spec("sh", "-c", script))
         await asyncio.sleep(0.3)
         zombies = [p for p in children_of(shim.pid) if state_of(p) == "Z"]
-        await shim.ended()
+        await shim.wait_for_end()
         return zombies
 
     assert asyncio.run(run()) == []
@@ -503,7 +503,7 @@ def test_a_command_can_be_run_inside(node):
         missing: Any = {key: node.spec("no-such-program")[key] for key in COMMAND}
         absent = await shims.run_inside(shim, missing, LIMIT, 1000)
         shim.end()
-        await shim.ended()
+        await shim.wait_for_end()
         with pytest.raises(ShimError):
             await shims.run_inside(shim, command, LIMIT, 1000)
         return done, absent
@@ -526,7 +526,7 @@ def test_logs_are_rotated_and_no_line_is_lost(node):
     async def run():
         shim = await node.start(spec)
         if shim:
-            await shim.ended()
+            await shim.wait_for_end()
 
     asyncio.run(run())
     directory = Path(spec["directory"])
@@ -562,7 +562,7 @@ def test_hosts_that_are_rewritten_in_place_are_seen_at_once(node, tmp_path):
         async with asyncio.timeout(LIMIT):
             shim = await node.start(spec)
             hosts.write_text("127.9.9.9\tpeer-1\n127.9.9.8\tpeer-2\n")
-            await shim.ended()
+            await shim.wait_for_end()
 
     asyncio.run(run())
     assert output(Path(spec["directory"])) == "found"
@@ -681,7 +681,7 @@ def test_a_full_disk_loses_lines_but_neither_the_container_nor_its_exit_code(tmp
 
         async def run():
             shim = await node.start(spec)
-            return await shim.ended() if shim else shims.read_record(Path(spec["directory"]))
+            return await shim.wait_for_end() if shim else shims.read_record(Path(spec["directory"]))
 
         record = asyncio.run(run())
         assert record.code == 6
@@ -742,7 +742,7 @@ def test_a_container_that_is_ended_for_its_memory_says_so(node, excess, reason, 
         shim = await node.start(spec := node.spec("sleep", "1000"))
         (Path(spec["directory"]) / "excess").write_text(excess)
         shim.end()
-        record = await shim.ended()
+        record = await shim.wait_for_end()
         assert (record.code, record.reason) == (137, reason)
         assert record.memory_bytes >= least
 

@@ -75,7 +75,7 @@ async def run(world, pod, *command, input=None, **options):
             await program.write(input)
             await program.end_input()
         found = await collect(program)
-        return found[1], found[2], await program.ended()
+        return found[1], found[2], await program.wait_for_end()
 
 
 async def until(condition):
@@ -125,7 +125,7 @@ def test_a_command_has_a_terminal(play):
             assert said.split() == [b"33", b"77", b"got", b"hi"]
             await program.end_input()
             assert b"".join([data async for _, data in pieces]).split() == [b"end"]
-            assert await program.ended() == 5
+            assert await program.wait_for_end() == 5
 
     play(story)
 
@@ -174,7 +174,7 @@ def test_a_command_ends_with_the_container(play):
             ending = asyncio.create_task(collect(program))
             await world.client.delete(POD, "p", "default")
             await ending
-            assert await program.ended() in (126, 137), "killed with the container, or by us when it had ended"
+            assert await program.wait_for_end() in (126, 137), "killed with the container, or by us when it had ended"
 
     play(story)
 
@@ -236,7 +236,7 @@ def test_a_client_joins_an_input(play):
             told = {1: b"got one\ngot two\n", 2: b"bye\n"}
             assert await collect(writer) == told
             assert await watching == told
-            assert await writer.ended() == 0
+            assert await writer.wait_for_end() == 0
         await world.phase("Succeeded")
         assert sorted((await world.log()).splitlines()) == ["bye", "got one", "got two"]
 

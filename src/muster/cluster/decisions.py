@@ -63,7 +63,7 @@ async def keep_decisions(plane: ControlPlane, home: Path) -> AsyncIterator[None]
 
 
 class DecisionKeeper:
-    """The task that writes the engine's decisions to disk. Runs under a `Manager`."""
+    """The task that writes the engine's decisions to disk. A `Manager` runs it."""
 
     name = "decisions"
 

@@ -95,7 +95,7 @@ class Program(Protocol):
         """Set the size of the program's terminal, if it has one."""
         ...
 
-    async def ended(self) -> int:
+    async def wait_for_end(self) -> int:
         """Wait until the program has ended, and return its exit code. Raises `ApiError` if it could not be started."""
         ...
 

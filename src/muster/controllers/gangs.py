@@ -198,7 +198,7 @@ class OwnedGangs(GangSource[T], Protocol[T]):
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """The kinds of carriers: only `kind`."""
+        """The kinds of carriers. This source has one, `kind`."""
         return (self.kind,)
 
     def count_wanted(self, carrier: T) -> int:

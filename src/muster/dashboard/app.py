@@ -314,7 +314,7 @@ class Dashboard:
         self, route: Page | Deed, visit: Visit, session: Session, values: Mapping[str, Any], status: int = 200
     ) -> Response:
         frame = self._frame(visit.viewer, session) | {
-            "said": self._sessions.take_said(session),
+            "said": self._sessions.take_message(session),
             "trouble": visit.copy.trouble,
             "live_at": _address_of(visit) if isinstance(route, Page) and route.live else "",
         }

@@ -96,7 +96,7 @@ class Steps:
         return memory.barred if memory is not None else ()
 
     def is_unshown(self, one: Dispatched, copy: Any) -> bool:
-        """Return whether the manager's server refused to store the copy's status, in this version, in its own job."""
+        """Return whether the manager's server has refused the status of this version of a copy."""
         memory, meta = self._memories.get(one.key), meta_of(copy)
         return memory is not None and memory.unshown.get(meta.name) == meta.resource_version
 

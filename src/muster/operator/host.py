@@ -65,7 +65,7 @@ async def operate(
     """Run a replica until one of the signals. report: called with each address at which it serves.
 
     connect: opens a transport to the cluster.
-    Raises as `Replica.run` and `Webhooks.run`, and `BadAddressError`, `OSError`.
+    Raises what `Replica.run` and `Webhooks.run` raise, `BadAddressError`, and `OSError`.
     """
     clock, random, ids, settings = RealClock(), Random(), Ids(), options.configuration
     transport = connect(options.connection, clock, random)

@@ -3,8 +3,8 @@
 The rules and the sentences are Kueue's (Kueue KEP-2941). Claims made from templates count by device class. An extended
 resource that a DeviceClass stands for counts under the name of that class.
 
-Takes podsets, templates, device classes and the devices of the cluster (`devicefleet`). Gives the amounts of one pod of
-each podset, or the problem that prevents the count.
+The input is podsets, templates, device classes and the devices of the cluster (`devicefleet`). The result is the
+amounts of one pod of each podset, or the problem that prevents the count.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -119,13 +119,13 @@ class Neighbor(Protocol):
     """An API server in this process. Its watch events need no text form, and its clients share decoded objects."""
 
     def follow(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Sequence[RawEvent]]]:
-        """Open a watch that yields batches of events. Raises as `Transport.stream`."""
+        """Open a watch that yields batches of events. Raises what `Transport.stream` raises."""
         ...
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
         """Return the object of a body without managedFields, which other readers may share, so none changes it.
 
-        Raises as `Kind.decode`.
+        Raises what `Kind.decode` raises.
         """
         ...
 

@@ -154,7 +154,7 @@ def _is_trusted(directory: Path) -> bool:
 
 
 def _has_returned(directory: Path, rank: int) -> bool:
-    """Return whether the last attempt of a rank's call has returned. Does not read the result, which may be large."""
+    """Return whether the last attempt of a rank's call has returned, without reading the result."""
     try:
         with (directory / OUTCOME.format(rank=rank)).open("rb") as file:
             facts, _ = unpack_message(file.readline())

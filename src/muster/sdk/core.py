@@ -158,7 +158,7 @@ async def wait_for_end(reference: JobReference) -> Ended:
     return Ended(reference.name, end, await asyncio.to_thread(read_outcomes, directory, ranks))
 
 
-async def trial_ended(reference: JobReference, rank: int) -> Ended:
+async def wait_for_trial(reference: JobReference, rank: int) -> Ended:
     """Wait for the end of one trial; return its outcome, in the form of a job with only this rank.
 
     Raises `ApiError`, `TransportError`, `UserError`, `Error`.
@@ -198,7 +198,9 @@ async def any_trial(reference: JobReference, ranks: Collection[int]) -> None:
         following.cancel()
 
 
-async def any_ended(jobs: Collection[JobReference], trials: Collection[tuple[JobReference, Collection[int]]]) -> None:
+async def wait_for_any(
+    jobs: Collection[JobReference], trials: Collection[tuple[JobReference, Collection[int]]]
+) -> None:
     """Wait until one of these jobs, or one of these trials, has ended.
 
     Raises `ApiError`, `TransportError`, `UserError`.

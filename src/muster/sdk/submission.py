@@ -250,7 +250,7 @@ async def remove(reference: JobReference) -> None:
 
 
 async def _remove_with_calls(reference: JobReference) -> None:
-    """Delete a job that was just submitted, and the directory of its calls. Raises as `remove`."""
+    """Delete a job that was just submitted, and the directory of its calls. Raises what `remove` raises."""
     directory = call_directory(await record(reference))
     await remove(reference)
     if directory is not None:

@@ -308,7 +308,7 @@ class Job:
 
     def _wait_for_end(self) -> Ended:
         reference = self._job.reference
-        ended = core.wait_for_end(reference) if self._index is None else core.trial_ended(reference, self._index)
+        ended = core.wait_for_end(reference) if self._index is None else core.wait_for_trial(reference, self._index)
         return get_background().call(ended)
 
     def _read_output(self, stream: bytes) -> str:
@@ -395,7 +395,7 @@ def _wait_for_any(jobs: Iterable[Job]) -> None:
             whole.append(reference)
         else:
             arrays.setdefault(reference.uid, (reference, []))[1].append(index)
-    get_background().call(core.any_ended(whole, arrays.values()))
+    get_background().call(core.wait_for_any(whole, arrays.values()))
 
 
 def _find_ended(jobs: Iterable[Job]) -> list[Job]:

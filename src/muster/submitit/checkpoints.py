@@ -1,4 +1,4 @@
-"""Calls that save their state before they are interrupted, by submitit's `checkpoint()`. Runs on a worker.
+"""Calls that save their state before they are interrupted, by submitit's `checkpoint()`. The code runs on a worker.
 
 Muster sends a worker SIGTERM before it stops the worker, and `SIGNAL` before the time limit. Rank 0 then calls
 `checkpoint`, saves the returned call in the state directory of the job, and exits. The next attempt makes the saved

@@ -80,7 +80,7 @@ class Known:
         return cast("T | None", self._objects[key])
 
     def learn(self, key: _Key, obj: Any) -> None:
-        """Store an object that was read; None if there is none."""
+        """Store what was read under a key: an object, or None if the server has no such object."""
         self._objects[key] = obj
 
 

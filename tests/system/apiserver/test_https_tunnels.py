@@ -46,7 +46,7 @@ class Echo:
     async def resize(self, columns, rows):
         self.size = (columns, rows)
 
-    async def ended(self):
+    async def wait_for_end(self):
         if self.options.command == ("fail",):
             raise internal_error("it cannot be run")
         return len(self.options.command) - 1

@@ -85,7 +85,7 @@ async def require_acceptable(client: Client, gang: Gang) -> None:
 async def submit_cron_job(client: Client, gang: Gang) -> None:
     """Create the CronJob of a gang with a schedule, and the Service that names its workers.
 
-    Raises as `submit`.
+    Raises what `submit` raises.
     """
     await _check_name(client, gang)
     gang = await fit_cluster(client, gang)
@@ -136,7 +136,7 @@ async def foresee(session: Session, job: JobRecord, say: Callable[[str], None]) 
 
 
 async def _create_job(client: Client, gang: Gang, kind: Kind[Any], manifest: dict[str, Any]) -> dict[str, Any]:
-    """Create the object that is the job of a gang; return it. Raises as `submit`."""
+    """Create the object that is the job of a gang; return it. Raises what `submit` raises."""
     try:
         created: dict[str, Any] = await client.create(kind.seen_as(dict), sign_manifest(manifest), gang.namespace)
     except (ApiError, TransportError) as error:
@@ -150,7 +150,7 @@ async def _create_job(client: Client, gang: Gang, kind: Kind[Any], manifest: dic
 
 
 async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> JobRecord:
-    """Create the JobSet of a gang, or a Job with its Service if it needs no JobSet; return the job. Raises as `submit`.
+    """Create and return the JobSet of a gang, or a Job with its Service if that suffices. Raises what `submit` raises.
 
     On a cluster without JobSets, a gang that does not need one becomes a Job.
     """
@@ -223,7 +223,7 @@ def sign_manifest(manifest: dict[str, Any], account: str = "") -> dict[str, Any]
 
 
 async def _submit_job(client: Client, gang: Gang) -> JobRecord:
-    """Create the Job of a gang or sweep, and the Service of a gang; return the job. Raises as `submit`.
+    """Create the Job of a gang or sweep, and the Service of a gang; return the job. Raises what `submit` raises.
 
     The workers of a sweep need no host names.
     """

@@ -143,7 +143,7 @@ class ClusterQueueSpec(Struct):
     admission_checks_strategy: the checks that workloads must pass.
     stop_policy: None, Hold (admits no workload) or HoldAndDrain (also evicts the admitted workloads).
     fair_sharing: the weight in the sharing of unused quota.
-    admission_scope: the way in which its LocalQueues share it.
+    admission_scope: the way in which the LocalQueues share the quota.
     concurrent_admission_policy: the policy of trying a workload in several flavors at once.
     """
 

@@ -75,7 +75,7 @@ class LiveLine:
     def _draw(self) -> None:
         """Print the collected remarks, and draw the rows again if they have changed.
 
-        Does nothing if neither is new, or while another writes to the terminal.
+        Do nothing if neither is new, or while another writes to the terminal.
         """
         rows = self._compose_rows()
         if self._is_writing or not (self._remarks or rows != self._drawn):

@@ -65,13 +65,13 @@ class InProcessTransport:
             await answer.close()
 
     def follow(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Sequence[RawEvent]]]:
-        """Open a watch as events. Raises as `stream`."""
+        """Open a watch as events. Raises what `stream` raises."""
         return self.stream(replace(request, as_events=True))
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
         """Return the object of a body without managedFields. All clients in this process share the object.
 
-        Raises as `Kind.decode`.
+        Raises what `Kind.decode` raises.
         """
         return self._server.shared.decode(kind, body)
 

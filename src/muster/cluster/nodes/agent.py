@@ -89,7 +89,7 @@ log = logging.getLogger(__name__)
 
 
 class ProcessNode:
-    """One node of kind `process`. Runs under a `Manager`, after the `Network` that it joins.
+    """One node of kind `process`. A `Manager` runs it, after the `Network` that it joins.
 
     state: a directory of the node's own, the same after a restart.
     resources: quantities that the node offers instead of the machine's.

@@ -122,10 +122,10 @@ class Shim:
         """Kill a shim that does not answer. The record of its attempt is lost."""
         self.send(signal.SIGKILL)
 
-    async def ended(self) -> ShimRecord | None:
-        """Wait until the shim has ended, and return its record. May be called only once.
+    async def wait_for_end(self) -> ShimRecord | None:
+        """Wait until the shim has ended, and return its record. The caller may call this only once.
 
-        Returns None if the shim was killed before it wrote the record.
+        Return None if the shim was killed before it wrote the record.
         """
         await processes.wait_until_ended(self.pidfd)
         self.close()

@@ -158,11 +158,11 @@ class Watch:
         return self._last_revision
 
     async def next(self, at_most: int | None = None) -> list[Change]:
-        """Return all committed changes since the last call, at least one; wait if there is none. May be cancelled.
+        """Return all committed changes since the last call, at least one; wait if there is none.
 
         After each `nudge` it returns an empty list once. `at_most` bounds one result, so that a slow reader holds few
         changes and the watch keeps no copy of the rest. Raises `Compacted` if some changes are no longer kept, `Closed`
-        after `close` or after the store was closed.
+        after `close` or after the store was closed. The caller may cancel the wait.
         """
         while True:
             if self._waiter is not None:

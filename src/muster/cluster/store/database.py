@@ -52,7 +52,7 @@ Statement = tuple[str, tuple[object, ...]]
 
 
 class Database:
-    """The database of a durable store. Only the constructor's thread uses it. Errors of writing are `WriteRefused`."""
+    """The database of a durable store. One thread uses it. A failed write raises `WriteRefused`."""
 
     def __init__(self, directory: DataDirectory, mark: Mark | None = None) -> None:
         """Open the files, or create or upgrade them. Raises `DataDirectoryError`.

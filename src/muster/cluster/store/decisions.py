@@ -155,7 +155,7 @@ class DecisionStore:
         return self._file.aside
 
     async def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
-        """Add decisions, and delete the oldest beyond this many bytes. Returns once that is on disk."""
+        """Add decisions, and delete the oldest beyond this many bytes. Return once the write is on disk."""
         await self._thread.do(lambda: self._file.put(decisions, most_bytes))
 
     async def ask(self, question: DecisionQuery) -> FoundDecisions:

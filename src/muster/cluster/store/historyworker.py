@@ -27,7 +27,7 @@ class History:
         return self._file.aside
 
     async def put(self, rows: Sequence[Row], *, oldest: int, most: int) -> None:
-        """Write these rows, and delete those that are too old or too many. Returns once that is on disk."""
+        """Write these rows, and delete those that are too old or too many. Return once the write is on disk."""
         await self._thread.do(lambda: self._file.put(rows, oldest=oldest, most=most))
 
     async def find_known(self, uids: Iterable[str]) -> set[str]:

@@ -41,7 +41,7 @@ class Journal(Protocol):
         ...
 
     async def append(self, records: Sequence[JournalRecord]) -> None:
-        """Store all of the records, or none. Returns once they are permanent."""
+        """Store all of the records, or none. Return once they are permanent."""
         ...
 
     async def compact(self, revision: int) -> None:

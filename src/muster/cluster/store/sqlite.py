@@ -61,7 +61,7 @@ class SqliteJournal:
         return contents
 
     async def append(self, records: Sequence[JournalRecord]) -> None:
-        """Store all of the records, or none. Returns once they are on disk."""
+        """Store all of the records, or none. Return once they are on disk."""
         if await self._thread.do(lambda: self._database.append(records)):
             # Do not wait for the checkpoint: these records are permanent already, and the next ones queue behind it.
             self._thread.do(self._database.checkpoint)

@@ -22,7 +22,7 @@ def name_template(request: str, podset: str) -> str:
 
 
 def parse_attempt(request: str, workload: str, check: str) -> int | None:
-    """Return the attempt in the name of a request, or None if it is of another check."""
+    """Return the attempt in the name of a request, or None if the request belongs to another workload or check."""
     prefix = f"{workload}-{check}-"
     if len(request) <= _LONGEST:
         match = re.fullmatch(re.escape(prefix) + r"([0-9]{1,9})", request)

@@ -1,4 +1,4 @@
-"""Choose victims for a gang that finds no room, from the roster. Writes nothing."""
+"""Choose victims for a gang that finds no room, from the roster. This module writes nothing."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias

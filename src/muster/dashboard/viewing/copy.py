@@ -143,11 +143,11 @@ class Copy(Client):
         self._shared.clear()
 
     async def check_rights(self) -> None:
-        """Drop the lists that the viewer may no longer see, for which a watch goes on.
+        """Drop the lists that the viewer has lost the right to see; their watches would go on without that right.
 
-        The server is asked at most once in ten seconds. A list whose right cannot be asked for is dropped after a
-        minute. A check goes on if its caller is cancelled, and later callers wait for its end: otherwise a viewer who
-        hangs up at once would be shown what the check was about to drop.
+        The server is asked at most once in ten seconds. If it does not answer about a list, the list is dropped after
+        a minute. A check goes on if its caller is cancelled, and later callers wait for its end: otherwise a viewer who
+        hangs up and comes again would see a list that the check was about to drop.
         """
         now = self._clock.monotonic()
         if now - self._checked >= _RIGHTS_SECONDS:

@@ -120,7 +120,7 @@ class Sessions:
         """Store a sentence that the viewer's next page shows."""
         self._said[session.id] = sentence
 
-    def take_said(self, session: Session) -> str:
+    def take_message(self, session: Session) -> str:
         """Return the sentence stored for the viewer's next page, and forget it; "" if there is none."""
         return self._said.pop(session.id, "")
 

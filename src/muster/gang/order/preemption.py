@@ -327,10 +327,10 @@ class _Reprieve:
         self._tries = _TRIES
 
     def run(self, bundles: Sequence[_Bundle], room: _Room) -> None:
-        """Put bundles back by the quick check of each shape alone, which usually suffices.
+        """Put back as many bundles as possible, while the gang can still be placed.
 
-        If the whole gang does not fit then, keep the leading bundles of the quick check that leave room for the gang,
-        and check the remaining bundles with the whole gang.
+        The quick check of each shape alone usually suffices. If the whole gang does not fit then, the first bundles
+        that leave room for the gang stay, and the whole gang is checked with each remaining bundle.
         """
         quick = self._keep_quickly(bundles, room)
         if self._keep(quick):

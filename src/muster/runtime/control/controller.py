@@ -130,7 +130,7 @@ class Controller:
         self.queue.shut_down()
         try:
             async with asyncio.timeout(self._stop_limit):
-                await self.queue.drained()
+                await self.queue.drain()
         except TimeoutError:
             keys = ", ".join(self.queue.working)
             log.warning("%s: cut after %g s while stopping: %s", self.name, self._stop_limit, keys)

@@ -208,7 +208,7 @@ class Manager:
             raise self._failure
 
     async def stop(self) -> None:
-        """Stop everything, in order; returns when everything has ended. Does nothing if `run` was never called."""
+        """Stop everything, in order; returns when everything has ended. Do nothing if `run` was never called."""
         self._stopping.set()
         if self._running:
             await self._stopped.wait()

@@ -49,7 +49,7 @@ class PacedTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open the body as it comes. Raises as the inner transport does."""
+        """Open the body as it comes. Raises what the inner transport raises."""
         await self._turn()
         async with self._inner.stream(request) as chunks:
             yield chunks

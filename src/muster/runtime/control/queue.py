@@ -198,7 +198,7 @@ class WorkQueue:
         while self._getters:
             self._wake()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until no worker has a key; call it after `shut_down`."""
         if self._working:
             future = asyncio.get_running_loop().create_future()

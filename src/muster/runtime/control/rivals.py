@@ -90,18 +90,18 @@ class Quarrel(Struct, frozen=True):
         return now - self.free_at > FAR_APART_SECONDS
 
 
-class Dealings(Struct, frozen=True):
+class WriteRecord(Struct, frozen=True):
     """The record of this process's writes to one object, or to successive objects of the same name.
 
     writes: how many writes there were.
-    look_at: the number of writes from which the object is read before a write.
+    check_from: after this many writes, the object is read before each further write.
     last: the time of the last write.
     uid: the UID of the present object.
     quarrels: the disputed fields, by path.
     """
 
     writes: int = 0
-    look_at: int = FIRST_LOOK
+    check_from: int = FIRST_LOOK
     last: float = 0.0
     uid: str = ""
     quarrels: Mapping[Path, Quarrel] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Dealings(Struct, frozen=True):
 
         of_fields: whether the write changes fields. Creations and deletions are rare, so fewer of them suffice.
         """
-        return self.writes >= (self.look_at if of_fields else FIRST_LOOK)
+        return self.writes >= (self.check_from if of_fields else FIRST_LOOK)
 
     def waits(self, now: float) -> bool:
         """Return whether this process may not set some disputed field again yet."""
@@ -126,25 +126,25 @@ class Dealings(Struct, frozen=True):
         return None
 
 
-def count_write(dealings: Dealings, now: float) -> Dealings:
+def count_write(record: WriteRecord, now: float) -> WriteRecord:
     """Return the record with one more write counted. A record of long ago is replaced by a new one."""
-    if now - dealings.last > LONGEST_SECONDS + FAR_APART_SECONDS:
-        return Dealings(1, last=now)
-    return Dealings(dealings.writes + 1, dealings.look_at, now, dealings.uid, dealings.quarrels)
+    if now - record.last > LONGEST_SECONDS + FAR_APART_SECONDS:
+        return WriteRecord(1, last=now)
+    return WriteRecord(record.writes + 1, record.check_from, now, record.uid, record.quarrels)
 
 
-def meet_object(dealings: Dealings, uid: str) -> Dealings:
+def meet_object(record: WriteRecord, uid: str) -> WriteRecord:
     """Return the record for the object with this UID.
 
     If it is another object than before, the quarrels about fields of the earlier object are forgotten.
     """
-    if uid == dealings.uid:
-        return dealings
-    quarrels = {path: quarrel for path, quarrel in dealings.quarrels.items() if not path}
-    return msgspec.structs.replace(dealings, uid=uid, quarrels=quarrels)
+    if uid == record.uid:
+        return record
+    quarrels = {path: quarrel for path, quarrel in record.quarrels.items() if not path}
+    return msgspec.structs.replace(record, uid=uid, quarrels=quarrels)
 
 
-def judge_write(dealings: Dealings, changes: Sequence[FieldChange], now: float) -> Dealings:
+def judge_write(record: WriteRecord, changes: Sequence[FieldChange], now: float) -> WriteRecord:
     """Return the record after a successful write with these changes.
 
     A field that this process had set before is no longer disputed, and neither is a field below it.
@@ -152,7 +152,7 @@ def judge_write(dealings: Dealings, changes: Sequence[FieldChange], now: float) 
     ours = [change.path for change in changes if not change.rival]
     quarrels = {
         path: old
-        for path, old in dealings.quarrels.items()
+        for path, old in record.quarrels.items()
         if not old.is_over(now) and not any(path[: len(own)] == own for own in ours)
     }
     for change in changes:
@@ -160,8 +160,8 @@ def judge_write(dealings: Dealings, changes: Sequence[FieldChange], now: float) 
             old = quarrels.get(change.path)
             times = old.times + 1 if old is not None and change.repeats(old.about) else 1
             quarrels[change.path] = Quarrel(change, times, now)
-    look_at = dealings.writes + (1 if quarrels else NEXT_LOOK)
-    return msgspec.structs.replace(dealings, quarrels=quarrels, look_at=look_at)
+    check_from = record.writes + (1 if quarrels else NEXT_LOOK)
+    return msgspec.structs.replace(record, quarrels=quarrels, check_from=check_from)
 
 
 def find_changes(before: Document | None, after: Document | None, us: str) -> list[FieldChange]:

@@ -19,10 +19,10 @@ from muster.api.status import ApiError, too_many_requests
 from muster.runtime.clock import Clock
 from muster.runtime.control.rivals import (
     ANOTHER,
-    Dealings,
     Document,
     FieldChange,
     Quarrel,
+    WriteRecord,
     count_write,
     find_changes,
     judge_write,
@@ -43,7 +43,7 @@ class YieldingTransport:
         self._inner = inner
         self._clock = clock
         self._recorder = recorder
-        self._known: OrderedDict[str, Dealings] = OrderedDict()
+        self._known: OrderedDict[str, WriteRecord] = OrderedDict()
 
     async def request(self, request: Request) -> Response:
         """Send the request, and return the server's answer.
@@ -55,10 +55,10 @@ class YieldingTransport:
         if not path:
             return await self._inner.request(request)
         now = self._clock.monotonic()
-        dealings = count_write(self._known.pop(path, _UNKNOWN), now)
-        self._remember(path, dealings)
-        if dealings.are_suspicious(of_fields=request.method not in ("POST", "DELETE")):
-            answer = await self._send_watched(request, path, dealings, now)
+        record = count_write(self._known.pop(path, _UNKNOWN), now)
+        self._remember(path, record)
+        if record.are_suspicious(of_fields=request.method not in ("POST", "DELETE")):
+            answer = await self._send_watched(request, path, record, now)
         else:
             answer = await self._inner.request(request)
         if request.method == "DELETE":
@@ -73,14 +73,14 @@ class YieldingTransport:
         """Close the inner transport."""
         await self._inner.close()
 
-    async def _send_watched(self, request: Request, path: str, dealings: Dealings, now: float) -> Response:
+    async def _send_watched(self, request: Request, path: str, record: WriteRecord, now: float) -> Response:
         us = request.query.get("fieldManager", "")
         before = None if request.method == "POST" else _decode_document(await self._inner.request(Request("GET", path)))
         if before is None and request.method != "POST":  # nothing to compare with
             return await self._inner.request(request)
-        dealings = meet_object(dealings, _get_uid(before))
-        if dealings.waits(now):
-            held = dealings.held_by(await self._would_change(request, before, us), now)
+        record = meet_object(record, _get_uid(before))
+        if record.waits(now):
+            held = record.held_by(await self._would_change(request, before, us), now)
             if held is not None:
                 wait = math.ceil(held.free_at - now)
                 return _make_refusal(
@@ -90,7 +90,7 @@ class YieldingTransport:
         if answer.status >= 400:  # the write changed nothing
             return answer
         after = None if request.method == "DELETE" else _decode_document(answer)
-        known = judge_write(dealings, find_changes(before, after, us), now)
+        known = judge_write(record, find_changes(before, after, us), now)
         self._remember(path, known)
         for quarrel in known.quarrels.values():
             if quarrel.at == now and quarrel.is_noticed:
@@ -116,8 +116,8 @@ class YieldingTransport:
             for item in _bodies(body.items):
                 self._known.pop(f"{path}/{item.metadata.name}", None)
 
-    def _remember(self, path: str, dealings: Dealings) -> None:
-        self._known[path] = dealings
+    def _remember(self, path: str, record: WriteRecord) -> None:
+        self._known[path] = record
         if len(self._known) > OBJECTS:
             self._known.popitem(last=False)
 
@@ -132,7 +132,7 @@ class _Body(msgspec.Struct):
     items: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-_UNKNOWN = Dealings()
+_UNKNOWN = WriteRecord()
 _body = msgspec.json.Decoder(_Body).decode
 _bodies = msgspec.json.Decoder(list[_Body]).decode
 

@@ -42,7 +42,7 @@ class Recorder(Protocol):
     def event(
         self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
     ) -> None:
-        """Record an occurrence, which an Event will report. Never waits, never fails.
+        """Record an occurrence, which an Event will report. The call never waits and never fails.
 
         reason: one CamelCase word. message: a sentence.
         series: whether all occurrences with this reason become one Event, which shows the newest message.

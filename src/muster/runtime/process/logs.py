@@ -99,7 +99,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """`12:34:56.789 WARN  message  key=value`; control characters are escaped, a traceback follows on its own lines."""
+    """A formatter of lines such as `12:34:56.789 WARN  message  key=value`.
+
+    Control characters are escaped. A traceback follows on lines of its own.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, and the traceback if there is one."""

@@ -62,7 +62,7 @@ class PastUse:
         self._now = now
 
     def settle(self) -> None:
-        """Correct the charges of the jobs that got quota since the last call to what their LocalQueues really use."""
+        """Replace the charges since the last call by what the LocalQueues of the charged jobs really use."""
         charged, self._charged = self._charged, {}
         for key, workloads in charged.items():
             assert self._accounts is not None, "what is charged has an account"

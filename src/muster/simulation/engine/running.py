@@ -166,7 +166,7 @@ class JobRunner(SimulatedCluster):
     def _note_ready(self, key: str) -> None:
         """Record that the pods of a job are ready, so that jobs that wait for this are tried again.
 
-        Does nothing if the settings do not let jobs wait for the pods of others.
+        Do nothing if the settings do not let jobs wait for the pods of others.
         """
         if self._settings.blocking is None:
             return

@@ -13,7 +13,7 @@ _WORKERS = 16
 
 
 class UnboundedBinder(Reconciler):
-    """A stand-in for the scheduler if only quotas decide: it binds every pod to one node. Runs under a `Manager`."""
+    """A stand-in for the scheduler if only quotas decide: it binds every pod to one node. A `Manager` runs it."""
 
     name = "unbounded-binder"
 

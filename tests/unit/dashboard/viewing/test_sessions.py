@@ -117,8 +117,8 @@ def test_a_damaged_file_means_that_viewers_sign_in_anew(clock, tmp_path, content
 def test_a_sentence_for_the_next_page_is_said_once(sessions):
     session = sessions.find(sessions.open("ADA", ADA))
     sessions.say_later(session, "Cancelled.")
-    assert sessions.take_said(session) == "Cancelled."
-    assert sessions.take_said(session) == ""
+    assert sessions.take_message(session) == "Cancelled."
+    assert sessions.take_message(session) == ""
 
 
 def test_a_session_ends_no_later_than_the_certificate_it_came_from(sessions, clock):

@@ -297,7 +297,7 @@ def test_shut_down_hands_out_nothing_and_waits_for_work() -> None:
         queue.add("b")
         queue.add_after("c", 5)
         await take(queue)
-        waiter = asyncio.create_task(queue.drained())
+        waiter = asyncio.create_task(queue.drain())
         queue.shut_down()
         assert await queue.get() is None
         queue.add("d")
@@ -308,7 +308,7 @@ def test_shut_down_hands_out_nothing_and_waits_for_work() -> None:
         queue.add("a")
         queue.done("a")
         await waiter
-        await queue.drained()
+        await queue.drain()
         assert await queue.get() is None
 
     run(test)

@@ -11,9 +11,9 @@ from muster.runtime.control.rivals import (
     LONGEST_SECONDS,
     NEXT_LOOK,
     NOTICED,
-    Dealings,
     FieldChange,
     Quarrel,
+    WriteRecord,
     count_write,
     find_changes,
     judge_write,
@@ -93,10 +93,10 @@ SUSPENDED = FieldChange(("spec", "suspend"), True, False, "jobset")
 
 
 def test_it_waits_longer_each_time_and_no_longer_than_the_longest():
-    dealings, now, waits = Dealings(), 0.0, []
+    record, now, waits = WriteRecord(), 0.0, []
     for _ in range(NOTICED + 12):
-        dealings = judge_write(dealings, [SUSPENDED], now)
-        (quarrel,) = dealings.quarrels.values()
+        record = judge_write(record, [SUSPENDED], now)
+        (quarrel,) = record.quarrels.values()
         waits.append(quarrel.free_at - now)
         now = quarrel.free_at
     assert waits[:NOTICED] == [0.0] * (NOTICED - 1) + [1.0]
@@ -120,11 +120,11 @@ LABEL = FieldChange(("metadata", "labels", "a"), "b", "c", "jobset")
     ids=["again", "in time", "another word", "another field", "among others", "it is so already"],
 )
 def test_what_is_held_back(found, seconds, held):
-    dealings = Dealings()
+    record = WriteRecord()
     for _ in range(NOTICED):
-        dealings = judge_write(dealings, [SUSPENDED], 0.0)
-    assert dealings.waits(seconds) == (seconds < 1.0)
-    assert (dealings.held_by(found, seconds) is not None) == held
+        record = judge_write(record, [SUSPENDED], 0.0)
+    assert record.waits(seconds) == (seconds < 1.0)
+    assert (record.held_by(found, seconds) is not None) == held
 
 
 def made(*owners: str) -> FieldChange:
@@ -152,34 +152,34 @@ def gone(*owners: str) -> FieldChange:
          "made for another", "we delete what we made", "deleted again", "what has other owners"],
 )  # fmt: skip
 def test_what_is_a_quarrel(first, then, uid, seconds, times):
-    dealings = judge_write(meet_object(Dealings(), "u"), [first], 0.0)
-    (quarrel,) = judge_write(meet_object(dealings, uid), [then], seconds).quarrels.values()
+    record = judge_write(meet_object(WriteRecord(), "u"), [first], 0.0)
+    (quarrel,) = judge_write(meet_object(record, uid), [then], seconds).quarrels.values()
     assert quarrel.times == times
 
 
 def test_objects_are_looked_at_now_and_then_and_each_time_while_there_is_a_quarrel():
-    dealings, looks = Dealings(), []
+    record, looks = WriteRecord(), []
     for number in range(1, 200):
-        dealings = count_write(dealings, 1.0)
-        if dealings.are_suspicious(of_fields=True):
+        record = count_write(record, 1.0)
+        if record.are_suspicious(of_fields=True):
             looks.append(number)
-            dealings = judge_write(dealings, (), 1.0)
+            record = judge_write(record, (), 1.0)
     assert looks == [FIRST_LOOK, FIRST_LOOK + NEXT_LOOK, FIRST_LOOK + 2 * NEXT_LOOK]
-    assert not dealings.are_suspicious(of_fields=True)
-    assert dealings.are_suspicious(of_fields=False)
-    dealings = count_write(judge_write(dealings, [SUSPENDED], 1.0), 1.0)
-    assert dealings.are_suspicious(of_fields=True)
-    assert count_write(dealings, 1e6) == Dealings(writes=1, last=1e6)
+    assert not record.are_suspicious(of_fields=True)
+    assert record.are_suspicious(of_fields=False)
+    record = count_write(judge_write(record, [SUSPENDED], 1.0), 1.0)
+    assert record.are_suspicious(of_fields=True)
+    assert count_write(record, 1e6) == WriteRecord(writes=1, last=1e6)
 
 
 def test_what_we_take_back_ourselves_is_no_quarrel():
-    dealings = Dealings()
+    record = WriteRecord()
     for _ in range(2 * NOTICED):
-        dealings = judge_write(dealings, [FieldChange(("status", "active"), 1, None, "x")], 0.0)
-        dealings = judge_write(dealings, [FieldChange(("status", "active"), None, 1, "")], 0.0)
-        dealings = judge_write(dealings, [FieldChange(("status", "admission", "clusterQueue"), "cq", None, "x")], 0.0)
-        dealings = judge_write(dealings, [FieldChange(("status", "admission"), None, {"clusterQueue": "cq"}, "")], 0.0)
-    assert dealings.quarrels == {}
+        record = judge_write(record, [FieldChange(("status", "active"), 1, None, "x")], 0.0)
+        record = judge_write(record, [FieldChange(("status", "active"), None, 1, "")], 0.0)
+        record = judge_write(record, [FieldChange(("status", "admission", "clusterQueue"), "cq", None, "x")], 0.0)
+        record = judge_write(record, [FieldChange(("status", "admission"), None, {"clusterQueue": "cq"}, "")], 0.0)
+    assert record.quarrels == {}
 
 
 def test_a_quarrel_of_months_waits_as_long_as_one_of_hours():

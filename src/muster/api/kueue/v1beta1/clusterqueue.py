@@ -52,7 +52,7 @@ class ClusterQueueSpec(Struct):
     admission_checks_strategy: the checks by flavor. Only one of the two fields may be set.
     stop_policy: None, Hold (admits no workload) or HoldAndDrain (also evicts the admitted workloads).
     fair_sharing: the weight in the sharing of unused quota.
-    admission_scope: the way in which its LocalQueues share it.
+    admission_scope: the way in which the LocalQueues share the quota.
     """
 
     resource_groups: ResourceGroups = ()

@@ -97,7 +97,7 @@ def _compare_values(key: str, old: Any, new: Any, schema: FieldSchema, changes: 
 def _compare_contents(old: Any, new: Any, schema: FieldSchema, changes: Changes) -> bool:
     """Compare the contents of two objects or lists. A null counts as empty.
 
-    Returns False, without changes, if the values must be compared as a whole.
+    Return False, without changes, if the values must be compared as a whole.
     """
     if not (old or new):
         return False

@@ -104,7 +104,7 @@ def prune_given_up(document: Document, given_up: FieldSet, owned: FieldSet, sche
 def _pruned_value(value: Any, last: FieldSet, node: FieldSet | None, schema: FieldSchema) -> Any:
     """Return what remains of a value, or the value itself if nothing changes.
 
-    Returns None if nothing remains and no manager owns the empty value.
+    Return None if nothing remains and no manager owns the empty value.
 
     node: the fields that any manager owns in the value; None if there are none.
     """

@@ -117,7 +117,7 @@ def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
 def record_update(entries: list[Entry], changes: Changes, writer: Writer, now: str) -> list[Entry]:
     """Return the `managedFields` after an update: only the writer owns the fields that it changed.
 
-    Returns the list itself if no managed field changed.
+    Return the list itself if no managed field changed.
     """
     own = remove_unmanaged(changes.gained)
     if not entries:

@@ -63,7 +63,7 @@ class Caller(Protocol):
         """Send what is written so far, and close so that the client sees that the answer is incomplete."""
         ...
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until the client has taken most of what was written."""
         ...
 

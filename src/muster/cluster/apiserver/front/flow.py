@@ -40,13 +40,15 @@ FEW_STREAMS = 10
 
 
 class Limits(Struct, frozen=True):
-    """The limits of one server. Of seats, room and streams, a user gets at most half of what the other users leave.
+    """The limits of one server, for all users together.
 
-    seats: seats of all users together.
-    room: room for the bodies of all requests, in blocks of `BYTES_PER_SEAT`.
-    streams: watches, logs and other streams that are open at once.
-    readers: big bodies that are decoded at once.
-    waiting: requests that wait for the same limit; one connection of HTTP/2 brings hundreds.
+    Of seats, room and streams, one user gets at most half of what the other users leave free.
+
+    seats: how many seats there are.
+    room: how much room the bodies of requests have, in blocks of `BYTES_PER_SEAT`.
+    streams: how many watches, logs and other streams may be open.
+    readers: how many big bodies may be decoded at the same time.
+    waiting: how many requests may wait for one limit. One connection of HTTP/2 can send hundreds.
     wait_seconds: how long a request waits before it gets 429.
     """
 

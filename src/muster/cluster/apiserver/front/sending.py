@@ -125,12 +125,12 @@ async def _in_pieces(body: bytes, caller: Caller, send: Send, *, has_more: bool)
         for first in range(0, len(body), PIECE_BYTES):
             end = first + PIECE_BYTES
             caller.count_held(len(body) - first)
-            await caller.drained()
+            await caller.drain()
             caller.count_held(max(len(body) - end, 0))
             await send(
                 {"type": "http.response.body", "body": body[first:end], "more_body": has_more or end < len(body)}
             )
-        await caller.drained()
+        await caller.drain()
     finally:
         caller.count_held(0)
 
@@ -155,7 +155,7 @@ async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller
                 await _in_pieces(chunk, caller, send, has_more=True)
                 # While a slow client reads, only the connection keeps the data, and the connection counts it.
                 del chunk
-                await caller.drained()
+                await caller.drain()
                 if stream.rests and size < SHORT_BYTES:
                     await rest()
         await send({"type": "http.response.body", "body": b""})

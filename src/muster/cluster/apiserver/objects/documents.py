@@ -138,7 +138,7 @@ def decode_entry(entry: Entry) -> Document:
 def make_typed_document(kind: Kind[Any], document: Document) -> Typed | None:
     """Return a document with its kind, and as an instance of the kind's type.
 
-    Converting the document costs less than decoding its text later. Returns None for a kind without a type, and if a
+    Converting the document costs less than decoding its text later. Return None for a kind without a type, and if a
     member has a wrong type.
     """
     if kind.type is dict:

@@ -60,7 +60,7 @@ class SharedObjects:
         """Return the object of a body, decoded only once. A plain JSON object is decoded for each caller.
 
         For a view of a kind, the result is the whole object if that is kept.
-        Raises as `Kind.decode`.
+        Raises what `Kind.decode` raises.
         """
         if kind.type is dict:
             return kind.decode(body)

@@ -56,7 +56,7 @@ class Remover:
     async def delete(self, call: Call) -> bytes | StatusDetails:
         """Delete one object. Raises `ApiError`.
 
-        Returns the object if it stays for now or if its kind returns deleted objects, else the details for a Status.
+        Return the object if it stays for now or if its kind returns deleted objects, else the details for a Status.
         """
         options = _read_options(call.request)
         return await self.delete_with(call, options)

@@ -12,7 +12,7 @@ from muster.runtime.refusals import ignoring
 
 
 class RoleAggregator(Reconciler):
-    """The controller of aggregated ClusterRoles. Runs under a `Manager`.
+    """The controller of aggregated ClusterRoles. A `Manager` runs it.
 
     Its keys are ClusterRoles with an aggregation rule.
     """

@@ -41,7 +41,7 @@ _ABOUT = (
 
 
 class CertificatePublisher(Reconciler):
-    """The publisher of the authority's certificate in ConfigMaps. Runs under a `Manager`; keys are the ConfigMaps'.
+    """The publisher of the authority's certificate in ConfigMaps. A `Manager` runs it; its keys are the ConfigMaps'.
 
     Pods find it in their namespace. Servers that accept this server's clients find it in a ConfigMap in `kube-system`.
     """
@@ -95,7 +95,7 @@ class CertificatePublisher(Reconciler):
 class TokenSecrets(Reconciler):
     """The controller that fills Secrets with service account tokens, and deletes those of deleted accounts.
 
-    Runs under a `Manager`; keys are Secrets of that type.
+    A `Manager` runs it; its keys are Secrets of that type.
     """
 
     name = "tokens-controller"

@@ -37,7 +37,7 @@ async def create_team_queue(client: Client, team: Team, namespace: str) -> None:
 class TeamQueues(Reconciler):
     """The controller that creates each team's LocalQueue in the namespaces where the team's users work.
 
-    Runs under a `Manager`; its keys are ClusterQueues.
+    A `Manager` runs it; its keys are ClusterQueues.
     """
 
     name = "team-queues"

@@ -102,7 +102,7 @@ def _is_done(pod: Pod) -> bool:
 class ClaimMaker(Reconciler):
     """The controller that creates the ResourceClaims of pods from their templates.
 
-    Runs under a `Manager`; keys are pods.
+    A `Manager` runs it; its keys are pods.
     """
 
     name = "resource-claim-maker"

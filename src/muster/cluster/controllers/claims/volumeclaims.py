@@ -104,7 +104,7 @@ def is_at(volume: PersistentVolume, path: Path) -> bool:
 class ClaimBinder(Reconciler):
     """The controller that binds PersistentVolumeClaims to directories of this machine.
 
-    It removes the directory and the volume of a deleted claim. Runs under a `Manager`; keys are claims.
+    It removes the directory and the volume of a deleted claim. A `Manager` runs it; its keys are claims.
     root: where the directories of the volumes are.
     """
 
@@ -138,7 +138,7 @@ class ClaimBinder(Reconciler):
     async def _release_volume(self, key: str, volume: PersistentVolume) -> bool:
         """Remove the directory and then the volume of a claim that is gone, once no pod uses it.
 
-        Returns False to retry.
+        Return False to retry.
         """
         if any(not is_finished(pod) for pod in self._pods.by(_BY_CLAIM, key)):
             return True  # the end of the last pod calls this again

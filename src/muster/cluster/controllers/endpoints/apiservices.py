@@ -52,7 +52,7 @@ _REGISTRATION = API_SERVICE.group  # upstream's aggregator does not list itself
 class ApiServices(Reconciler):
     """The controller that keeps an APIService for each group version that this server serves.
 
-    Runs under a `Manager`; keys are APIServices.
+    A `Manager` runs it; its keys are APIServices.
     """
 
     name = "autoregister"

@@ -19,7 +19,7 @@ _KEY = f"{NAMESPACE}/{NAME}"
 class ClusterInfo(Reconciler):
     """The controller that keeps the ConfigMap `cluster-info`, which holds a kubeconfig without a user.
 
-    Runs under a `Manager`; its only key is the ConfigMap's.
+    A `Manager` runs it; its only key is the ConfigMap's.
     """
 
     name = "cluster-info"

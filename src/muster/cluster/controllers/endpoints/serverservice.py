@@ -17,7 +17,7 @@ _KEY = f"{_NAMESPACE}/{_NAME}"
 class ServerService(Reconciler):
     """The controller that creates the API server's Service `kubernetes`, and creates it again if it is deleted.
 
-    Runs under a `Manager`; its only key is the Service's.
+    A `Manager` runs it; its only key is the Service's.
     """
 
     name = "kubernetes-service"

@@ -47,7 +47,7 @@ class Retention(msgspec.Struct, frozen=True):
 
 
 class Recorder:
-    """The controller that writes runs into the history. Runs under a `Manager`."""
+    """The controller that writes runs into the history. A `Manager` runs it."""
 
     name = "history"
 
@@ -95,7 +95,7 @@ class Recorder:
     async def caught_up(self) -> None:
         """Write all runs that had ended before this call.
 
-        Waits a limited time for their events. Raises `HistoryError`.
+        Wait a limited time for their events. Raises `HistoryError`.
         """
         wanted = dict(self._newest)
         until = self._clock.monotonic() + _PATIENCE_SECONDS

@@ -26,7 +26,7 @@ WORKERS = 16
 
 
 class GarbageCollector(Reconciler):
-    """The garbage collector. Runs under a `Manager`; keys are UIDs."""
+    """The garbage collector. A `Manager` runs it; its keys are UIDs."""
 
     name = "garbage-collector"
 

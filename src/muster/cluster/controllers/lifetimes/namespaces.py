@@ -30,7 +30,7 @@ RECHECK_SECONDS = 5.0
 class NamespaceController(Reconciler):
     """The controller that gives namespaces the service account `default`, and empties deleted namespaces.
 
-    Runs under a `Manager`; keys are namespaces.
+    A `Manager` runs it; its keys are namespaces.
     """
 
     name = "namespace-controller"

@@ -43,7 +43,7 @@ class _NoScaleError(Exception):
 
 
 class DisruptionController(Reconciler):
-    """The controller that writes the status of PodDisruptionBudgets. Runs under a `Manager`; keys are budgets."""
+    """The controller that writes the status of PodDisruptionBudgets. A `Manager` runs it; its keys are budgets."""
 
     name = "disruption-controller"
 

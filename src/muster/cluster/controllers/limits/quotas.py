@@ -20,7 +20,7 @@ from muster.runtime.tasks import cancel
 
 
 class QuotaController(Reconciler):
-    """The controller that writes the status of ResourceQuotas. Runs under a `Manager`; keys are quotas."""
+    """The controller that writes the status of ResourceQuotas. A `Manager` runs it; its keys are quotas."""
 
     name = "resourcequota-controller"
 

@@ -22,7 +22,7 @@ QUARANTINE_SECONDS = 40.0
 class LostPodCollector(Reconciler):
     """The controller that fails and deletes the pods of a node whose Node object is gone.
 
-    The pods stay for `QUARANTINE_SECONDS`, because the Node may come back. Runs under a `Manager`; keys are nodes that
+    The pods stay for `QUARANTINE_SECONDS`, because the Node may come back. A `Manager` runs it; its keys are nodes that
     pods name.
     """
 
@@ -74,7 +74,7 @@ class LostPodCollector(Reconciler):
 class UnscheduledPodCollector(Reconciler):
     """The controller that marks a deleted pod as failed if finalizers hold it and it has no node to end it.
 
-    Runs under a `Manager`.
+    A `Manager` runs it.
     """
 
     name = "unscheduled-pod-garbage-collector"

@@ -56,7 +56,7 @@ class _Watch:
 class NodeLifecycle(Reconciler):
     """The node lifecycle controller: it marks nodes as lost that renew no Lease, and taints unready nodes.
 
-    It also marks the pods of lost nodes as not ready. Runs under a `Manager`; keys are names of nodes.
+    It also marks the pods of lost nodes as not ready. A `Manager` runs it; its keys are names of nodes.
     own: names of the nodes of the server's own process, which are not watched.
     """
 

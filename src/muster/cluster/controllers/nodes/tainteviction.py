@@ -39,7 +39,7 @@ _Leaving: TypeAlias = tuple[Pod, Departure]
 class TaintEviction(Reconciler):
     """The taint eviction controller: it deletes the pods that do not tolerate a node's NoExecute taints.
 
-    It also fails and deletes the pods of lost nodes that end their pods themselves. Runs under a `Manager`.
+    It also fails and deletes the pods of lost nodes that end their pods themselves. A `Manager` runs it.
     is_heard: returns whether a node of this name gives signs of life.
     """
 

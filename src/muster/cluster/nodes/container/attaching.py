@@ -82,7 +82,7 @@ class Joined:
         """Set the size of the process's terminal, if it has one."""
         await self._send(RESIZE, struct.pack("HHHH", rows, columns, 0, 0))
 
-    async def ended(self) -> int:
+    async def wait_for_end(self) -> int:
         """Return 0: the container's status reports how it ended, not the attached stream."""
         return 0
 
@@ -129,7 +129,7 @@ class Followed:
     async def resize(self, columns: int, rows: int) -> None:
         """Do nothing: there is no terminal."""
 
-    async def ended(self) -> int:
+    async def wait_for_end(self) -> int:
         """Return 0: the container's status reports how it ended, not the attached stream."""
         return 0
 

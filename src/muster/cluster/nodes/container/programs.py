@@ -88,7 +88,7 @@ class Executed:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self._input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    async def ended(self) -> int:
+    async def wait_for_end(self) -> int:
         """Return the command's exit code. Raises `ApiError` (500) if it could not be run."""
         await processes.wait_until_readable(self._pidfd)
         if why := _read_available(self._report, _REPORT_BYTES):

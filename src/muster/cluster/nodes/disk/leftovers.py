@@ -195,7 +195,7 @@ def _mark_ended(place: PodStorage) -> None:
 async def _end_shim(shim: Shim) -> None:
     """Ask a shim to end its container; kill the shim if it does not."""
     shim.end()
-    ended = asyncio.create_task(shim.ended())
+    ended = asyncio.create_task(shim.wait_for_end())
     _, late = await asyncio.wait([ended], timeout=_PATIENCE_SECONDS)
     if late:
         shim.destroy()

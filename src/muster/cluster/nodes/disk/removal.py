@@ -31,7 +31,7 @@ class RemovalError(Exception):
 def remove(path: Path, halted: Callable[[], bool] = lambda: False) -> None:
     """Remove a file, or a directory with its content; a missing path counts as removed.
 
-    Returns early once `halted` returns true. Raises `RemovalError`.
+    Return early once `halted` returns true. Raises `RemovalError`.
     """
     try:
         with _open(str(path.parent), _LOOK & ~os.O_NOFOLLOW) as parent:

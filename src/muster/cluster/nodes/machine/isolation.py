@@ -132,7 +132,7 @@ async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path, ident
         shim = await shims.start(spec)
     except ShimError as error:
         return str(error)
-    record = await shim.ended() if shim else shims.read_record(attempt)
+    record = await shim.wait_for_end() if shim else shims.read_record(attempt)
     if record is None:
         return "the probe container was killed"
     return record.message or (f"the probe exited with code {record.code}" if record.code else "")

@@ -511,7 +511,7 @@ class PodRunner:
 
     async def _watch(self, container: Container, shim: Shim) -> None:
         """Wait for the end of an attempt, and record it. If the shim was killed, kill the processes that it left."""
-        record = await shim.ended()
+        record = await shim.wait_for_end()
         self._watchers.pop(container.name).cancel()
         if record is None:
             killed = await asyncio.to_thread(shims.kill_marked, launching.make_mark(self.uid, container.name).encode())

@@ -84,7 +84,7 @@ def _close_root(writable: tuple[str, ...]) -> None:
 def _drop_capabilities(capabilities: list[int]) -> bool:
     """Remove capabilities from this process's bounding set, so that no program that it starts can get them.
 
-    capabilities: their numbers; those that the kernel does not know are skipped. Returns False if the process may not
+    capabilities: their numbers; those that the kernel does not know are skipped. Return False if the process may not
     (EPERM). Raises `OSError`.
     """
     for number in capabilities:

@@ -311,7 +311,7 @@ class Connection(asyncio.Protocol):
         """Send the end of an answer, and all output before it."""
         self._corked.write_now(data)
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until the client has taken most of the output."""
         while not self._is_writable.is_set():
             await self._is_writable.wait()

@@ -39,7 +39,7 @@ class ExchangeConnection(Protocol):
         """Send the end of an answer, and all that was kept."""
         ...
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until little is left to send."""
         ...
 
@@ -154,7 +154,7 @@ class Exchange:
 
     async def send(self, message: Message) -> None:
         """Send the next part of the answer, once the client has taken most of the parts before."""
-        await self._carrier.drained()
+        await self._carrier.drain()
         if self.is_gone:
             return
         if message["type"] == "http.response.start":
@@ -164,7 +164,7 @@ class Exchange:
 
     async def answer(self, status: int, headers: list[Field], body: bytes) -> None:
         """Send a whole answer at once; its body is short."""
-        await self._carrier.drained()
+        await self._carrier.drain()
         if self.is_gone:
             return
         head = self._head(status, headers)
@@ -245,9 +245,9 @@ class Exchange:
         """Whether no answer can reach the client any more."""
         return self._is_lost or self._carrier.is_closing
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until little is left to send."""
-        await self._carrier.drained()
+        await self._carrier.drain()
 
     def count_held(self, size: int) -> None:
         """Set the number of bytes of the answer that the application still holds."""

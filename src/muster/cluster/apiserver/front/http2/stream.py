@@ -121,7 +121,7 @@ class Stream:
 
     async def send(self, message: Message) -> None:
         """Send the next part of the answer, once the client has taken most of the parts before."""
-        await self.drained()
+        await self.drain()
         if self.is_gone:
             return
         session = self._carrier.session
@@ -148,7 +148,7 @@ class Stream:
         self._unsent = session.send(self.number, b"" if self._head.method == "HEAD" else body, ends=True)
         self._carrier.write_soon(self.number)
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until little is left to send."""
         while self._unsent > HELD_BYTES and not self.is_gone:
             await self._wait()

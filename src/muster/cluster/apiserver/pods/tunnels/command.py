@@ -43,7 +43,7 @@ async def converse(dialect: ChannelDialect, channels: frozenset[int], opening: O
                 showing.result()
             finally:
                 await cancel((listening, showing))
-            status = make_exit_status(await program.ended())
+            status = make_exit_status(await program.wait_for_end())
     except ApiError as error:
         status = error.status
     await line.finish(status)

@@ -20,7 +20,7 @@ class WireConnection(Protocol):
         """Send data, or buffer it."""
         ...
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until the connection has sent enough of its buffer to accept more data."""
         ...
 
@@ -86,4 +86,4 @@ class RawWire:
         if self._over:
             raise WireError("the client has gone")
         self._carrier.write(data)
-        await self._carrier.drained()
+        await self._carrier.drain()

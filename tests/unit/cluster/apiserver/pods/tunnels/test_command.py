@@ -51,7 +51,7 @@ class Echo:
     async def end_input(self):
         self.over.set()
 
-    async def ended(self):
+    async def wait_for_end(self):
         return 0
 
 

@@ -17,7 +17,7 @@ class Carrier:
     def write(self, data):
         self.written += data
 
-    async def drained(self):
+    async def drain(self):
         pass
 
     def pause(self):
