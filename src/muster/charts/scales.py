@@ -35,7 +35,7 @@ def list_value_ticks(most: float) -> list[float]:
 def list_time_ticks(seconds: float) -> list[Tick]:
     """Return the labels of a time axis from 0 to `seconds`; every other label is minor.
 
-    Empty for an axis without length.
+    The result is empty for an axis without length.
     """
     if seconds <= 0:
         return []

@@ -16,13 +16,13 @@ from muster.api.config import EMBEDDED, Configuration
 from muster.api.config.configz import CONFIGZ, make_configz
 from muster.cluster.apiserver.access.control import AccessControl, Trust
 from muster.cluster.apiserver.admission.chain import PLUGINS, AdmissionChain, default_tolerations
-from muster.cluster.apiserver.admission.definitions import definition_of_our_own, require_definitions_kept
+from muster.cluster.apiserver.admission.definitions import require_definitions_kept, warn_of_builtin_kinds
 from muster.cluster.apiserver.admission.elastic import warn_of_bounds
 from muster.cluster.apiserver.admission.managed import (
     managed_plugins,
-    queue_of_a_part,
-    queue_of_nobody,
     require_readable,
+    warn_of_queue_in_part,
+    warn_of_unread_queue,
 )
 from muster.cluster.apiserver.admission.plugins.jobparts import refuse_forged_parts
 from muster.cluster.apiserver.admission.plugins.jobsetclaims import require_claims_meant
@@ -31,7 +31,7 @@ from muster.cluster.apiserver.admission.plugins.limitranger import require_limit
 from muster.cluster.apiserver.admission.plugins.ownerpermission import OwnerPermission
 from muster.cluster.apiserver.admission.plugins.podbounds import require_bounds_of_pods
 from muster.cluster.apiserver.admission.plugins.podgrouplabel import label_with_group
-from muster.cluster.apiserver.admission.plugins.podgrouppriority import priority_of_group
+from muster.cluster.apiserver.admission.plugins.podgrouppriority import set_group_priority
 from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.requester import note_requester
 from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmission
@@ -41,11 +41,11 @@ from muster.cluster.apiserver.admission.plugins.tenancy import require_tenancy
 from muster.cluster.apiserver.admission.plugins.userqueue import give_queues, require_team
 from muster.cluster.apiserver.admission.plugins.userwrites import limit_user_writes
 from muster.cluster.apiserver.admission.plugins.waitinglimits import WaitingLimits
-from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
+from muster.cluster.apiserver.admission.podgroups import warn_of_endless_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
-from muster.cluster.apiserver.admission.schedulers import scheduler_of_nobody
-from muster.cluster.apiserver.admission.schedules import endless_wait
-from muster.cluster.apiserver.admission.volcano import parts_of_volcano
+from muster.cluster.apiserver.admission.schedulers import warn_of_missing_scheduler
+from muster.cluster.apiserver.admission.schedules import warn_of_endless_wait
+from muster.cluster.apiserver.admission.volcano import warn_of_ignored_parts
 from muster.cluster.apiserver.admission.webhooks import HttpCalls, WebhookDispatcher
 from muster.cluster.apiserver.admission.webhooks.services import address_of
 from muster.cluster.apiserver.cel import device_matches
@@ -213,7 +213,7 @@ async def control_plane(
         ledger, calls, shared = QuotaLedger(store), HttpCalls(partial(address_of, store)), SharedObjects()
         admission = AdmissionChain(
             changing=(
-                priority_of_group(groups),
+                set_group_priority(groups),
                 *PLUGINS,
                 default_tolerations(configuration.muster.nodes.default_toleration_seconds),
                 label_with_group,
@@ -246,14 +246,14 @@ async def control_plane(
                 NameSettlement(clock),
             ),
             remarks=(
-                queue_of_nobody(configuration, integrations),
-                queue_of_a_part(configuration, integrations),
-                endless_batch_pods(groups),
-                definition_of_our_own(registry, own),
-                scheduler_of_nobody(configuration.muster.scheduling.scheduler_names),
+                warn_of_unread_queue(configuration, integrations),
+                warn_of_queue_in_part(configuration, integrations),
+                warn_of_endless_pods(groups),
+                warn_of_builtin_kinds(registry, own),
+                warn_of_missing_scheduler(configuration.muster.scheduling.scheduler_names),
                 warn_of_bounds,
-                endless_wait(clock),
-                parts_of_volcano(configuration.muster.scheduling.scheduler_names),
+                warn_of_endless_wait(clock),
+                warn_of_ignored_parts(configuration.muster.scheduling.scheduler_names),
             ),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),
         )

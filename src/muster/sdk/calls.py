@@ -128,7 +128,7 @@ def outcome_of(directory: Path, rank: int) -> Outcome | None:
 def list_returned_ranks(directory: Path, known: Container[int]) -> frozenset[int]:
     """Return the ranks whose calls have returned, except those in `known`, whose files are not read.
 
-    Empty if the directory does not exist. Raises `Error` if other users can change it.
+    The result is empty if the directory does not exist. Raises `Error` if other users can change it.
     """
     if not _is_trusted(directory):
         return frozenset()

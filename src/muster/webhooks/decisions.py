@@ -103,7 +103,7 @@ class ReviewDecisions:
         if kind is None or request.sub_resource:
             return ()
         queue, before = (text_at(one, *_QUEUE) for one in (document, request.old_object))
-        warning = admission.queue_of_nobody(kind, queue, before)
+        warning = admission.warn_of_unread_queue(kind, queue, before)
         return (warning,) if warning else ()
 
     def _complete(self, request: Request, document: Json, find: Find) -> Json:

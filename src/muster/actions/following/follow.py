@@ -295,7 +295,7 @@ class Follower(Struct):
     async def _find_ending_there(self, job: JobRecord) -> Ending | None:
         """Return the ending that the worker cluster of a job reports.
 
-        None if the job has none, or it cannot be reached.
+        The result is None if the job has none, or it cannot be reached.
         """
         cluster = await cluster_of(self.client, job)
         if not cluster or self.reach is None:

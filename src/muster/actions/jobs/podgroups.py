@@ -42,7 +42,7 @@ _DELETED = Ending(1, "it was deleted")
 async def find_pods(client: Client, namespace: str, name: str) -> Workload | None:
     """Return the Workload of the pod group, or of the single pod, of this name.
 
-    None if there is none, or the user may not see Workloads.
+    The result is None if there is none, or the user may not see Workloads.
     """
     workloads = filter(_is_of_pods, await list_or_none(client, WORKLOAD, namespace) or ())
     named = (one for one in workloads if name in (one.metadata.name, display_name(one.metadata, namespace)))

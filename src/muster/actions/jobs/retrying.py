@@ -96,7 +96,7 @@ def list_unfinished_ranks(job: JobRecord) -> list[int]:
 async def _template_before(client: Client, job: JobRecord) -> Mapping[str, Any] | None:
     """Return the pod template of a job as it was before the queue injected fields.
 
-    None if the user sees no Workload of the job.
+    The result is None if the user sees no Workload of the job.
     """
     labels = labels_of(job.metadata.uid)
     workloads = await list_or_none(client, WORKLOAD.seen_as(dict), job.metadata.namespace, labels=labels) or ()

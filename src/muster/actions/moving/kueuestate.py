@@ -61,7 +61,7 @@ def state_in(document: Mapping[str, Any] | None) -> KueueState | None:
 def service_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
     """Return the merge patch that points the Service to Kueue's manager again.
 
-    None if the Service points there already, or there was no Service before the takeover.
+    The result is None if the Service points there already, or there was no Service before the takeover.
     """
     spec = live.get("spec") or {}
     if not state.service or all(spec.get(part) == value for part, value in state.service.items()):

@@ -126,7 +126,7 @@ def _read_limit_texts(text: str) -> dict[str, str]:
 def describe_excess(queue: Spec) -> list[str]:
     """Return a sentence for each quota of an edited ClusterQueue that is below what its jobs use.
 
-    None for a queue in a cohort, because the cohort may lend what is missing.
+    The result is None for a queue in a cohort, because the cohort may lend what is missing.
     """
     spec, status = queue["spec"], queue.get("status") or {}
     if spec.get("cohortName"):

@@ -90,7 +90,7 @@ class LiveLine:
     def _compose_rows(self) -> Sequence[str]:
         """Return the rows to show now, at most as many as the terminal has room for.
 
-        Empty if stderr is no terminal, or another program has it; what was drawn is then forgotten.
+        The result is empty if stderr is no terminal, or another program has it; what was drawn is then forgotten.
         """
         if not self._is_visible:
             return ()

@@ -148,7 +148,7 @@ def _schedule_of(cron_job: CronJob) -> tuple[str, str | None]:
 
 
 def _uid_of_cron_job(job: Job) -> tuple[str, ...]:
-    """Return the key of a Job in the index `_BY_CRON_JOB`: the CronJob that controls it. Nothing for other Jobs."""
+    """Return the key of a Job in the index `_BY_CRON_JOB`: the CronJob that controls it; other Jobs have none."""
     owner = controller_of(job.metadata)
     is_owned = owner is not None and CRON_JOB.is_of(owner)
     return (owner_key(job.metadata.namespace, owner.uid),) if owner is not None and is_owned else ()

@@ -107,7 +107,7 @@ def list_default_patches(
     return [patch for patch in patches if patch]
 
 
-def queue_of_nobody(kind: str, queue: object, before: object) -> str:
+def warn_of_unread_queue(kind: str, queue: object, before: object) -> str:
     """Return the warning about a queue name on an object of a kind that no integration makes wait; "" for no warning.
 
     queue, before: the queue name now and before the update.

@@ -47,7 +47,7 @@ class Owners:
         return sorted(workloads, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
 
     def ancestor(self, meta: ObjectMeta) -> tuple[OwnerReference, ObjectMeta] | None:
-        """Return the topmost job that owns the object and queues: its reference and metadata. None if there is none.
+        """Return the topmost job that owns the object and queues: its reference and metadata; None if there is none.
 
         Raises `NestingTooDeepError`, `UnseenOwnerError`.
         """

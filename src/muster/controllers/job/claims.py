@@ -24,7 +24,7 @@ MANUAL = "job-manual-selector"  # Jobs with a selector set by the user, by names
 
 
 def by_controller(pod: Pod) -> tuple[str, ...]:
-    """Return the key of a pod in the index BY_CONTROLLER: the Job that controls it. Nothing for other pods."""
+    """Return the key of a pod in the index BY_CONTROLLER: the Job that controls it; other pods have none."""
     owner = job_reference(pod)
     return (owner_key(pod.metadata.namespace, owner.uid),) if owner else ()
 

@@ -79,7 +79,7 @@ class InPlaceRestarts:
 def _read_restarts(pod: Pod | None) -> _PodRestarts | None:
     """Return a pod's attempt, by its agent, and its highest restart count of a container.
 
-    None if the pod belongs to no JobSet, or has neither.
+    The result is None if the pod belongs to no JobSet, or has neither.
     """
     uid = pod.metadata.labels.get(names.JOBSET_UID) if pod is not None else None
     job = job_reference(pod) if pod is not None else None

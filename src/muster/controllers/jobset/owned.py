@@ -28,17 +28,17 @@ def is_of(obj: Job | ConfigMap, jobset: JobSet) -> bool:
 
 
 def by_jobset(job: Job) -> tuple[str, ...]:
-    """Return the key of a Job in the index BY_JOBSET: the JobSet that controls it. Nothing for other Jobs."""
+    """Return the key of a Job in the index BY_JOBSET: the JobSet that controls it; other Jobs have none."""
     owner = jobset_reference(job)
     return (owner_key(job.metadata.namespace, owner.uid),) if owner is not None else ()
 
 
 def pods_by_jobset(pod: Pod) -> tuple[str, ...]:
-    """Return the key of a pod in the index PODS_BY_JOBSET: the JobSet that its labels name. Nothing for other pods."""
+    """Return the key of a pod in the index PODS_BY_JOBSET: the JobSet that its labels name; other pods have none."""
     uid = pod.metadata.labels.get(JOBSET_UID)
     return (owner_key(pod.metadata.namespace, uid),) if uid else ()
 
 
 def by_service(jobset: JobSet) -> tuple[str, ...]:
-    """Return the key of a JobSet in the index BY_SERVICE: the Service that it uses. Nothing if it uses none."""
+    """Return the key of a JobSet in the index BY_SERVICE: the Service that it uses, if any."""
     return (f"{jobset.metadata.namespace}/{name_subdomain(jobset)}",) if has_dns_names(jobset) else ()

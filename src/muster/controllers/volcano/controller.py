@@ -136,7 +136,7 @@ class VolcanoJobController(Reconciler):
 
 
 def _uid_of_job(pod: Pod) -> tuple[str, ...]:
-    """Return the key of a pod in the index `_BY_JOB`: the Job of Volcano's that controls it. Nothing for other pods."""
+    """Return the key of a pod in the index `_BY_JOB`: the Job of Volcano's that controls it; other pods have none."""
     owner = _job_of(pod)
     return (owner_key(pod.metadata.namespace, owner.uid),) if owner is not None else ()
 

@@ -60,7 +60,8 @@ def list_choices(readings: JobReadings, now: datetime) -> list[JobChoice]:
 def list_parts(job: JobRecord) -> dict[str, Part]:
     """Return the parts of a job that can change size, by the name of the role; "" for a job with one part.
 
-    Empty if the job has ended, runs and was admitted with fewer pods than requested, or its parts have a fixed size.
+    The result is empty if the job has ended, if it runs with fewer pods than it requested, or if its parts have a
+    fixed size.
     """
     can_start_with_fewer = JOB_MIN_PARALLELISM in job.metadata.annotations  # its queue refuses another size then
     if job.end is not None or job.is_cancelled or (can_start_with_fewer and not job.suspended):

@@ -54,7 +54,7 @@ def find_page_objection(part: Part, workers: int) -> str:
 def list_growths(part: Part) -> list[int]:
     """Return the numbers of additional workers to forecast: one, and as many as the bounds allow.
 
-    Empty if the bounds allow no more.
+    The result is empty if the bounds allow no more.
     """
     room = part.bounds.most - part.workers if part.bounds is not None else 1
     return sorted({min(room, 1), room} - {0}) if room > 0 else []

@@ -27,7 +27,7 @@ class Front(Protocol):
     def find_proof(self, request: InboundRequest) -> Proof | None:
         """Return the proof of a request's viewer that the proxy sends.
 
-        None if it sends none and viewers may come without it. Raises `ApiError` (400, 401, 403).
+        The result is None if it sends none and viewers may come without it. Raises `ApiError` (400, 401, 403).
         """
         ...
 

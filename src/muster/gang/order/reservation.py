@@ -164,7 +164,7 @@ class _Releases(Struct, frozen=True, eq=False):
         """Return the running gangs of a ledger, sorted by when they end.
 
         held_since: when the hold began. In a hold the head waits only for gangs that started before it, and for gangs
-        whose end is sure. None without a hold: the head waits for all gangs.
+        whose end is sure. The result is None without a hold: the head waits for all gangs.
         """
         terms = running.terms()
         known, expected = ~np.isnan(terms.ends), terms.ends.copy()

@@ -152,7 +152,7 @@ def plan_subjects(
 def _plan_quota(quota: QuotaPlan | None, prospect: Prospect) -> QuotaPlan | None:
     """Return the quota plan, without an estimate of the start if the object waits for nodes to recover.
 
-    No forecast knows when nodes recover. None for None.
+    No forecast knows when nodes recover. None stays None.
     """
     return replace(quota, estimate=None) if quota is not None and prospect.awaits else quota
 

@@ -166,7 +166,7 @@ def run_of_workload(
 ) -> Run | None:
     """Return the run of a group of pods or of a foreign kind of job, which only its Workload describes.
 
-    None if the Workload has neither finished nor been deleted. The arguments are those of `run_of`.
+    The result is None if the Workload has neither finished nor been deleted. The arguments are those of `run_of`.
     """
     meta, stands = workload.metadata, find_quota_state(workload)
     ended = stands.since if stands.finished else deleted

@@ -149,7 +149,7 @@ def _get_kind(view: PodGroupView) -> str:
 
 
 def find_creation(view: PodGroupView) -> datetime | None:
-    """Return when a PodGroup was created; without a PodGroup, when its first pod was. None if that is unknown."""
+    """Return when a PodGroup or, without one, its first pod was created; None if that is unknown."""
     if view.group is not None:
         return view.group.meta.creation_timestamp
     times = [pod.metadata.creation_timestamp for pod in view.pods]

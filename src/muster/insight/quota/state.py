@@ -232,7 +232,7 @@ def _find_stage(workload: Workload, waits_since: datetime | None) -> tuple[Stage
 def _find_wait_begin(workload: Workload) -> datetime | None:
     """Return when a Workload last began to wait: at its submission, or at its last eviction or requeue.
 
-    None if no object says so.
+    The result is None if no object says so.
     """
     latest = workload.metadata.creation_timestamp
     for type_ in (EVICTED, REQUEUED):

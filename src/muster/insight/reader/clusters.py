@@ -66,7 +66,7 @@ async def find_destinations(client: Client, queues: Iterable[ClusterQueue]) -> d
 
 
 async def sends_away(client: Client, namespace: str, queue: str) -> bool:
-    """Return whether a LocalQueue sends its jobs to worker clusters. False if the user may not see that."""
+    """Return whether a LocalQueue sends its jobs to worker clusters; False if the user may not see that."""
     local = await get_or_none(client, LOCAL_QUEUE, queue, namespace)
     if local is None:
         return False

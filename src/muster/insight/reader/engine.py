@@ -50,7 +50,7 @@ async def say_if_not_led(client: Client, states: Iterable[str], now: datetime, s
 
 
 async def is_simulated(client: Client) -> bool:
-    """Return whether the cluster has nodes and all are simulated. False if the user may not see nodes."""
+    """Return whether the cluster has nodes and all are simulated. The result is False if the user may not see nodes."""
 
     async def has_node(labels: str) -> bool:
         return bool((await client.page(NODE, labels=labels, limit=1)).items)

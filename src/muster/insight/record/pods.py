@@ -22,14 +22,14 @@ def container_statuses(pod: Pod) -> list[ContainerStatus]:
 def has_joined(pod: Pod) -> bool:
     """Return whether the pod has started to wait for its group, or has waited (jobset KEP-498).
 
-    False for a pod without such a group.
+    The result is False for a pod without such a group.
     """
     barriers = [one for one in pod.status.init_container_statuses if one.name == names.GROUP_SCHEDULING_INIT]
     return any(one.state.running is not None or one.state.terminated is not None for one in barriers)
 
 
 def is_late(pod: Pod) -> bool:
-    """Return whether other pods of the start group still wait for this pod to start. False without such a group."""
+    """Return whether other pods of the start group still wait for this pod to start; False without such a group."""
     if all(one.name != names.GROUP_SCHEDULING_INIT for one in pod.spec.init_containers):
         return False
     return not has_joined(pod)

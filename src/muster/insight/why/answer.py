@@ -37,7 +37,7 @@ def render_lines(readings: JobReadings, levels: Sequence[JobLevel]) -> list[str]
 def _render_failures(failures: list[str], state: JobState) -> list[str]:
     """Return the lines about failed pods: as a block of their own once the job has failed.
 
-    None for a cancelled or completed job: the user ended the pods, or their failures no longer matter.
+    The result is None for a cancelled or completed job: the user ended the pods, or their failures no longer matter.
     """
     if state.word == "Cancelling":
         return []

@@ -19,8 +19,8 @@ def describe_failures(readings: JobReadings) -> list[str]:
     """Return a line for each known failure of a pod, then one line with the job's conditions and Kubernetes' words.
 
     The only failure of a job that has ended gets no line, because its state says it already. While the job has not
-    ended, interrupted pods are no failures: `describe_interruptions` describes them. Empty without failures, or without
-    a job.
+    ended, interrupted pods are no failures: `describe_interruptions` describes them. The result is empty without
+    failures and without a job.
     """
     if readings.job is None:
         return []

@@ -37,7 +37,7 @@ from muster.jobs.volcano.members import Member, is_stale, list_members
 from muster.jobs.volcano.plan import VolcanoJobPlan
 from muster.jobs.volcano.pods import make_pods
 from muster.jobs.volcano.policies import JobEvent, RequestedAction, judge, list_occurrences
-from muster.jobs.volcano.status import FINISHED, in_phase, next_phase, with_counts
+from muster.jobs.volcano.status import FINISHED, find_next_phase, in_phase, with_counts
 from muster.jobs.volcano.ttl import find_expiry
 
 # The final phase of a Job that is being stopped, by its current phase.
@@ -166,7 +166,7 @@ def _sync(
     """
     if not counted.state.phase:
         counted = in_phase(job, counted, PENDING, now)
-    phase, message = next_phase(job, counted)
+    phase, message = find_next_phase(job, counted)
     status = in_phase(job, counted, phase, now, "PodsEnded" if message else "", message)
     if phase in FINISHED:
         return _change_phase(status)

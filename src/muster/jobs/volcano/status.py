@@ -73,7 +73,7 @@ def in_phase(job: Job, status: JobStatus, phase: str, now: datetime, reason: str
     return replace(status, running_duration=durations.format(max(took, 0)))
 
 
-def next_phase(job: Job, status: JobStatus) -> tuple[str, str]:
+def find_next_phase(job: Job, status: JobStatus) -> tuple[str, str]:
     """Return the phase that a pending or running Job should have, by the counts of its pods.
 
     Also return the reason, if that phase is an end.

@@ -31,7 +31,7 @@ class GangTermsError(ValueError):
 def find_end(job: Any) -> EndTime | None:
     """Return when a job ends by its own limits, or as its user expects, in seconds from its start.
 
-    None if neither is known.
+    The result is None if neither is known.
     """
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
     return end_of(job.metadata, deadline, started=0.0)

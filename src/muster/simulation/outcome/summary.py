@@ -175,8 +175,8 @@ def compute_forecast_error(job: JobOutcome) -> float | None:
 def compute_slowdown(job: JobOutcome) -> float | None:
     """Return the bounded slowdown of a job: its time in the system divided by its run time, at least 1.
 
-    None if the job has not ended. A very short run time counts as longer than it is. The run time of a job that its
-    time limit ended is at most the time from its first start to its end.
+    The result is None if the job has not ended. A very short run time counts as longer than it is. The run time of a
+    job that its time limit ended is at most the time from its first start to its end.
     """
     if job.ended is None:
         return None

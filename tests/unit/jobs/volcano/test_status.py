@@ -8,7 +8,7 @@ import pytest
 from tests.unit.jobs.volcano.test_decide import NOW, job, task
 
 from muster.api.volcano import JobStatus
-from muster.jobs.volcano.status import in_phase, next_phase
+from muster.jobs.volcano.status import find_next_phase, in_phase
 
 
 def status(phase: str, numbers: dict[str, int]) -> JobStatus:
@@ -29,7 +29,7 @@ def status(phase: str, numbers: dict[str, int]) -> JobStatus:
 )
 def test_a_job_begins_once_its_minimum_runs_or_has_ended(least: int, numbers: dict[str, int], expected: str) -> None:
     it = job(task(replicas=4), minAvailable=least)
-    assert next_phase(it, status("Pending", numbers)) == (expected, "")
+    assert find_next_phase(it, status("Pending", numbers)) == (expected, "")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_job_begins_once_its_minimum_runs_or_has_ended(least: int, numbers: di
 def test_how_a_job_goes_on_and_ends(spec: dict[str, Any], numbers: dict[str, int], expected: tuple[str, str]) -> None:
     """It has three pods, and needs two."""
     it = job(task(replicas=3), **{"minAvailable": 2, **spec})
-    assert next_phase(it, status("Running", numbers)) == expected
+    assert find_next_phase(it, status("Running", numbers)) == expected
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,12 @@ def test_a_job_that_needs_all_its_tasks_needs_each_of_them(
     counted = msgspec.structs.replace(
         counted, task_status_count=msgspec.convert({"taskStatusCount": phases}, JobStatus).task_status_count
     )
-    assert next_phase(it, counted) == expected
+    assert find_next_phase(it, counted) == expected
 
 
 def test_a_job_without_pods_runs_until_it_has_some() -> None:
     it = job(task(replicas=0), minAvailable=0)
-    assert next_phase(it, status("Running", {})) == ("Running", "")
+    assert find_next_phase(it, status("Running", {})) == ("Running", "")
 
 
 @pytest.mark.parametrize(("old", "new"), [("Running", "Completed"), ("Restarting", "Pending")])

@@ -8,7 +8,7 @@ from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.store import Store
 
 
-def definition_of_our_own(registry: Registry, listed: Collection[str] = ()) -> Remark:
+def warn_of_builtin_kinds(registry: Registry, listed: Collection[str] = ()) -> Remark:
     """Return the check that warns who defines a kind, such as JobSet, that the server serves anyway.
 
     listed: the names of the definitions that the server provides itself.

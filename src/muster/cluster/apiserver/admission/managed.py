@@ -67,7 +67,7 @@ def managed_plugins(
     if JOB in [one.kind for one in ours]:
         plugins.append(partial(pods_of_queued_jobs, shared=shared))
     if JOB_SET in [one.kind for one in ours]:
-        plugins.append(partial(pods_of_queued_jobsets, shared=shared))
+        plugins.append(partial(gate_pods_of_jobsets, shared=shared))
     if "pod" in configuration.integrations.frameworks:
         plugins.append(ManagedPods(around, find_in, settings))
     if serve:
@@ -95,7 +95,7 @@ def require_readable(configuration: Configuration, integrations: Sequence[Integr
     return judge
 
 
-def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
+def warn_of_unread_queue(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
     """Return the check that warns if an object names a queue although no integration handles its kind.
 
     Such an object runs without quota.
@@ -114,12 +114,12 @@ def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integra
             return ""
         if attempt.resource.key in followed or (kind.group, kind.version, kind.kind) in from_outside:
             return ""
-        return admission.queue_of_nobody(kind.kind, _queue_of(attempt.document), _queue_of(attempt.old or {}))
+        return admission.warn_of_unread_queue(kind.kind, _queue_of(attempt.document), _queue_of(attempt.old or {}))
 
     return remark
 
 
-def queue_of_a_part(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
+def warn_of_queue_in_part(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
     """Return the check that warns if a template in a JobSet names a queue, because the JobSet queues as a whole."""
     whole = any(one.kind == JOB_SET for one in list_enabled(integrations, configuration))
 
@@ -318,7 +318,7 @@ def pods_of_queued_jobs(attempt: WriteAttempt, store: Store, shared: SharedObjec
         add_gate(attempt.document["spec"])
 
 
-def pods_of_queued_jobsets(attempt: WriteAttempt, store: Store, shared: SharedObjects) -> None:
+def gate_pods_of_jobsets(attempt: WriteAttempt, store: Store, shared: SharedObjects) -> None:
     """Gate a new pod of a JobSet that queues, if the quota granted to the pod's role does not suffice for the pod."""
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return

@@ -13,7 +13,7 @@ ENDLESS = (
 )
 
 
-def endless_batch_pods(groups: PodGroups) -> Remark:
+def warn_of_endless_pods(groups: PodGroups) -> Remark:
     """Return the check that warns about a new pod in a PodGroup whose containers always restart.
 
     Such a group never ends. A pod whose owner keeps a service running is left out.

@@ -6,7 +6,7 @@ from muster.cluster.apiserver.admission.chain import Remark, WriteAttempt
 from muster.cluster.apiserver.admission.podspecs import pod_specs
 
 
-def scheduler_of_nobody(names: Collection[str]) -> Remark:
+def warn_of_missing_scheduler(names: Collection[str]) -> Remark:
     """Return the check that warns if a new pod or template names a scheduler that does not run here.
 
     names: the schedulers that run here.

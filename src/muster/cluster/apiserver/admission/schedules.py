@@ -6,7 +6,7 @@ from muster.cluster.apiserver.admission.chain import Remark, WriteAttempt
 from muster.runtime.clock import Clock
 
 
-def endless_wait(clock: Clock) -> Remark:
+def warn_of_endless_wait(clock: Clock) -> Remark:
     """Return the check that warns about a new schedule that no date matches, such as 30 February."""
 
     def remark(attempt: WriteAttempt) -> str:

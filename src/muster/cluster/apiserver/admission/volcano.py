@@ -7,7 +7,7 @@ from muster.api.volcano import VOLCANO_JOB
 from muster.cluster.apiserver.admission.chain import Remark, WriteAttempt
 
 
-def parts_of_volcano(schedulers: Collection[str]) -> Remark:
+def warn_of_ignored_parts(schedulers: Collection[str]) -> Remark:
     """Return the check that warns about parts of a new Volcano Job that have no effect here.
 
     schedulers: the names of the schedulers that run here.

@@ -25,7 +25,7 @@ from muster.api.values.quantity import parse_thousandths
 
 CONTROLLERS = ("cpu", "memory")
 # The controllers of v1 that the node uses. The last only measures CPU.
-OLD_CONTROLLERS = ("memory", "cpu", "cpuacct")
+V1_CONTROLLERS = ("memory", "cpu", "cpuacct")
 # The scheduling period in microseconds, the kernel's default.
 _PERIOD = 100_000
 # The smallest quota that the kernel accepts.
@@ -156,7 +156,7 @@ def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup
     """Return the node's own cgroups, made if missing, or a sentence that says why they cannot be made."""
     if (mount / "cgroup.controllers").exists():
         return _prepare_unified(name, mount, own)
-    return _prepare_old(name, mount, own)
+    return _prepare_v1(name, mount, own)
 
 
 def remove_left(name: str, uids: Iterable[str], mount: Path = _MOUNT) -> None:
@@ -165,7 +165,7 @@ def remove_left(name: str, uids: Iterable[str], mount: Path = _MOUNT) -> None:
     name: of the node's own cgroup. uids: the node's pods. Another server whose home has the same path, in another mount
     namespace, may use the same cgroup, so those of other pods stay. systemd removes what is in the cgroups of services.
     """
-    tops = (mount, *(mount / controller for controller in OLD_CONTROLLERS))
+    tops = (mount, *(mount / controller for controller in V1_CONTROLLERS))
     groups = Cgroups(Root(path, frozenset()) for path in (top / name for top in tops) if path.is_dir())
     for uid in uids:
         groups.remove(uid)
@@ -205,11 +205,11 @@ def _prepare_below(base: Path, name: str, *, holds_server: bool = False) -> Cgro
     return Cgroups([Root(root, enabled)])
 
 
-def _prepare_old(name: str, mount: Path, own: Path) -> Cgroups | str:
+def _prepare_v1(name: str, mount: Path, own: Path) -> Cgroups | str:
     """Return the node's cgroups in the hierarchies of v1 that it may write, or a sentence that says why in none."""
-    roots: dict[Path, frozenset[str]] = {}
+    controllers_by_root: dict[Path, frozenset[str]] = {}
     trouble = "there is no cgroup v2 hierarchy"
-    for controller in OLD_CONTROLLERS:
+    for controller in V1_CONTROLLERS:
         hierarchy = mount / controller
         if (hierarchy / "cgroup.procs").exists():
             group = hierarchy / _find_own_group(own, controller).lstrip("/")
@@ -221,10 +221,10 @@ def _prepare_old(name: str, mount: Path, own: Path) -> Cgroups | str:
                 trouble = f"cgroups cannot be made in {root.parent}: {error.strerror}"
             else:
                 # A kernel with co-mounted controllers shows one hierarchy under several names.
-                roots[root] = roots.get(root, frozenset()) | {controller}
-    if not any({"memory", "cpu"} & controllers for controllers in roots.values()):
+                controllers_by_root[root] = controllers_by_root.get(root, frozenset()) | {controller}
+    if not any({"memory", "cpu"} & controllers for controllers in controllers_by_root.values()):
         return trouble
-    return Cgroups(Root(root, controllers, version=1) for root, controllers in roots.items())
+    return Cgroups(Root(root, controllers, version=1) for root, controllers in controllers_by_root.items())
 
 
 def _find_own_group(own: Path, controller: str) -> str:

@@ -134,7 +134,7 @@ async def _find_queue(visit: Visit, find: Callable[..., Awaitable[Any]]) -> Queu
 async def _find(visit: Visit, kind: Kind[T], name: str, namespace: str = "") -> T | None:
     """Return a queue from the viewer's lists, or from the server if the viewer may not list queues.
 
-    None if there is no such queue, or the viewer may not see it.
+    The result is None if there is no such queue, or the viewer may not see it.
     """
     listed: Sequence[Any] | None = await list_or_none(visit.copy, kind, namespace)
     if listed is not None:
@@ -257,7 +257,7 @@ async def _find_quota_node(visit: Visit, queue: Queue) -> QuotaNode | None:
 async def _list_fronts(visit: Visit, queue: Queue, unseen: list[str]) -> list[tuple[str, str]] | None:
     """Return the namespace and name of each visible LocalQueue that leads to a ClusterQueue; [] for a LocalQueue.
 
-    None if the viewer may see no LocalQueues; a sentence is then added to `unseen`.
+    The result is None if the viewer may see no LocalQueues; a sentence is then added to `unseen`.
     """
     if queue.local is not None:
         return []

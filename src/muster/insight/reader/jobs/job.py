@@ -82,7 +82,7 @@ async def find(client: Client, namespace: str, name: str) -> JobAndWorkload:
 async def _find_labelled(client: Client, job: JobRecord) -> Workload | None:
     """Return the Workload whose label names the job.
 
-    None if there is none: a Workload that a user made before the job has no such label.
+    The result is None if there is none: a Workload that a user made before the job has no such label.
     """
     meta = job.metadata
     workloads = await list_or_none(client, WORKLOAD, meta.namespace, labels=labels_of(meta.uid)) or ()

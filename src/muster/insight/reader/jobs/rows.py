@@ -386,7 +386,7 @@ def _is_of_group(workload: Workload) -> bool:
 async def explain_refused_pods(client: Client, namespace: str) -> dict[str, str]:
     """Return why pods of Jobs could not be created: the message of the newest Event, by the Job's UID.
 
-    Empty if there is none, or the user may not see Events.
+    The result is empty if there is none, or the user may not see Events.
     """
     return await _read_newest_messages(client, namespace, "reason=FailedCreate,involvedObject.kind=Job")
 
@@ -394,7 +394,7 @@ async def explain_refused_pods(client: Client, namespace: str) -> dict[str, str]
 async def explain_missing_workloads(client: Client, namespace: str) -> dict[str, str]:
     """Return why jobs have no Workload: the message of the newest Event, by the job's UID.
 
-    Empty if there is none, or the user may not see Events.
+    The result is empty if there is none, or the user may not see Events.
     """
     reasons = (ERR_WORKLOAD_COMPOSE, "WorkloadPriorityClassNotFound")
     invalid, unranked = await await_all(

@@ -28,7 +28,7 @@ class Passing:
     def is_behind_head(self, key: str, standing: OrderCriteria, now: float) -> bool:
         """Return whether a gang comes after the head, and the head's reservation is up to date.
 
-        False without a head.
+        The result is False without a head.
         """
         head = self._pending.current_head
         if head is None or head.key == key or self._pending.is_nominated(key):

@@ -9,7 +9,7 @@ from muster.jobs.podgroup.record import read
 from muster.jobs.podgroup.reference import reference_of
 
 
-def priority_of_group(groups: PodGroups) -> Plugin:
+def set_group_priority(groups: PodGroups) -> Plugin:
     """Return the plugin that gives a new pod the priority class of its PodGroup, in place.
 
     A pod with a class or priority of its own keeps it. The group must exist and name an existing class.
