@@ -163,7 +163,7 @@ async def wait_for_trial(reference: JobReference, rank: int) -> Ended:
 
     Raises `ApiError`, `TransportError`, `UserError`, `Error`.
     """
-    await any_trial(reference, [rank])
+    await wait_for_any_trial(reference, [rank])
     job = await record(reference)
     directory = call_directory(job)
     assert directory is not None, "the trials are calls"
@@ -177,7 +177,7 @@ async def wait_for_trial(reference: JobReference, rank: int) -> Ended:
     return Ended(reference.name, await wait_for_ending(reference), [None], rank)
 
 
-async def any_trial(reference: JobReference, ranks: Collection[int]) -> None:
+async def wait_for_any_trial(reference: JobReference, ranks: Collection[int]) -> None:
     """Wait until one of these trials has ended, or the whole job has.
 
     Raises `ApiError`, `TransportError`, `UserError`.
@@ -205,7 +205,9 @@ async def wait_for_any(
 
     Raises `ApiError`, `TransportError`, `UserError`.
     """
-    await run_until_first(*(wait_for_ending(job) for job in jobs), *(any_trial(job, ranks) for job, ranks in trials))
+    await run_until_first(
+        *(wait_for_ending(job) for job in jobs), *(wait_for_any_trial(job, ranks) for job, ranks in trials)
+    )
 
 
 async def trials_done(reference: JobReference) -> Collection[int]:

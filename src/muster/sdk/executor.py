@@ -125,7 +125,7 @@ class Executor(concurrent.futures.Executor):
         """
         thread = get_background()
         options: Options = {**self._options, "workers": self._array}
-        self._directory = directory = thread.call(submission.directory_of(thread.connections, options))
+        self._directory = directory = thread.call(submission.make_call_directory(thread.connections, options))
         self._pool = pool = Pool(directory)
         try:
             reference = thread.call(

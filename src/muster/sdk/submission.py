@@ -132,7 +132,7 @@ async def _run(connections: Connections, work: Work, options: Options) -> JobRef
     if work.command:
         return await _submit(await open_session(connections, options), work.command, work.name, options)
     sweep = work.make_sweep(options.get("retries") or 0)
-    directory = await directory_of(connections, options)
+    directory = await make_call_directory(connections, options)
     try:
         await write_calls(directory, work.files())
         return await submit_workers(connections, directory, worker.ONCE, work.name, options, sweep)
@@ -160,7 +160,7 @@ def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
             ) from error
 
 
-async def directory_of(connections: Connections, options: Options) -> Path:
+async def make_call_directory(connections: Connections, options: Options) -> Path:
     """Create and return a directory for the calls of a job. Raises `UserError`, as `new_directory`."""
     return await new_directory(connections, await open_session(connections, options), options.get("queue", ""))
 

@@ -247,7 +247,7 @@ class Store:
             return None
         return full if any(self.latest(write.key) is None for write in writes) else None
 
-    async def settled(self, key: Key) -> None:
+    async def wait_until_durable(self, key: Key) -> None:
         """Wait until the newest write of an object is durable. Raises `WriteRefused` if the write is rolled back."""
         if key in self._pending:
             durable: Written = asyncio.get_running_loop().create_future()

@@ -155,18 +155,18 @@ class Starting:
             self._wake(f"{config_map.metadata.namespace}/{jobset}", 0.0)
 
     async def _ensure_config_map(
-        self, jobset: JobSet, config_map: ConfigMap, record_event: Callable[[Note], None]
+        self, jobset: JobSet, desired: ConfigMap, record_event: Callable[[Note], None]
     ) -> None:
         """Create the ConfigMap, or correct its content. A ConfigMap of another owner stays, and blocks the group."""
         meta = jobset.metadata
-        existing = self._config_maps.get(key_of(config_map))
+        existing = self._config_maps.get(key_of(desired))
         if existing is None:
-            existing = await self._find_or_create(config_map, held_up=meta.uid in self._held_up)
+            existing = await self._find_or_create(desired, held_up=meta.uid in self._held_up)
         if existing is None:
             self._wake(key_of(jobset), 0.0)
         elif not is_of(existing, jobset):
             if meta.uid not in self._held_up:
-                text = f'ConfigMap "{config_map.metadata.name}" does not belong to this JobSet'
+                text = f'ConfigMap "{desired.metadata.name}" does not belong to this JobSet'
                 message = f"{text}: its main containers do not start"
                 record_event(Note("Warning", "GroupSchedulingBlocked", message))
                 self._held_up[meta.uid] = self._clock.monotonic()
@@ -176,24 +176,24 @@ class Starting:
         else:
             if self._held_up.pop(meta.uid, None) is not None:
                 self._wake(key_of(jobset), 0.0)
-            labels = existing.metadata.labels | config_map.metadata.labels
+            labels = existing.metadata.labels | desired.metadata.labels
             mended = replace(
-                existing, data=config_map.data, binary_data={}, metadata=replace(existing.metadata, labels=labels)
+                existing, data=desired.data, binary_data={}, metadata=replace(existing.metadata, labels=labels)
             )
             if patch := merge_patch(mended, existing):
                 self._config_maps.wrote(await self._client.patch_object(CONFIG_MAP, existing, patch))
 
-    async def _find_or_create(self, config_map: ConfigMap, *, held_up: bool) -> ConfigMap | None:
+    async def _find_or_create(self, desired: ConfigMap, *, held_up: bool) -> ConfigMap | None:
         """Create the ConfigMap, or return the existing one of that name, which may belong to another owner.
 
         Return None if it was deleted again.
         held_up: whether a ConfigMap of another owner blocked the group before; then look for it first.
         """
-        find = partial(self._client.find, CONFIG_MAP, config_map.metadata.name, config_map.metadata.namespace)
+        find = partial(self._client.find, CONFIG_MAP, desired.metadata.name, desired.metadata.namespace)
         if held_up and (existing := await find()) is not None:
             return existing
         with ignoring("AlreadyExists"):
-            return await self._client.create(CONFIG_MAP, config_map)
+            return await self._client.create(CONFIG_MAP, desired)
         return await find()
 
     async def _fail(self, failure: Failure, expected: Expectations) -> None:

@@ -36,10 +36,7 @@ class Asking(Protocol):
         ...
 
     def place(self, capacity: Capacity, extra_use: Ints | None = None) -> Chosen | Refusal:
-        """Choose nodes; return the pods that get a node, or the refusal.
-
-        extra_use: room that counts as used by others.
-        """
+        """Choose nodes; return the pods that get a node, or the refusal. extra_use: room that others use besides."""
         ...
 
     def end(self, now: float) -> EndTime | None:

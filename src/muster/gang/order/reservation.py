@@ -60,7 +60,7 @@ class Reservation(Struct, frozen=True, eq=False):
     most: int = MOST_OVERTAKINGS
 
     @property
-    def is_strict(self) -> bool:
+    def is_firm(self) -> bool:
         """Whether the reservation is so strict by now that no gang may pass that could delay the head."""
         return self.spent >= self.most
 
@@ -119,7 +119,7 @@ def may_pass(reservation: Reservation, placing: Placing, gang_use: Ints, end: En
     """
     if ends_in_time(reservation, end):
         return Passing.IN_TIME
-    if reservation.shadow is None and not reservation.is_strict:
+    if reservation.shadow is None and not reservation.is_firm:
         return Passing.OVERTAKING
     return None if isinstance(placing(reservation.room + gang_use), Refusal) else Passing.HARMLESS
 
@@ -127,9 +127,7 @@ def may_pass(reservation: Reservation, placing: Placing, gang_use: Ints, end: En
 def ends_in_time(reservation: Reservation, end: EndTime | None) -> bool:
     """Return whether a gang with this end is gone once the head is expected to start."""
     shadow = reservation.shadow
-    return (
-        shadow is not None and end is not None and end.at <= shadow and (end.is_enforced or not reservation.is_strict)
-    )
+    return shadow is not None and end is not None and end.at <= shadow and (end.is_enforced or not reservation.is_firm)
 
 
 def record_passing(reservation: Reservation, passing: Passing, gang_use: Ints) -> Reservation:

@@ -171,7 +171,7 @@ class RemoteCluster:
             try:
                 limit = min(FIRST_LIMIT_SECONDS * 2.0 ** min(attempts, 10), MOST_LIMIT_SECONDS)
                 async with self._open_client(config) as client, self._make_copies(client) as copies:
-                    await copies.complete(limit)
+                    await copies.wait_until_complete(limit)
                     await self._check_identity(config, copies)
                     since = clock.monotonic()
                     async with self._provide_queues(client):

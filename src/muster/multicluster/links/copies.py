@@ -290,7 +290,7 @@ class Copies:
         if not self._end.done():
             self._end.set_exception(error)
 
-    async def complete(self, limit_seconds: float) -> None:
+    async def wait_until_complete(self, limit_seconds: float) -> None:
         """Wait until each kind is watched and the identity is known. Raises `BrokenError` or an informer's error."""
         complete = asyncio.create_task(self._complete.wait())
         try:
@@ -305,7 +305,7 @@ class Copies:
             raise BrokenError(problem, self._around.clock.now())
 
     async def raise_when_broken(self) -> NoReturn:
-        """Wait until the cache ends, and raise the error that ended it, as `complete` does."""
+        """Wait until the cache ends, and raise the error that ended it, as `wait_until_complete` does."""
         await self._end
 
     def _on_task_end(self, task: asyncio.Task[None]) -> None:

@@ -28,7 +28,7 @@ def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
     for workload in workloads:
         if is_true(workload.status.conditions, FINISHED):
             return workload
-        if fits(job, workload) and not _has_moved(job, workload) and not needs_quota_again(job, workload):
+        if fits(job, workload) and not _has_moved(job, workload) and not needs_quota(job, workload):
             return workload
     if not job.suspended:
         return None
@@ -69,7 +69,7 @@ def has_injected(job: ObservedJob, workload: Workload) -> bool:
     )
 
 
-def needs_quota_again(job: ObservedJob, workload: Workload) -> bool:
+def needs_quota(job: ObservedJob, workload: Workload) -> bool:
     """Return whether a job runs pods again whose quota was already released because they had ended.
 
     Such a job must restart, because other workloads may have that quota by now.

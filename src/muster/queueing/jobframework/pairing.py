@@ -41,14 +41,7 @@ from muster.api.meta import Condition
 from muster.queueing.conditions import find_last_change, put
 from muster.queueing.elastic.growth import count_granted_pods, limit_granted_pods
 from muster.queueing.jobframework.equivalence import are_equivalent
-from muster.queueing.jobframework.matching import (
-    are_placed_alike,
-    find_shrunk,
-    fits,
-    has_injected,
-    match,
-    needs_quota_again,
-)
+from muster.queueing.jobframework.matching import are_placed_alike, find_shrunk, fits, has_injected, match, needs_quota
 from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.slices import REPLACED_MESSAGE, is_growing, sort_slices, waits_to_replace
 from muster.queueing.workload.eviction import release_evicted
@@ -193,7 +186,7 @@ def _plan_unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPl
     if not job.suspended:
         if job.prebuilt:
             return PairingPlan(stop=MISSING_WORKLOAD)
-        if any(needs_quota_again(job, other) for other in others):
+        if any(needs_quota(job, other) for other in others):
             return PairingPlan(stop=RUNS_AGAIN)
         return PairingPlan(stop=NO_MATCH if len(others) == 1 else CANNOT_RESTORE)
     if job.active or job.prebuilt:

@@ -99,10 +99,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A formatter of lines such as `12:34:56.789 WARN  message  key=value`.
-
-    Control characters are escaped. A traceback follows on lines of its own.
-    """
+    """A formatter of lines such as `12:34:56.789 WARN  message  key=value`, with control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, and the traceback if there is one."""

@@ -147,12 +147,12 @@ def test_nothing_to_write_is_done_at_once(kit: Kit) -> None:
 
 def test_who_waits_for_an_object_hears_when_its_newest_write_is_durable(kit: Kit) -> None:
     async def test(store: Store, journal: Faulty) -> None:
-        await store.settled(key("a"))
+        await store.wait_until_durable(key("a"))
         journal.gate.clear()
         store.write(put(key("a")))
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(store.settled(key("a")))
-        await store.settled(key("b"))
+        waiting = asyncio.create_task(store.wait_until_durable(key("a")))
+        await store.wait_until_durable(key("b"))
         assert not waiting.done()
         journal.gate.set()
         await waiting
@@ -166,10 +166,10 @@ def test_who_waits_for_an_object_hears_that_its_newest_write_is_taken_back(kit: 
     async def test(store: Store, journal: Faulty) -> None:
         journal.failures = [StorageFull("the disk")]
         written = store.write(put(key("a")))
-        for done in (store.settled(key("a")), written):
+        for done in (store.wait_until_durable(key("a")), written):
             with pytest.raises(StorageFull):
                 await done
-        await store.settled(key("a"))
+        await store.wait_until_durable(key("a"))
 
     kit.on_faulty(test)
 
@@ -495,7 +495,7 @@ def test_who_needs_a_waiting_write_does_not_wait_for_it() -> None:
     async def test(store: Store, journal: Faulty) -> None:
         await store.write(put(key("a")))
         event = store.write(put(key("event")), may_wait=True)
-        await store.settled(key("event"))
+        await store.wait_until_durable(key("event"))
         assert event.done()
         assert asyncio.get_running_loop().time() == 0
         assert journal.batches == [1, 1]

@@ -205,11 +205,11 @@ class TestPassing:
         world = World(4, wants=4, most=2).runs("a", "n0", 1, end=10)
         reservation = world.reserve()
         for now in (10, 40, 70):
-            assert not reservation.is_strict
+            assert not reservation.is_firm
             reservation = world.reserve(now, reservation)
-            if reservation.is_strict:
+            if reservation.is_firm:
                 break
-        assert reservation.is_strict
+        assert reservation.is_firm
 
 
 class TestImpossible:

@@ -45,7 +45,7 @@ class Documents:
         """Return an object as an instance of its kind's type; None unless it was written or read a moment ago."""
         return self._shared.find_stored(kind, entry)
 
-    async def settled(self, key: Key) -> None:
+    async def wait_until_durable(self, key: Key) -> None:
         """Wait until the result of `latest` is durable.
 
         A request that writes nothing and answers with `latest` must wait so before its response.
@@ -54,7 +54,7 @@ class Documents:
             ApiError: the store has rolled the write back.
         """
         end_work()
-        await self.store.settled(key)
+        await self.store.wait_until_durable(key)
 
     async def put(
         self,

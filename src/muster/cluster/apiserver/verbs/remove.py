@@ -104,7 +104,7 @@ class Remover:
         while True:
             entry = self._documents.latest(call.key)
             if entry is None:
-                await self._documents.settled(call.key)
+                await self._documents.wait_until_durable(call.key)
                 raise not_found(call.resource.name, call.name)
             loaded = await load_entry(call.resource, entry)
             document = decode_entry(loaded)
@@ -119,7 +119,7 @@ class Remover:
                 break  # another writer may have changed the object while webhooks answered: then begin again
         self._admission.settle(attempt, self._documents.store)
         if not isinstance(outcome, Removed) and not outcome.changed:
-            await self._documents.settled(call.key)
+            await self._documents.wait_until_durable(call.key)
             return loaded.body
         write = self._documents.remove if isinstance(outcome, Removed) else self._documents.put
         typed = make_typed_document(call.resource.stored, saved) if saved is outcome.document else None

@@ -91,7 +91,7 @@ class Writer:
         if self._documents.latest(call.key) is not None:
             return await self._change(call, options, replaced), False
         if call.subresource or not call.resource.rules.create_on_update:
-            await self._documents.settled(call.key)
+            await self._documents.wait_until_durable(call.key)
             raise not_found(call.resource.name, call.name)
         if uid := metadata.meta_of(document).get("uid"):
             message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
@@ -204,7 +204,7 @@ class Writer:
         saved = await make_saved_document(call.resource, document)
         key = Key(call.resource.key, namespace, name)
         if self._documents.latest(key) is not None:
-            await self._documents.settled(key)
+            await self._documents.wait_until_durable(key)
             raise already_exists(call.resource.name, name)
         self._admission.settle(attempt, store)
         if rules.warning:
@@ -239,7 +239,7 @@ class Writer:
         for _ in range(CHANGE_ATTEMPTS):
             entry = self._documents.latest(call.key)
             if entry is None:
-                await self._documents.settled(call.key)
+                await self._documents.wait_until_durable(call.key)
                 raise not_found(call.resource.name, call.name)
             loaded = await load_entry(call.resource, entry)
             old = decode_entry(loaded)
@@ -286,7 +286,7 @@ class Writer:
             document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if as_stored and fields.is_same_but_times(old, document):
             self._admission.remark(attempt, call.warnings)
-            await self._documents.settled(call.key)
+            await self._documents.wait_until_durable(call.key)
             return entry.body
         typed = typed_object(call, document)
         before = self._documents.typed(resource.stored, entry) if as_stored and validates_stored(call.view) else None

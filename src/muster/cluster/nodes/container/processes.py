@@ -118,10 +118,10 @@ async def wait_until_ended(pidfd: int) -> None:
 
 async def wait_until_readable(descriptor: int) -> None:
     """Wait until there is data to read, or the end. One waiter per descriptor."""
-    await any_readable((descriptor,))
+    await wait_until_any_readable((descriptor,))
 
 
-async def any_readable(descriptors: Iterable[int]) -> set[int]:
+async def wait_until_any_readable(descriptors: Iterable[int]) -> set[int]:
     """Wait until some of the descriptors can be read or have ended; return those. One waiter per descriptor."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()

@@ -48,7 +48,7 @@ class Executed:
         """
         was_signalled = False
         while True:
-            ready = await processes.any_readable(
+            ready = await processes.wait_until_any_readable(
                 (*self._outputs, self._pidfd, *(() if was_signalled else (self._shim,)))
             )
             over = self._pidfd in ready

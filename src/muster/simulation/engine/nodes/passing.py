@@ -45,7 +45,7 @@ class Passing:
         if head is None or of_head is None or of_head[0] != shape:
             return False
         reservation = head.reservation
-        if ends_in_time(reservation, end) or (reservation.shadow is None and not reservation.is_strict):
+        if ends_in_time(reservation, end) or (reservation.shadow is None and not reservation.is_firm):
             return False
         return pods > self._count_spare(head, *of_head)
 
