@@ -359,13 +359,13 @@ def test_others_read_nothing_of_a_pod(world: World) -> None:
 
 
 def find_processes(command: bytes) -> list[int]:
-    """Return the processes with this command line. Any other may end while it is looked at."""
-    found = []
+    """Return the processes with this command line. Others may end meanwhile."""
+    pids = []
     for entry in Path("/proc").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):
             if entry.name.isdigit() and (entry / "cmdline").read_bytes() == command:
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def test_others_read_no_process_of_a_pod(world: World) -> None:

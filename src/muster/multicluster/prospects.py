@@ -185,10 +185,10 @@ class Prospects:
 
     def _remaining_seconds(self, workload: Workload, ran: timedelta) -> float:
         """Return how much longer a workload is estimated to run, from its limit and earlier runs."""
-        from muster.queueing.scheduling.estimate import RunTime, estimate_rest  # only managers of clusters estimate
-
         if not self._by_start:
             return UNKNOWN_SECONDS
+        from muster.queueing.scheduling.estimate import RunTime, estimate_rest  # only managers of clusters estimate
+
         limit = runtimes.find_time_limit(workload)
         run = RunTime(limit, self._past.find(runtimes.find_traits(workload), limit))
         rest = estimate_rest(run, max(ran, timedelta()))

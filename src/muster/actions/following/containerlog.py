@@ -263,7 +263,7 @@ class _Place(Struct):
         return _Place(self.stamp, self.shown, self.shown)
 
     def new_of(self, stamp: bytes, lines: int) -> int:
-        """Count the next lines, which all have this stamp; return how many of the last of them are new."""
+        """Count the next lines, which all have this stamp; return how many of them, the last ones, were not shown."""
         if stamp < self.stamp:
             return 0
         if stamp > self.stamp:

@@ -65,7 +65,8 @@ class Follower(Struct):
     show: called with all output, with the title of its worker and the stream.
     report: called with every new state.
     count: called with every change of the workers' progress.
-    warn: called with remarks about missing output, and about a server that does not answer.
+    warn: called with remarks about missing output, about a server that does not answer, and about a program that waits
+    for quota of its own job.
     reach: opens clients for worker clusters that run the job; without it, output from there is not shown.
     inside: the job in which this program runs; "" if it runs in none.
     """
@@ -281,7 +282,7 @@ class Follower(Struct):
                 await self._drain()
                 await self._print_gone(job, mine, from_start=from_start)
                 return await self._find_ending(job, find_ending(job, mine, late))
-            if quiet and self.inside and quota_state is not None and quota_state.waits:
+            if quiet and self.inside and quota_state is not None and quota_state.lacks_quota:
                 await self._warn_of_own_wait(quota_state)
             waits = state.outside or (quota_state is not None and quota_state.waits)
             if job.array is not None:  # many trials change often, and each change reads all of them
@@ -349,7 +350,11 @@ class Follower(Struct):
         """Warn, once, that only the job in which this program runs holds the quota for which the followed job waits."""
         try:
             queue = await find_only_holder(self.client, self.namespace, self.inside, waiting)
-        except (ApiError, TransportError):  # `_probe_server` probes the server
+        except TransportError:  # `_probe_server` probes the server
+            return
+        except ApiError as error:
+            if error.code == 404:  # the program runs in a job of another cluster or namespace
+                self.inside = ""
             return
         if queue:
             self.warn(explain_own_wait(self.name, self.inside, queue))

@@ -1,8 +1,8 @@
-"""Finds out whether a program waits for a job that waits for the quota of the job in which the program runs."""
+"""Find out whether a program waits for a job that waits for the quota of the job in which the program runs."""
 
-from muster.actions.jobs.lookup import get_job
 from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
 from muster.insight.quota.state import QuotaState, find_quota_state
+from muster.insight.reader.jobs.records import record_named
 from muster.insight.reader.listing.access import get_or_none, list_or_none
 from muster.insight.reader.quota.workloads import labels_of
 from muster.runtime.client import Client
@@ -12,9 +12,9 @@ async def find_only_holder(client: Client, namespace: str, job: str, waiting: Qu
     """Return the ClusterQueue whose quota only this job holds, if another job waits in the job's queue.
 
     job: the job in which this program runs. waiting: the state of the other job. "" if other jobs hold quota, too, or
-    the user may not see the objects. Raises `ApiError`, `TransportError`.
+    the user may not see the objects. Raises `ApiError` (404: there is no such job), `TransportError`.
     """
-    uid = (await get_job(client, job, namespace)).metadata.uid
+    uid = (await record_named(client, job, namespace)).metadata.uid
     for workload in await list_or_none(client, WORKLOAD, namespace, labels=labels_of(uid)) or ():
         state = find_quota_state(workload)
         if state.cluster_queue and state.queue == waiting.queue:
@@ -31,5 +31,5 @@ def explain_own_wait(name: str, job: str, queue: str) -> str:
     """
     return (
         f"{name} waits for quota of ClusterQueue {queue}, which only {job} uses, the job in which this program runs: "
-        f"if {job} waits for {name}, neither ends; give {job} less, with --cpus, or submit {name} from outside"
+        f"if {job} waits for {name}, neither ends; let {job} request less, or submit {name} from outside"
     )

@@ -93,7 +93,7 @@ class PendingGangs:
         self._looking: set[Hashable] = set()  # classes that were refused because of rules about other pods
         self._hopeless: set[Hashable] = set()  # classes for which no room can be reserved
         self._classes = GangClasses()
-        self._swept: set[str] = set()  # the gangs that were returned to be tried since the last sweep began
+        self._swept: set[str] = set()  # the gangs that were tried, or returned to be tried, since the last sweep began
         self._totals: dict[str, int] = {}  # the cluster's total of each resource
         # The placements kept for gangs until their victims are gone.
         self._nominated: dict[str, tuple[OrderCriteria, Placement]] = {}
@@ -173,6 +173,7 @@ class PendingGangs:
         self._waiting[key] = waiter
         self._order.add(key, waiter.criteria)
         self._classes.add(key, waiter.alike, waiter.criteria)
+        self._swept.add(key)  # it has just been tried
 
     def forget(self, key: str) -> bool:
         """Remove a gang with its nominated room and reservation; return whether it was waiting."""

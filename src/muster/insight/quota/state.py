@@ -109,6 +109,11 @@ class QuotaState(Struct, frozen=True, gc=False):
         return self.waits and bool(closed_queue(self.reason))
 
     @property
+    def lacks_quota(self) -> bool:
+        """Whether the queue has reported that the Workload waits until others return quota."""
+        return self.waits and bool(self.reason) and not self.final and not self.closed
+
+    @property
     def finished(self) -> bool:
         """Whether the state is final."""
         return self.word in ("Completed", "Failed")

@@ -535,8 +535,14 @@ def test_without_the_visibility_api_no_position_is_said():
     assert queued(server, script) == ["j: waiting in queue q: no room"]
 
 
-@pytest.mark.parametrize(("holders", "warnings"), [(1, 1), (2, 0)])
-def test_a_program_that_waits_for_quota_of_its_own_job_is_told_once(holders, warnings):
+CLOSED = (*WAITS[:3], "ClusterQueue main is inactive")
+
+
+@pytest.mark.parametrize(
+    ("condition", "holders", "inside", "warnings"),
+    [(WAITS, 1, "outer", 1), (WAITS, 2, "outer", 0), (CLOSED, 1, "outer", 0), (WAITS, 1, "elsewhere", 0)],
+)
+def test_a_program_that_waits_for_quota_of_its_own_job_is_told_once(condition, holders, inside, warnings):
     server = Server()
     warned: list[str] = []
     server.set(
@@ -557,12 +563,13 @@ def test_a_program_that_waits_for_quota_of_its_own_job_is_told_once(holders, war
 
     async def script():
         await asyncio.sleep(1)
-        server.workload(WAITS)
+        server.workload(condition)
         await asyncio.sleep(5 * POSITION_SECONDS)
         server.job("Complete")
 
-    follow(server, script, warn=warned.append, inside="outer")
-    advice = "if outer waits for j, neither ends; give outer less, with --cpus, or submit j from outside"
+    follow(server, script, warn=warned.append, inside=inside)
+    assert sum(request.path == JOB.path("default", "elsewhere") for request in server.requests) <= 1
+    advice = "if outer waits for j, neither ends; let outer request less, or submit j from outside"
     asked = "j waits for quota of ClusterQueue main, which only outer uses, the job in which this program runs"
     assert warned == warnings * [f"{asked}: {advice}"]
 

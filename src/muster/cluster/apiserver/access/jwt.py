@@ -1,7 +1,7 @@
 """Sign and verify JSON Web Tokens with one ECDSA P-256 key (ES256); tokens of any other key are refused.
 
 Everything but the generation of a key is pure. The module knows no claim and no time: whether a token has expired is
-for its caller to decide. It imports what knows keys with the first use of one: a cluster of one command uses none.
+for its caller to decide. The module imports cryptography when a key is first used: a cluster of one command uses none.
 """
 
 import base64
@@ -25,7 +25,7 @@ class BadTokenError(Exception):
     """The error of a token that the server refuses; its text says why, and repeats no part of the token."""
 
 
-class SigningKey(msgspec.Struct, frozen=True, dict=True):
+class SigningKey(msgspec.Struct, frozen=True, dict=True, eq=False):
     """A private key that signs tokens, which name the key by its `id`.
 
     kept: the key that a file has; None for a new key, which is generated with its first use.

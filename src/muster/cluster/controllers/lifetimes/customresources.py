@@ -22,7 +22,7 @@ RECHECK_SECONDS = 5.0
 
 
 class CustomResourceController(Reconciler):
-    """The controller that deletes the objects of a deleted definition. A `Manager` runs it; keys: definitions."""
+    """The controller that deletes the objects of a deleted definition. Its keys name definitions."""
 
     name = "custom-resource-controller"
 

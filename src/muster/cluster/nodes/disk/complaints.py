@@ -48,7 +48,7 @@ def describe_reason(error: OSError) -> str:
     """Return the system's text of an error without its path, with advice if a limit of the server is reached."""
     reason = error.strerror or str(error)
     command = _LIMITS.get(error.errno or 0)
-    return f"{reason}: type muster restart in a shell where {command} shows more" if command else reason
+    return f"{reason}: start the server again, in a shell where {command} shows more" if command else reason
 
 
 def _find_mount_point(path: Path) -> Path:

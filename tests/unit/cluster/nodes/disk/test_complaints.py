@@ -17,8 +17,8 @@ NO_QUOTA = (
     "the node could not write /proc/pods/token"
 )
 
-NO_FILES = "Too many open files: type muster restart in a shell where ulimit -Hn shows more"
-NO_PROCESSES = "Resource temporarily unavailable: type muster restart in a shell where ulimit -u shows more"
+NO_FILES = "Too many open files: start the server again, in a shell where ulimit -Hn shows more"
+NO_PROCESSES = "Resource temporarily unavailable: start the server again, in a shell where ulimit -u shows more"
 
 
 def refusal(number: int, *path: str) -> OSError:
