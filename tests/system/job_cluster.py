@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 import msgspec
+from tests.system.first_objects import seeded_plane
 
 from muster.api.batch import JOB, Job
 from muster.api.conditions import is_true
@@ -20,8 +21,6 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.controllers.lifetimes.collector import GarbageCollector
-from muster.cluster.controlplane import control_plane
-from muster.cluster.store import MemoryJournal
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
 from muster.jobs.job.census import completion_index
@@ -30,7 +29,6 @@ from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.metrics import Registry
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, Request, Response, TransportError
@@ -107,8 +105,7 @@ class JobCluster:
         self._controllers: list[tuple[Manager, asyncio.Task[None]]] = []
 
     async def __aenter__(self) -> Self:
-        inputs = ExternalInputs(self.clock, Ids(1), Random(1))
-        plane = await self._context.enter_async_context(control_plane(MemoryJournal(), inputs))
+        plane = await self._context.enter_async_context(seeded_plane(self.clock, seed=1))
         self._server, self.client = plane.server, plane.client()
         if self._with_collector:
             manager = Manager(self.client, self.clock, Random(2))

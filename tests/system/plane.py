@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
+from tests.system.first_objects import seeded_plane
 
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED, Configuration, load
@@ -15,8 +16,7 @@ from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node, Pod
 from muster.api.meta import ObjectMeta
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.cel import device_matches
-from muster.cluster.controlplane import ControlPlane, MakeDefinitions, control_plane
-from muster.cluster.store import MemoryJournal
+from muster.cluster.controlplane import ControlPlane, MakeDefinitions
 from muster.controllers.engine import Part, assemble
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import INTEGRATIONS
@@ -25,8 +25,6 @@ from muster.runtime.clock import Clock, VirtualClock, run_virtual
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.externalinputs import ExternalInputs
-from muster.runtime.ids import Ids, Random
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -48,9 +46,8 @@ async def running(
     engine: of the controllers, the parts of the engine that run too.
     make_definitions: makes those of kinds that are built in.
     """
-    inputs = ExternalInputs(VirtualClock(), Ids(seed), Random(seed))
     given = (configuration, trust, integrations, make_definitions)
-    async with control_plane(MemoryJournal(), inputs, *given) as plane:
+    async with seeded_plane(VirtualClock(), seed, *given) as plane:
         if parts:
             manager, events = plane.manager, plane.events
             assemble(manager, events, configuration, parts, integrations, matches=device_matches)

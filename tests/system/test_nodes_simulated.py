@@ -5,16 +5,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from tests.system.first_objects import seeded_plane
 
 from muster.api.core import NODE, POD
 from muster.api.status import ApiError
-from muster.cluster.controlplane import control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
-from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.control.manager import Manager
-from muster.runtime.externalinputs import ExternalInputs
-from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import Request
 
 NAMES = [f"sim-{number}" for number in range(5)]
@@ -58,8 +55,7 @@ class World:
 
 def play(story, **options):
     async def go():
-        inputs = ExternalInputs(VirtualClock(), Ids(1), Random(1))
-        async with control_plane(MemoryJournal(), inputs) as plane:
+        async with seeded_plane(VirtualClock(), seed=1) as plane:
             serving = asyncio.create_task(plane.manager.run())
             await plane.manager.ready.wait()
             world = World(plane)

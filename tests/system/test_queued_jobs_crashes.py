@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.system.first_objects import seeded_plane
 from tests.system.job_cluster import Wire
 from tests.system.plane import World
 from tests.system.queued_jobs import Queued
@@ -17,16 +18,13 @@ from muster.api.core import NODE
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from muster.api.ours.embedded import SERVER_MACHINE
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, control_plane
+from muster.cluster.controlplane import ControlPlane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
-from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.setup import make_reconcilers
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.control.manager import Manager
-from muster.runtime.externalinputs import ExternalInputs
-from muster.runtime.ids import Ids, Random
 
 pytestmark = pytest.mark.slow
 
@@ -105,9 +103,7 @@ async def check(q: Queued, writes: int) -> None:
 @asynccontextmanager
 async def cluster(configuration: Configuration = DEFAULT) -> AsyncIterator[Queued]:
     """Everything but the job reconcilers."""
-    async with control_plane(
-        MemoryJournal(), ExternalInputs(VirtualClock(), Ids(1), Random(1)), configuration
-    ) as plane:
+    async with seeded_plane(VirtualClock(), 1, configuration) as plane:
         replace(plane, configuration=NOBODY).add_controllers()
         nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"}, labels={SERVER_MACHINE: "true"})
         plane.manager.add(nodes)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.system.first_objects import seeded_plane
 from tests.system.job_cluster import Wire
 from tests.system.plane import World
 from tests.system.queueing_world import flavor, get, queue
@@ -20,15 +21,12 @@ from muster.api.kueue.names import WAITING_FOR_REPLACEMENT_PODS
 from muster.api.managed.pods import is_held
 from muster.api.ours.embedded import SERVER_MACHINE
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, control_plane
+from muster.cluster.controlplane import ControlPlane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
-from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.pods.reconciler import PodReconciler
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.control.manager import Manager
-from muster.runtime.externalinputs import ExternalInputs
-from muster.runtime.ids import Ids, Random
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +91,7 @@ STORIES = pytest.mark.parametrize("story", [alone, gathered, replaced, evicted])
 @asynccontextmanager
 async def cluster() -> AsyncIterator[World]:
     """Everything but the pod reconciler."""
-    async with control_plane(MemoryJournal(), ExternalInputs(VirtualClock(), Ids(1), Random(1)), EMBEDDED) as plane:
+    async with seeded_plane(VirtualClock(), 1, EMBEDDED) as plane:
         replace(plane, configuration=NOBODY).add_controllers()
         nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"}, labels={SERVER_MACHINE: "true"})
         plane.manager.add(nodes)

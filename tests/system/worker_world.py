@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
+from tests.system.first_objects import seeded_plane
 from tests.system.plane import World, running
 
 from muster.api.conditions import find
@@ -24,15 +25,13 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import ACTIVE, MULTI_KUEUE_CONTROLLER
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, control_plane
-from muster.cluster.store import MemoryJournal
+from muster.cluster.controlplane import ControlPlane
 from muster.controllers.engine import Part, assemble
 from muster.multicluster.links.clusters import Fleet
 from muster.multicluster.links.reach import Reach
 from muster.runtime.client import error_of
 from muster.runtime.clock import Clock, VirtualClock, run_virtual
-from muster.runtime.externalinputs import ExternalInputs
-from muster.runtime.ids import Ids, Random
+from muster.runtime.ids import Random
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import Request, Response, Transport, TransportError
@@ -255,8 +254,7 @@ async def managed(
 async def _manager(
     configuration: Configuration, parts: tuple[Part, ...], reach: Reach
 ) -> AsyncIterator[tuple[ControlPlane, Fleet]]:
-    inputs = ExternalInputs(VirtualClock(), Ids(1), Random(1))
-    async with control_plane(MemoryJournal(), inputs, configuration) as plane:
+    async with seeded_plane(VirtualClock(), 1, configuration) as plane:
         engine = assemble(plane.manager, plane.events, configuration, parts, reach=reach)
         assert engine.fleet is not None
         run = asyncio.create_task(plane.manager.run())

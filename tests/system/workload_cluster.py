@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from tests.system.first_objects import seeded_plane
 from tests.system.job_cluster import Wire
 from tests.system.plane import World
 from tests.system.queueing_world import get
@@ -19,15 +20,13 @@ from muster.api.core import EVENT
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.meta import Condition
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, control_plane
-from muster.cluster.store import MemoryJournal
+from muster.cluster.controlplane import ControlPlane
 from muster.controllers.queueing.workload import WorkloadController
 from muster.queueing.conditions import put
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.metrics import Registry
 
@@ -117,7 +116,7 @@ class LifeWorld(World):
 
 @asynccontextmanager
 async def life(configuration: Configuration, *, writes: int | None = None) -> AsyncIterator[LifeWorld]:
-    async with control_plane(MemoryJournal(), ExternalInputs(VirtualClock(START), Ids(1), Random(1))) as plane:
+    async with seeded_plane(VirtualClock(START), seed=1) as plane:
         world = LifeWorld(plane, configuration)
         await world.start(writes)
         try:
