@@ -4,26 +4,40 @@ Every cluster begins with the same objects, and to create them takes most of the
 numbers go on as after the creation, so a test sees the same whether it runs first or later.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from copy import deepcopy
+from copy import copy
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from muster.cluster.controlplane import ControlPlane, control_plane
+from muster.api.config import EMBEDDED, Configuration
+from muster.cluster.apiserver.access.control import Trust
+from muster.cluster.controlplane import ControlPlane, MakeDefinitions, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.cluster.store.journal import History, JournalRecord
+from muster.controllers.integrations.framework import Integration
+from muster.controllers.integrations.table import INTEGRATIONS
 from muster.runtime.clock import Clock
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 
 
+class _Conditions(NamedTuple):
+    """What the first objects of a control plane depend on."""
+
+    seed: int
+    moment: datetime
+    configuration: Configuration
+    make_definitions: MakeDefinitions
+
+
 class _Start(NamedTuple):
     """What a control plane wrote at its first start, and its sources of ids and random numbers after that."""
 
+    conditions: _Conditions
     records: Sequence[JournalRecord]
-    ids: Ids
-    random: Random
+    ids: dict[str, Any]
+    random: dict[str, Any]
 
 
 class _Journal(MemoryJournal):
@@ -39,22 +53,35 @@ class _Journal(MemoryJournal):
         self.records += records
 
 
-_starts: dict[tuple[int, datetime], _Start] = {}
+_starts: list[_Start] = []
 
 
 @asynccontextmanager
-async def seeded_plane(clock: Clock, seed: int, *given: Any) -> AsyncIterator[ControlPlane]:
-    """Run a control plane on a journal in memory, on a virtual clock.
+async def seeded_plane(
+    clock: Clock,
+    seed: int,
+    configuration: Configuration = EMBEDDED,
+    trust: Callable[[], Trust] = Trust,
+    integrations: Sequence[Integration[Any]] = INTEGRATIONS,
+    make_definitions: MakeDefinitions = tuple,
+) -> AsyncIterator[ControlPlane]:
+    """Run a control plane on a journal in memory, on a virtual clock. The other arguments are those of `control_plane`.
 
-    given: what `control_plane` takes after its inputs.
+    seed: of ids and random numbers.
     """
-    inputs, moment = ExternalInputs(clock, Ids(seed), Random(seed)), clock.now()
-    start = _starts.get((seed, moment))
+    inputs = ExternalInputs(clock, Ids(seed), Random(seed))
+    conditions = _Conditions(seed, clock.now(), configuration, make_definitions)
+    start = next((start for start in _starts if start.conditions == conditions), None)
     journal = _Journal(start.records if start else ())
-    async with control_plane(journal, inputs, *given) as plane:
+    async with control_plane(journal, inputs, configuration, trust, integrations, make_definitions) as plane:
         if start is None:
-            _starts[seed, moment] = _Start(tuple(journal.records), deepcopy(inputs.ids), deepcopy(inputs.random))
+            ids, random = _copy_parts(vars(inputs.ids)), _copy_parts(vars(inputs.random))
+            _starts.append(_Start(conditions, tuple(journal.records), ids, random))
         else:
-            vars(inputs.ids).update(vars(deepcopy(start.ids)))
-            vars(inputs.random).update(vars(deepcopy(start.random)))
+            vars(inputs.ids).update(_copy_parts(start.ids))
+            vars(inputs.random).update(_copy_parts(start.random))
         yield plane
+
+
+def _copy_parts(parts: dict[str, Any]) -> dict[str, Any]:
+    return {name: copy(part) for name, part in parts.items()}
