@@ -19,7 +19,7 @@ from muster.install.documents import make_documents
 from muster.install.options import Options, make_default_configuration
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "muster"
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUES = yaml.load((CHART / "values.yaml").read_text(), yaml.CSafeLoader)
 CONFIGURATION = VALUES["managerConfig"]["controllerManagerConfigYaml"]
 
 Render = Callable[[Mapping[str, Any], str], list[Any]]

@@ -37,7 +37,7 @@ def documented() -> SimpleNamespace:
 
 
 CODE = documented()
-(DEFINITION,) = (yaml.safe_load(block) for block in blocks("yaml"))
+(DEFINITION,) = (yaml.load(block, yaml.CSafeLoader) for block in blocks("yaml"))
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from muster.api.status import ApiError
 from muster.runtime.clock import run_virtual
 
 FILE = Path(__file__).parents[1] / "unit" / "jobs" / "cases" / "admission.yaml"
-CASES = yaml.safe_load(FILE.read_text())
+CASES = yaml.load(FILE.read_text(), yaml.CSafeLoader)
 THREE: dict[str, Any] = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
 
 

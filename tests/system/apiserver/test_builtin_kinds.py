@@ -14,7 +14,9 @@ from muster.cluster.apiserver.registry.builtin import BUILTIN
 from muster.cluster.apiserver.registry.devices import DEVICES
 from muster.cluster.apiserver.registry.storedkinds import ALPHA, STORED_KINDS
 
-MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((Path(__file__).parent / "storedkinds.yaml").read_text()))
+MANIFESTS: list[dict[str, Any]] = list(
+    yaml.load_all((Path(__file__).parent / "storedkinds.yaml").read_text(), yaml.CSafeLoader)
+)
 BY_KIND = {(manifest["apiVersion"], manifest["kind"]): manifest for manifest in MANIFESTS}
 RESOURCES = {(resource.kind.api_version, resource.kind.kind): resource for resource in BUILTIN}
 APPLY = "application/apply-patch+yaml"

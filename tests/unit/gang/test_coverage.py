@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 TESTS = Path(__file__).parents[2]
-COVERAGE = yaml.load((Path(__file__).parent / "cases" / "coverage.yaml").read_text(), yaml.BaseLoader)
+COVERAGE = yaml.load((Path(__file__).parent / "cases" / "coverage.yaml").read_text(), yaml.CBaseLoader)
 ROWS = [(what, places) for section in COVERAGE.values() for what, places in section.items()]
 
 _TEST = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -8,7 +8,7 @@ import yaml
 
 CASES = Path(__file__).parent / "cases"
 TESTS = Path(__file__).parents[2]
-COVERAGE = yaml.safe_load((CASES / "coverage.yaml").read_text())
+COVERAGE = yaml.load((CASES / "coverage.yaml").read_text(), yaml.CSafeLoader)
 SITUATIONS = [(what, places) for section in COVERAGE.values() for what, places in section.items()]
 
 
@@ -17,7 +17,7 @@ def text(file: str) -> str:
     """Of a test file, or the names of the cases in a data file."""
     if file.endswith(".py"):
         return (TESTS / file).read_text()
-    return "".join(f"{case['name']}\n" for case in yaml.safe_load((CASES / f"{file}.yaml").read_text()))
+    return "".join(f"{case['name']}\n" for case in yaml.load((CASES / f"{file}.yaml").read_text(), yaml.CSafeLoader))
 
 
 @pytest.mark.parametrize(("what", "places"), SITUATIONS, ids=[str(what) for what, _ in SITUATIONS])

@@ -13,7 +13,7 @@ from muster.jobs.job.accounting import settle_counted
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.census import Census, completion_index
 
-CASES = yaml.safe_load((Path(__file__).parent / "cases" / "decisions.yaml").read_text())
+CASES = yaml.load((Path(__file__).parent / "cases" / "decisions.yaml").read_text(), yaml.CSafeLoader)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])

@@ -10,7 +10,7 @@ from tests.unit.jobs.world import World, job_of
 
 from muster.jobs.job.census import Member, completion_index
 
-CASES = yaml.safe_load((Path(__file__).parent / "cases" / "sequences.yaml").read_text())
+CASES = yaml.load((Path(__file__).parent / "cases" / "sequences.yaml").read_text(), yaml.CSafeLoader)
 THREE = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
 
 

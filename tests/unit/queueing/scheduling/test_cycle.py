@@ -20,7 +20,7 @@ from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.scheduling.cycle import AdmissionSettings, CycleOutcome, CyclePreemption, run
 from muster.queueing.scheduling.fairness import FairSharing
 
-DOCUMENT = yaml.safe_load((Path(__file__).parents[1] / "cases" / "cycle.yaml").read_text())
+DOCUMENT = yaml.load((Path(__file__).parents[1] / "cases" / "cycle.yaml").read_text(), yaml.CSafeLoader)
 
 
 class Played:

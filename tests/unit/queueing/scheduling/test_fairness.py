@@ -17,7 +17,7 @@ from muster.queueing.model import FlavorResource
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.fairness import Contender, FairSharing, Share, Shares, Tournament, share
 
-_SHARES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "shares.yaml").read_text())
+_SHARES = yaml.load((Path(__file__).parents[1] / "cases" / "shares.yaml").read_text(), yaml.CSafeLoader)
 
 
 @pytest.mark.parametrize("case", _SHARES["cases"], ids=lambda case: case["name"])

@@ -16,7 +16,7 @@ from muster.queueing.scheduling.explain import describe_considered, explain_wait
 from muster.queueing.scheduling.flavors import assign, is_preferred, level_of
 from muster.queueing.topology.nodelabels import NodeLabels
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "flavors.yaml").read_text())
+CASES = yaml.load((Path(__file__).parents[1] / "cases" / "flavors.yaml").read_text(), yaml.CSafeLoader)
 
 _SPOT = (Taint(key="instance", value="spot", effect="NoSchedule"),)
 _FLAVORS = [

@@ -17,7 +17,7 @@ from muster.api.conditions import find, is_true
 from muster.api.kueue import Workload, WorkloadStatus
 from muster.queueing.workload.lifecycle import LifecyclePlan, QueueingContext, decide
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "lifecycle.yaml").read_text())["cases"]
+CASES = yaml.load((Path(__file__).parents[1] / "cases" / "lifecycle.yaml").read_text(), yaml.CSafeLoader)["cases"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"].replace(" ", "_") for case in CASES])

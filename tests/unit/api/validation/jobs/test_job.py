@@ -198,7 +198,7 @@ STOPPED = SUSPENDED | {
 TEMPLATE = "spec.template: Invalid value: *"
 
 
-ELASTIC = yaml.safe_load((Path(__file__).parents[3] / "jobs" / "cases" / "admission.yaml").read_text())
+ELASTIC = yaml.load((Path(__file__).parents[3] / "jobs" / "cases" / "admission.yaml").read_text(), yaml.CSafeLoader)
 
 
 @pytest.mark.parametrize("case", ELASTIC, ids=lambda case: case["name"])

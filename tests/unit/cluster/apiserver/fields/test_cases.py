@@ -11,7 +11,7 @@ from muster.cluster.apiserver.fields import FieldSchema, Writer, apply, update_m
 from muster.cluster.apiserver.fields.managers import APPLY
 from muster.cluster.apiserver.fields.sets import list_paths
 
-TABLE = yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text())
+TABLE = yaml.load((Path(__file__).parent / "cases.yaml").read_text(), yaml.CSafeLoader)
 SCHEMA = FieldSchema.of(TABLE["schema"])
 VERSION = "example.com/v1"
 
