@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.e2e import forked
 
 from muster.actions.server.home import Home
 from muster.cli.commands.server.down import stop
 from muster.cluster.nodes.disk.leftovers import reap
 
 ROOT = Path(__file__).parents[2]
+
+# Variables that Python reads at its start begin with these.
+INTERPRETED = ("PYTHON", "LANG", "LC_")
 
 
 @dataclass
@@ -44,16 +48,20 @@ class Muster:
     def __call__(
         self, *arguments: str, check: bool = True, timeout: float = 60, input: str = ""
     ) -> "subprocess.CompletedProcess[str]":
-        done = subprocess.run(
-            [self.command, *arguments],
-            env=self.env(),
-            cwd=ROOT,
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        command, environment = [self.command, *arguments], self.env()
+        if any(name.startswith(INTERPRETED) for name in self.environment):
+            done = subprocess.run(
+                command,
+                env=environment,
+                cwd=ROOT,
+                input=input,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
+        else:
+            done = forked.run(self.home, command, environment, ROOT, input, timeout)
         if check:
             assert done.returncode == 0, (
                 f"muster {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -72,15 +80,16 @@ class Muster:
         )
 
     def processes(self) -> dict[int, str]:
-        """All living processes that have anything to do with this home, by their environment or arguments."""
-        mark = str(self.home).encode()
+        """All living processes that have anything to do with this home, by their environment, arguments or name."""
+        mark, name = str(self.home).encode(), forked.name_process(self.home).encode()
         found = {}
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit() or int(entry.name) == os.getpid():
                 continue
             try:
                 state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-                if state != "Z" and mark in (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes():
+                words = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                if state != "Z" and (mark in words or name == (entry / "comm").read_bytes().rstrip()):
                     found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
