@@ -18,6 +18,9 @@ settings.register_profile("long", settings.get_profile("muster"), derandomize=Fa
 
 LONG_SECONDS = 2 * 3600
 
+# The longest text that the id of a test shows, in characters.
+LONGEST_ID = 1000
+
 # The young are looked at less often than Python would: many tests make a server's worth of objects each.
 COLLECTION_THRESHOLDS = (20_000, 10, 10)
 
@@ -69,6 +72,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def _is_usual(config: pytest.Config) -> bool:
     """Return whether the usual run is asked for: no test is named, and neither is `--all`."""
     return not config.getoption("--all") and [Path(name).name for name in config.args] == config.getini("testpaths")
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a long text after its parameter: an id goes to another process four times. None: pytest names the value."""
+    return argname if isinstance(val, str | bytes) and len(val) > LONGEST_ID else None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

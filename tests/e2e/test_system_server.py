@@ -352,12 +352,19 @@ def test_others_read_nothing_of_a_pod(world: World) -> None:
     assert world.ada.do(reached) == []  # not even by a login of the same user: only the pods have the private group
 
 
+def read_arguments(process: Path) -> bytes:
+    """Return the arguments of a process, or nothing if it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return (process / "cmdline").read_bytes()
+    return b""
+
+
 def test_others_read_no_process_of_a_pod(world: World) -> None:
     world.ada.run_pod("process", "exec sleep 61", wait=False)
     pid = next(
         int(entry.name)
         for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and (entry / "cmdline").read_bytes() == b"sleep\00061\0"
+        if entry.name.isdigit() and read_arguments(entry) == b"sleep\00061\0"
     )
 
     def try_all() -> list[str]:
