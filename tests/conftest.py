@@ -11,9 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Machines differ and are shared: a slow draw is no failure, and neither is a slow example.
-settings.register_profile(
-    "muster", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, max_examples=50
-)
+settings.register_profile("muster", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("long", settings.get_profile("muster"), derandomize=False, max_examples=1000)
 
 LONG_SECONDS = 2 * 3600
