@@ -48,9 +48,9 @@ def test_numbers_of_a_table_with_semicolons_may_have_decimal_commas():
     text = "models,id,at,for,n,cpus\nx,a,10.5,60,4,1.2E1\n".replace(",", ";").replace(".", ",").replace("x", "1,5")
     [job] = read(text, columns)
     assert job == TracedJob(10.5, 60.0, "a", (Role(4, (("cpu", 12_000),), (("model", ("1", "5")),)),))
-    with pytest.raises(LogError, match="line 2: at: '10,5' is neither"):
+    with pytest.raises(LogError, match="line 2: at: '10,5' is no number"):
         read(HEAD + 'a,"10,5",60,4,1\n')
-    with pytest.raises(LogError, match=r"line 2: at: '1\.000,5' is neither"):
+    with pytest.raises(LogError, match=r"line 2: at: '1\.000,5' is no number"):
         read((HEAD + "a,x,60,4,1\n").replace(",", ";").replace("x", "1.000,5"))
 
 
@@ -115,6 +115,13 @@ def test_a_job_without_a_run_time_never_ran_and_is_counted(empty):
     assert left_out.jobs == 1
 
 
+@pytest.mark.parametrize("word", ["Unknown", "UNLIMITED", "Partition_Limit"])
+def test_what_stands_for_no_time_may_be_the_name_of_a_queue(word):
+    columns = merge_columns(SIMPLE, JobColumns(queue="queue", limit="limit"))
+    [job] = read(f"id,at,for,n,cpus,queue,limit\na,10,60,4,2.5,{word},{word}\n", columns)
+    assert (job.queue, job.limit) == (word, None)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -124,7 +131,7 @@ def test_a_job_without_a_run_time_never_ran_and_is_counted(empty):
         (HEAD.replace("id", "n"), "line 1: there are 2 columns n"),
         (HEAD + "a,10,60,4\n", "line 2: has 4 fields instead of 5"),
         (HEAD + "\na,10,60,4,2\nb,10,60,4,2,9\n", "line 4: has 6 fields instead of 5"),
-        (HEAD + "a,soon,60,4,2\n", "line 2: at: 'soon' is neither a number nor a date and time such as 2026"),
+        (HEAD + "a,soon,60,4,2\n", "line 2: at: 'soon' is no number, span such as 1-02:30:00, or date and time such as 2026"),
         (HEAD + "a,,60,4,2\n", "line 2: at: is empty"),
         (HEAD + "a,-1,60,4,2\n", "line 2: at: a time of -1 s is negative"),
         (HEAD + "a,10,-60,4,2\n", "line 2: for: a time of -60 s is negative"),
