@@ -3,7 +3,7 @@
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -53,6 +53,7 @@ from muster.simulation.scenario.overlays import (
     vary_manifests,
     vary_scenario,
 )
+from muster.simulation.scenario.paths import list_pools
 from muster.simulation.scenario.source import UNFILED, ScenarioError, Source, suggest
 from muster.simulation.scenario.state import (
     ClusterState,
@@ -115,7 +116,7 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
     source = replace(source, variant=join_contexts(overlays))
     folder = Path(source.file).parent
     try:
-        varied = set_fields(vary_scenario(document, overlays), overlays)
+        varied, remaining = set_fields(vary_scenario(document, overlays), overlays)
         scenario = _convert(varied, source)
         state_file = folder / scenario.spec.state.file if isinstance(scenario.spec.state, State) else None
         state = None if state_file is None else _read_state(state_file)
@@ -123,7 +124,7 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
             *_list_manifests(files, document, state_file),
             *read_files([folder / each for each in scenario.spec.manifests])[0],
         ]
-        manifests, state = _vary_objects(own, state, overlays, varied)
+        manifests, state = _vary_objects(own, state, remaining, list_pools(varied))
     except OverlayError as error:
         raise ScenarioError(str(error)) from None
     if state is not None:
@@ -159,15 +160,16 @@ def _list_manifests(files: Iterable[_File], scenario: dict[str, Any], state_file
 
 
 def _vary_objects(
-    own: Sequence[Manifest], state: ClusterState | None, overlays: Sequence[Overlay], scenario: Mapping[str, Any]
+    own: Sequence[Manifest], state: ClusterState | None, overlays: Sequence[Overlay], pools: Collection[str]
 ) -> tuple[tuple[Manifest, ...], ClusterState | None]:
     """Return the manifests of a scenario and the state that it starts from, with overlays applied to both.
 
-    own: the manifests that the scenario names. scenario: its document, already varied. The state loses the objects that
-    they replace. Raises `OverlayError` if an overlay does not fit.
+    own: the manifests that the scenario names; the state loses the objects that they replace. overlays: without the
+    settings that lead into the scenario. pools: what a path may call its pools of nodes. Raises `OverlayError` if an
+    overlay does not fit.
     """
     kept = [] if state is None else select_objects(state, {name_object(one.document) for one in own})
-    varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays, scenario)
+    varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays, pools)
     of_state = {name_object(one.document): one.document for one in kept}
     manifests = tuple(one for one in varied if name_object(one.document) not in of_state)
     if state is None:
