@@ -28,6 +28,8 @@ from muster.simulation.scenario.source import suggest
 
 _Amounts = tuple[tuple[str, int], ...]
 
+# By how many seconds the end of a job may be before its start, because a clock of local time was set back.
+_CLOCK_CHANGE = 3600.0
 # A line that is no header may be long.
 _LONGEST = 400
 # How many different roles are remembered, so that jobs share them.
@@ -84,17 +86,26 @@ def _spell(field: str) -> str:
 
 
 def read_jobs(
-    lines: Iterable[str], columns: JobColumns, header: Sequence[str], origin: str | float | None, left_out: LeftOut
+    lines: Iterable[str],
+    columns: JobColumns,
+    header: Sequence[str],
+    origin: str | float | None,
+    left_out: LeftOut,
+    step_column: str = "",
 ) -> Iterator[TracedJob]:
     """Yield the jobs of a table that ran, in the order of its lines; `left_out` counts the others.
 
-    header: the names of the columns, if the table has no line with them. origin: when the simulation starts. Raises
-    `LogError` if a line or the header is wrong, or a job was submitted before `origin`.
+    header: the names of the columns, if the table has no line with them. origin: when the simulation starts.
+    step_column: the column that has a dot in lines of steps, which are no jobs. Raises `LogError` if a line or the
+    header is wrong, or a job was submitted before `origin`.
     """
     table = _Table(lines, columns, header)
+    step_place = table.places.get(step_column)
     read = _compile_jobs(columns, table.places)
     start = None if origin is None else parse_time(str(origin))
     for row in table:
+        if step_place is not None and "." in row[step_place]:
+            continue
         try:
             job = read(table.line, row)
         except CellError as error:
@@ -117,7 +128,9 @@ class _Table:
         top = list(islice(lines, 1))
         named = _DELIMITER_LINE.fullmatch("".join(top))
         delimiter = named[1] if named is not None else _find_delimiter(top, names, header)
-        self._reader = csv.reader(chain(top, lines), delimiter=delimiter, strict=True)
+        # `sacct -P` writes a quote of a job's name as it is.
+        quoting = csv.QUOTE_NONE if delimiter == "|" and named is None else csv.QUOTE_MINIMAL
+        self._reader = csv.reader(chain(top, lines), delimiter=delimiter, quoting=quoting, strict=True)
         if named is not None:
             self._take()
         first = self._take()
@@ -192,11 +205,12 @@ def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[i
     queue, user, name = (_compile_text(cell, places) for cell in (columns.queue, columns.user, columns.id))
     roles = _Roles(columns, places)
     priority_column = columns_of(columns.priority)[0] if columns.priority is not None else ""
+    of_clock = isinstance(columns.run_time, ComputedColumn) and columns.run_time.minus is not None
     times = {field: columns_of(cell)[0] for field in _TIMES if (cell := getattr(columns, field)) is not None}
 
     def read(line: int, row: Row) -> TracedJob | None:
         seconds = run_time(row)
-        if seconds is None:
+        if seconds is None or (of_clock and -_CLOCK_CHANGE <= seconds < 0):
             return None
         at = submit(row)
         if at is None:
