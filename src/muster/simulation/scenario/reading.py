@@ -20,7 +20,7 @@ from muster.insight.snapshot import KIND as SNAPSHOT
 from muster.simulation.scenario.draws import PARSERS, DrawError, parse_moment, parse_seconds, parse_value
 from muster.simulation.scenario.fieldnames import list_fields
 from muster.simulation.scenario.logs.cells import parse_time
-from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
+from muster.simulation.scenario.logs.jobs import FormError, LogError, OrderedJobs
 from muster.simulation.scenario.logs.opening import (
     FIXED_FORMATS,
     HISTORY,
@@ -502,11 +502,12 @@ def _describe_format(trace: Trace) -> str:
 
 
 def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str, hint: str = "") -> T:
-    """Return what `read` returns. hint: what errors of lines and columns end with. Raises `ScenarioError`."""
+    """Return what `read` returns. hint: what errors of the file's form and columns end with. Raises `ScenarioError`."""
     try:
         return read()
     except LogError as error:
-        raise ScenarioError(f"{file}:{error.line}: {error.why}{hint}") from None
+        of_form = hint if isinstance(error, FormError) else ""
+        raise ScenarioError(f"{file}:{error.line}: {error.why}{of_form}") from None
     except ColumnError as error:
         raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why + hint) from None
     except OSError as error:

@@ -22,7 +22,7 @@ from muster.simulation.scenario.logs.cells import (
     find_wrong_unit,
     parse_time,
 )
-from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, TracedJob
+from muster.simulation.scenario.logs.jobs import MOST, FormError, LeftOut, LogError, Role, TracedJob
 from muster.simulation.scenario.model import Cell, ComputedColumn, JobColumns, NodeColumns
 from muster.simulation.scenario.source import suggest
 
@@ -135,16 +135,16 @@ class _Table:
             self._take()
         first = self._take()
         if first is None:
-            raise LogError(1, "the table is empty")
+            raise FormError(1, "the table is empty")
         stripped = [name.strip() for name in first]
         self._held: list[str] | None = None
         if header and not set(names) <= set(stripped):
             stripped, self._held = list(header), first
         for name in names:
             if name not in stripped:
-                raise LogError(self.line, f"there is no column {name}{suggest(name, stripped)}"[:_LONGEST])
+                raise FormError(self.line, f"there is no column {name}{suggest(name, stripped)}"[:_LONGEST])
             if stripped.count(name) > 1:
-                raise LogError(self.line, f"there are {stripped.count(name)} columns {name}")
+                raise FormError(self.line, f"there are {stripped.count(name)} columns {name}")
         self.places = {name: place for place, name in enumerate(stripped)}
         self._numbers = _list_numbers(columns, self.places) if delimiter == ";" else []
         self._width = len(stripped)
