@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 from msgspec import inspect
@@ -21,7 +20,6 @@ def list_fields(path: str) -> Sequence[str]:
     return name_fields(part)
 
 
-@cache
 def describe_part(type: type[Any]) -> inspect.Type | None:
     """Return the description of a type whose parts `enter_part` finds."""
     return _find_part(inspect.type_info(type))

@@ -24,7 +24,17 @@ _FIXED = ("seed", "variants", "manifests")
 _NODES = "nodes"
 # The fields of manifests whose keys are labels or resources.
 _OPEN_FIELDS = frozenset(
-    ("allocatable", "annotations", "capacity", "labels", "limits", "matchLabels", "nodeLabels", "nodeSelector", "requests")
+    (
+        "allocatable",
+        "annotations",
+        "capacity",
+        "labels",
+        "limits",
+        "matchLabels",
+        "nodeLabels",
+        "nodeSelector",
+        "requests",
+    )
 )
 _TYPES = {kind.kind: kind.type for kind in KUEUE_KINDS}
 _FIELDS = tuple(sorted({*Spec.__struct_encode_fields__} - {*_FIXED}))
@@ -178,9 +188,7 @@ def _set(node: Any, rest: str, value: Any, path: str, part: inspect.Type | None)
                 raise _refuse_step(rest, node, path, "no field there")
             return node | {first: _set({}, below, value, path, enter_part(part, first)) if below else value}
         below = rest[len(key) + 1 :]
-        item = (
-            _set(node[key], below, value, path, enter_part(part, key)) if below else _convert_like(node[key], value)
-        )
+        item = _set(node[key], below, value, path, enter_part(part, key)) if below else _convert_like(node[key], value)
         return node | {key: item}
     if isinstance(node, list | tuple):
         known = _number_items(node)

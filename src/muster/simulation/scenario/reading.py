@@ -38,6 +38,7 @@ from muster.simulation.scenario.model import (
     Distribution,
     JobColumns,
     NodeColumns,
+    NodePool,
     Scenario,
     State,
     Trace,
@@ -343,9 +344,7 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
         if work.trace is not None:
             _require_trace(work.trace, source, f"{path}.trace")
         if not work.template and (work.trace is None or not says_requests(work.trace)):
-            hint = "" if work.trace is None else _describe_format(work.trace)
-            why = "template is needed, unless a trace says what pods request, in `columns.requests`"
-            raise source.error(path, why + hint)
+            raise source.error(path, _describe_need_of_template(work.trace))
         if work.trace is None and work.run_time is None:
             raise source.error(path, "runTime is needed, except for a trace")
         if work.trace is not None and (field := next(filter(partial(_is_set, work), _UNTRACED), None)) is not None:
@@ -361,6 +360,7 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
     """Raise `ScenarioError` for a pool without name or template, of a wrong size, or with the name of another."""
     pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
+        require_one_model(pool, source, f"spec.nodes[{number}]")
         if pool.file:
             _require_format(pool.format, NODE_FORMATS, source, f"spec.nodes[{number}].format")
             continue
@@ -368,13 +368,19 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
             raise source.error(
                 f"spec.nodes[{number}]", "name and template or like are needed, or the file of a table of nodes"
             )
-        if pool.template and pool.like:
-            raise source.error(f"spec.nodes[{number}].template", "has no effect: the nodes are like another Node")
         if pool.name in pools:
             raise source.error(f"spec.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
         pools.add(pool.name)
         if not 0 <= pool.count <= MOST_NODES:
             raise source.error(f"spec.nodes[{number}].count", f"must be from 0 to {MOST_NODES}")
+
+
+def require_one_model(pool: NodePool, source: Source, path: str) -> None:
+    """Raise `ScenarioError` for a pool that is like a Node and says otherwise what its nodes are. path: the pool's."""
+    if pool.file and pool.like:
+        raise source.error(f"{path}.like", "has no effect: the table says what the nodes are")
+    if pool.template and pool.like:
+        raise source.error(f"{path}.template", "has no effect: the nodes are like another Node")
 
 
 def _require_trace(trace: Trace, source: Source, path: str) -> None:
@@ -490,6 +496,14 @@ def _read_tables(scenario: Scenario, source: Source, folder: Path) -> dict[int, 
                 partial(read_node_table, file, pool), file, source, f"spec.nodes[{number}]", hint
             )
     return tables
+
+
+def _describe_need_of_template(trace: Trace | None) -> str:
+    """Return why work without a template is wrong, whose trace, if it has one, does not say what pods request."""
+    if trace is not None and find_format(trace) in FIXED_FORMATS:
+        return f"template is needed: a log of this format does not say what pods request{_describe_format(trace)}"
+    hint = "" if trace is None else _describe_format(trace)
+    return f"template is needed, unless a trace says what pods request, in `columns.requests`{hint}"
 
 
 def _describe_format(trace: Trace) -> str:

@@ -129,8 +129,13 @@ class _Table:
         named = _DELIMITER_LINE.fullmatch("".join(top))
         delimiter = named[1] if named is not None else _find_delimiter(top, names, header)
         # `sacct -P` writes a quote of a job's name as it is.
-        quoting = csv.QUOTE_NONE if delimiter == "|" and named is None else csv.QUOTE_MINIMAL
-        self._reader = csv.reader(chain(top, lines), delimiter=delimiter, quoting=quoting, strict=True)
+        is_bare = delimiter == "|" and named is None
+        self._reader = csv.reader(
+            chain(top, lines),
+            delimiter=delimiter,
+            quoting=csv.QUOTE_NONE if is_bare else csv.QUOTE_MINIMAL,
+            strict=True,
+        )
         if named is not None:
             self._take()
         first = self._take()
