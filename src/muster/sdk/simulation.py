@@ -1,5 +1,6 @@
 """Simulate scenarios from Python: `muster.simulate(scenario)` returns what became of its jobs."""
 
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -29,8 +30,6 @@ from muster.simulation.scenario.source import UNFILED, ScenarioError
 from muster.simulation.simulate import simulate as simulate_one
 
 T = TypeVar("T", bound=Struct)
-# The width of the line of progress, which overwrites the one before it.
-_LINE = 100
 
 
 class Records(list[T]):
@@ -112,10 +111,13 @@ def simulate(
             several = simulate_all(
                 cases, seeds, assertions=assertions, processes=processes, first=one, done=reporter.count, shelf=shelf
             )
+        if progress is True:
+            _show_line(_describe_end(one.summary, 1 if several is None else len(several.runs)))
     except ScenarioError as error:
         raise Error(str(error)) from None
-    if progress is True:
-        _end_line(one.summary, 1 if several is None else len(several.runs))
+    finally:
+        if progress is True:
+            print(file=sys.stderr)
     jobs, timeline = Records(one.jobs), Records(list_rows(one.timeline))
     if several is None:
         return Report(one.summary, jobs, timeline, one.verdicts, one)
@@ -124,16 +126,15 @@ def simulate(
 
 def _show_line(text: str) -> None:
     """Show a text on the standard error instead of the one before it, as a terminal and a notebook do."""
-    print(f"\r{text.ljust(_LINE)}", end="", file=sys.stderr, flush=True)
+    width = shutil.get_terminal_size().columns - 1  # a wrapped line cannot be overwritten
+    print(f"\r{text[:width].ljust(width)}", end="", file=sys.stderr, flush=True)
 
 
-def _end_line(summary: Summary, simulations: int) -> None:
-    """Leave a line on the standard error that says what was simulated."""
+def _describe_end(summary: Summary, simulations: int) -> str:
+    """Return the last text of the line of progress, which says what was simulated."""
     total = summary.total
     several = f", {simulations:,} simulations" if simulations > 1 else ""
-    jobs = f"{total.submitted:,} jobs, {total.ended:,} ended"
-    _show_line(f"{format_span(summary.seconds)} simulated, {jobs}{several}")
-    print(file=sys.stderr)
+    return f"{format_span(summary.seconds)} simulated, {total.submitted:,} jobs, {total.ended:,} ended{several}"
 
 
 def _encode_document(scenario: Mapping[str, Any] | Scenario) -> bytes:

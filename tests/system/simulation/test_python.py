@@ -51,6 +51,15 @@ def test_progress_is_a_line_if_it_is_asked_for(capsys):
     assert capsys.readouterr().err.rpartition("\r")[2].rstrip() == "10m simulated, 3 jobs, 3 ended, 2 simulations"
 
 
+def test_the_line_of_progress_fits_into_the_terminal_and_ends(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    muster.simulate(DOCUMENT, progress=True)
+    assert capsys.readouterr().err.rpartition("\r")[2] == "10m simulated, 3 jo\n"
+    with pytest.raises(muster.Error):
+        muster.simulate(DOCUMENT | {"spec": {"works": []}}, progress=True)
+    assert capsys.readouterr().err.endswith("\n")
+
+
 def test_a_notebook_shows_waits_as_the_terminal_does(tmp_path):
     file = tmp_path / "scenario.yaml"
     file.write_text(scenario("  work:\n" + burst(3, queued="q", run="65m"), FLAVOR + queue("q", 1)))

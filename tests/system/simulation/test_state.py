@@ -362,6 +362,7 @@ def test_variants_change_the_nodes_of_a_state(tmp_path):
             "{name: more, like: n, template: {kind: Node}}",
             r"spec.nodes\[0\].template: has no effect: the nodes are like",
         ),
+        ("{file: nodes.csv, like: n}", r"spec.nodes\[0\].like: has no effect: the table says what the nodes are"),
         ("{name: more}", r"spec.nodes\[0\]: name and template or like are needed, or the file"),
         ("{like: n}", r"spec.nodes\[0\]: name and template or like are needed, or the file"),
     ],

@@ -172,6 +172,8 @@ def test_a_published_table_without_its_format_is_answered_with_the_formats(tmp_p
         ScenarioError, match=r"in `columns.requests`; without a format, the file is read as csv: .*openb"
     ):
         play(tmp_path, work)
+    with pytest.raises(ScenarioError, match=r"a log of this format does not say .* file is read as swf: .*openb"):
+        play(tmp_path, work.replace("pods.csv", "pods.txt"))
     with pytest.raises(
         ScenarioError, match=r"nodes\[0\].columns: name is needed; formats with columns are openb, spot2026"
     ):
@@ -188,11 +190,13 @@ def test_jobs_of_a_log_come_faster(tmp_path):
 
 def test_the_name_of_a_file_says_its_format(tmp_path):
     assert starts(play(tmp_path, TRACE.replace("      format: csv\n", ""), "x,0,10,1,1,1,\n")) == {"log-x": 0.0}
-    wrong = (
-        r"jobs.csv:2: has 2 fields instead of 7; without a format, the file is read as csv: other formats are swf, hist"
-    )
-    with pytest.raises(ScenarioError, match=wrong):
+    with pytest.raises(ScenarioError, match=r"jobs\.csv:2: has 2 fields instead of 7$"):
         play(tmp_path, TRACE.replace("      format: csv\n", ""), "x,0\n")
+    other = (
+        r"jobs\.csv:1: there is no column .*; without a format, the file is read as csv: other formats are swf, hist"
+    )
+    with pytest.raises(ScenarioError, match=other):
+        play(tmp_path, TRACE.replace("      format: csv\n", "").replace("submit: ", "submit: no-"), "x,0\n")
 
 
 @pytest.mark.parametrize(

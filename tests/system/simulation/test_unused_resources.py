@@ -50,3 +50,9 @@ def test_a_resource_of_a_quota_is_not_misspelt(tmp_path):
 def test_a_pool_without_the_resource_of_the_jobs_is_no_mistake(tmp_path):
     only_gpus = JOB.replace('requests: {cpu: "1"}', 'limits: {nvidia.com/gpu: "1"}')
     assert play(tmp_path, scenario(BODY % ("cpu: 4, memory: 8Gi", only_gpus))).remarks == []
+
+
+def test_pools_with_resources_of_several_sizes_are_no_mistake(tmp_path):
+    sliced = GPUS.replace("nvidia.com/gpu", "nvidia.com/mig-1g.10gb")
+    body = BODY.replace("nvidia.com/gpu: 8", "nvidia.com/mig-1g.10gb: 8")
+    assert play(tmp_path, scenario(body % ("cpu: 4, nvidia.com/mig-1g.5gb: 8", sliced))).remarks == []

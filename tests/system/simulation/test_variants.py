@@ -54,6 +54,12 @@ def last_ends(outcome):
     return {(run.variant, run.seed): run.summary.makespan for run in outcome.runs}
 
 
+def test_a_pool_may_be_renamed_by_its_path(file):
+    renamed = SCENARIO.replace("{work.w.runTime: 1m}", "{nodes.n.name: other, nodes.other.count: 4}")
+    Path(file).write_text(renamed)
+    assert last_ends(simulate_all(list_cases([file], [], None)))["short", 1] == 600.0
+
+
 def test_variants_are_played_with_all_seeds(file):
     outcome = simulate_all(list_cases([file], [], None), 2)
     ends = {"base": 2400.0, "wide": 1200.0, "short": 240.0}

@@ -1,5 +1,6 @@
 """Find resources of nodes that are probably misspelt: no job and no quota names them, but a similar name. Pure."""
 
+import re
 from collections.abc import Collection, Iterator
 
 from muster.api.pods import pod_requests
@@ -9,6 +10,8 @@ from muster.simulation.engine.site import Site
 from muster.simulation.scenario.logs.opening import find_columns, says_requests
 from muster.simulation.scenario.model import NodePool
 from muster.simulation.scenario.reading import Reading
+
+_NUMBER = re.compile(r"\d+")
 
 
 def describe_unused_resources(reading: Reading, site: Site) -> Iterator[str]:
@@ -57,7 +60,8 @@ def _list_used(reading: Reading, site: Site) -> Iterator[str]:
 def _find_meant(name: str, known: Collection[str]) -> str:
     """Return the similar name of the same domain, or the same name with a domain; "" if there is none."""
     domain, _, own = name.rpartition("/")
-    split = [(one.rpartition("/"), one) for one in known]
+    # Sizes in names tell resources apart: a pool with `mig-1g.5gb` may stand beside one with `mig-1g.10gb`.
+    split = [(one.rpartition("/"), one) for one in known if _NUMBER.findall(one) == _NUMBER.findall(name)]
     siblings = {last: one for (first, _, last), one in split if first == domain}
     alike = {last: one for (_, _, last), one in split if not domain}
     return siblings.get(find_nearest(own, siblings)) or alike.get(own, "")

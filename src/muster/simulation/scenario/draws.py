@@ -12,6 +12,7 @@ from muster.simulation.scenario.model import Arrivals, Burst, Distribution, Valu
 
 DAY = 86_400.0
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_SHORT_HOUR = re.compile(r"^(?=\d:)")
 _HOUR = 3600.0
 # With a larger sigma, values leave the range of floating-point numbers.
 _MOST_SIGMA = 100.0
@@ -64,7 +65,9 @@ def parse_moment(text: str | float, start: datetime) -> float:
             moment = datetime.fromisoformat(text)
             moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=start.tzinfo)
         else:
-            moment = datetime.combine(start, time.fromisoformat(text), start.tzinfo)
+            clock = time.fromisoformat(_SHORT_HOUR.sub("0", text))
+            zone = clock.tzinfo or start.tzinfo
+            moment = datetime.combine(start.astimezone(zone), clock, zone)
             moment += timedelta(days=moment < start)
     except ValueError:
         raise DrawError("", f"{text} is no time span, date and time, or time of day") from None

@@ -1,35 +1,49 @@
-"""Name the fields that each part of a scenario may have, for errors about unknown ones. Pure."""
+"""Name the fields that each part of a scenario or a manifest may have, for errors about unknown ones. Pure."""
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import inspect
 
 from muster.simulation.scenario.model import Scenario
 
+_LISTS = (inspect.VarTupleType, inspect.ListType)
 _STEP = re.compile(r"([^.\[\]]+)|\[[^\]]*\]")
 
 
 def list_fields(path: str) -> Sequence[str]:
     """Return the fields that the part at a path has, such as `spec.work[0].trace`; () if it is no part."""
-    part = _find_part(inspect.type_info(Scenario))
+    part = describe_part(Scenario)
     for name in _STEP.findall(path):
-        part = _find_part(_enter(part, name))
+        part = enter_part(part, name)
+    return name_fields(part)
+
+
+def describe_part(type: type[Any]) -> inspect.Type | None:
+    """Return the description of a type whose parts `enter_part` finds."""
+    return _find_part(inspect.type_info(type))
+
+
+def name_fields(part: inspect.Type | None) -> Sequence[str]:
+    """Return the fields that a part has; () if it has none, or any."""
     return [field.encode_name for field in part.fields] if isinstance(part, inspect.StructType) else ()
 
 
-def _enter(part: inspect.Type | None, name: str) -> inspect.Type | None:
-    """Return the type of a field; with "", of the items of a list or a map."""
+def enter_part(part: inspect.Type | None, name: str) -> inspect.Type | None:
+    """Return the part that a field of a part is, or an item of a list or a map; None if the field is unknown."""
     if isinstance(part, inspect.StructType):
-        return next((field.type for field in part.fields if field.encode_name == name), None)
+        return _find_part(next((field.type for field in part.fields if field.encode_name == name), None))
     if isinstance(part, inspect.DictType):
-        return part.value_type
-    return part.item_type if isinstance(part, inspect.VarTupleType) else None
+        return _find_part(part.value_type)
+    return _find_part(part.item_type) if isinstance(part, _LISTS) else None
 
 
 def _find_part(type: inspect.Type | None) -> inspect.Type | None:
     """Return the alternative of a type that has fields or items, if the type has alternatives."""
+    if isinstance(type, inspect.Metadata):
+        return _find_part(type.type)
     if not isinstance(type, inspect.UnionType):
         return type
-    parts = (inspect.StructType, inspect.DictType, inspect.VarTupleType)
-    return next((one for one in type.types if isinstance(one, parts)), None)
+    parts = (inspect.StructType, inspect.DictType, *_LISTS)
+    return next((one for one in map(_find_part, type.types) if isinstance(one, parts)), None)

@@ -4,15 +4,15 @@ An overlay is merged: maps merge, `null` removes a field, lists whose items all 
 value replaces what is there. `$patch: delete` in a named item or a manifest removes it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from muster.api.values.manifests import Manifest
-from muster.simulation.scenario.paths import PathError, begins_with_field, list_pools, set_field, set_in_manifest
+from muster.simulation.scenario.paths import PathError, begins_with_field, set_field, set_in_manifest
 
 _DIRECTIVE = "$patch"
 _DELETE = "delete"
@@ -80,40 +80,41 @@ def vary_manifests(manifests: Iterable[Manifest], overlays: Iterable[Overlay]) -
     return varied
 
 
-def set_fields(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> dict[str, Any]:
-    """Return the document of a scenario with those settings of overlays that lead into it.
+def set_fields(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> tuple[dict[str, Any], list[Overlay]]:
+    """Return the document of a scenario with those settings of overlays that lead into it, and the overlays without.
 
-    Raises `OverlayError` if a path leads nowhere.
+    The other settings lead into manifests. Raises `OverlayError` if a path leads nowhere.
     """
     scenario = dict(document)
+    remaining = []
     for one in overlays:
+        others = {}
         with _naming(one):
             for path, value in one.settings.items():
                 if begins_with_field(path, scenario):
                     scenario = set_field(scenario, path, value)
-    return scenario
+                else:
+                    others[path] = value
+        remaining.append(structs.replace(one, settings=others))
+    return scenario, remaining
 
 
 def set_in_manifests(
-    manifests: Iterable[Manifest], overlays: Iterable[Overlay], scenario: Mapping[str, Any]
+    manifests: Iterable[Manifest], overlays: Iterable[Overlay], pools: Collection[str]
 ) -> list[Manifest]:
-    """Return the manifests with all other settings of overlays. Unchanged manifests are the same objects.
+    """Return the manifests with the settings of overlays. Unchanged manifests are the same objects.
 
-    scenario: its document, into which the other settings lead.
-
-    Raises `OverlayError` if a path leads nowhere.
+    pools: what a path may call the pools of nodes, for the error. Raises `OverlayError` if a path leads nowhere.
     """
     varied = list(manifests)
     for one in overlays:
         with _naming(one):
             for path, value in one.settings.items():
-                if not begins_with_field(path, scenario):
-                    documents = [each.document for each in varied]
-                    documents = set_in_manifest(documents, path, value, list_pools(scenario))
-                    varied = [
-                        each if each.document is changed else replace(each, where=one.context, document=changed)
-                        for each, changed in zip(varied, documents, strict=True)
-                    ]
+                documents = set_in_manifest([each.document for each in varied], path, value, pools)
+                varied = [
+                    each if each.document is changed else replace(each, where=one.context, document=changed)
+                    for each, changed in zip(varied, documents, strict=True)
+                ]
     return varied
 
 

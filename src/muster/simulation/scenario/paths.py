@@ -9,7 +9,11 @@ Node. Further steps are fields, the names of items of a list, or their numbers. 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec import inspect
+
+from muster.api.kueue import KUEUE_KINDS
 from muster.insight.nearest import find_nearest
+from muster.simulation.scenario.fieldnames import describe_part, enter_part, name_fields
 from muster.simulation.scenario.model import Spec
 from muster.simulation.scenario.source import list_names, suggest
 
@@ -18,6 +22,21 @@ _QUOTAS = ("nominalQuota", "borrowingLimit", "lendingLimit")
 # What a path cannot set: all variants share it, or it has been read before.
 _FIXED = ("seed", "variants", "manifests")
 _NODES = "nodes"
+# The fields of manifests whose keys are labels or resources.
+_OPEN_FIELDS = frozenset(
+    (
+        "allocatable",
+        "annotations",
+        "capacity",
+        "labels",
+        "limits",
+        "matchLabels",
+        "nodeLabels",
+        "nodeSelector",
+        "requests",
+    )
+)
+_TYPES = {kind.kind: kind.type for kind in KUEUE_KINDS}
 _FIELDS = tuple(sorted({*Spec.__struct_encode_fields__} - {*_FIXED}))
 
 
@@ -45,7 +64,7 @@ def set_field(scenario: dict[str, Any], path: str, value: Any) -> dict[str, Any]
     Raises `PathError` if the path leads nowhere.
     """
     spec = scenario.get("spec")
-    return scenario | {"spec": _set(spec if isinstance(spec, dict) else {}, path, value, path)}
+    return scenario | {"spec": _set(spec if isinstance(spec, dict) else {}, path, value, path, describe_part(Spec))}
 
 
 def set_in_manifest(
@@ -109,15 +128,16 @@ def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> An
 
     rest: the path in the manifest. path: all that the user wrote, for errors. Raises `PathError`.
     """
+    part = describe_part(_TYPES[document["kind"]]) if document["kind"] in _TYPES else None
     spec = document.get("spec")
     if not isinstance(spec, dict) or rest.partition(".")[0] in document:
-        return _set(document, rest, value, path)
+        return _set(document, rest, value, path, part)
     field, _, resource = rest.partition(".")
     if field in _QUOTAS and field not in spec:
         rest = _find_quota(spec, field, resource, path)
     elif resource and "resourceGroups" in spec and _find_step(rest, spec) is None and find_nearest(field, _QUOTAS):
         raise _refuse_step(rest, (*spec, *_QUOTAS), path, "no field there")
-    return document | {"spec": _set(spec, rest, value, path)}
+    return document | {"spec": _set(spec, rest, value, path, enter_part(part, "spec"))}
 
 
 def _find_quota(spec: Mapping[str, Any], field: str, quota: str, path: str) -> str:
@@ -152,28 +172,45 @@ def _list_maps(value: Any) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _set(node: Any, rest: str, value: Any, path: str) -> Any:
-    """Return a node with the value at the path below it. New fields are added to maps, unless a similar one is there.
+def _set(node: Any, rest: str, value: Any, path: str, part: inspect.Type | None) -> Any:
+    """Return a node with the value at the path below it. New fields are added to maps.
 
-    rest: the path below the node. path: all that the user wrote, for errors. Raises `PathError`.
+    They are refused if a similar field is there, unless the node's kind has them. rest: the path below the node.
+    path: all that the user wrote, for errors. part: what fields the node may have; None if that is unknown. Raises
+    `PathError`.
     """
     if isinstance(node, dict):
         key = _find_step(rest, node)
         if key is None:
-            first, _, below = rest.partition(".")
-            if not first or (below and find_nearest(first, node)):
+            first = _take_new_step(rest)
+            below = rest[len(first) + 1 :]
+            if not first or (below and first not in name_fields(part) and find_nearest(first, node)):
                 raise _refuse_step(rest, node, path, "no field there")
-            return node | {first: _set({}, below, value, path) if below else value}
+            return node | {first: _set({}, below, value, path, enter_part(part, first)) if below else value}
         below = rest[len(key) + 1 :]
-        return node | {key: _set(node[key], below, value, path) if below else _convert_like(node[key], value)}
+        item = _set(node[key], below, value, path, enter_part(part, key)) if below else _convert_like(node[key], value)
+        return node | {key: item}
     if isinstance(node, list | tuple):
         known = _number_items(node)
         names = [one for one in known if not one.isdigit()] or list(known)
         key, below = _take_step(rest, known, path, "no item of the list", shown=names)
         at = known[key]
-        item = _set(node[at], below, value, path) if below else _convert_like(node[at], value)
+        item = _set(node[at], below, value, path, enter_part(part, key)) if below else _convert_like(node[at], value)
         return [*node[:at], item, *node[at + 1 :]]
     raise PathError(f"{path}: {rest} leads on from a value that has no fields")
+
+
+def _take_new_step(rest: str) -> str:
+    """Return the first step of a path into fields that are not there.
+
+    A step with a domain, such as `nvidia.com/gpu`, has dots in its name, unless a field whose keys users choose comes
+    before it.
+    """
+    first = rest.partition(".")[0]
+    domain, slash, name = rest.partition("/")
+    if not slash or not _OPEN_FIELDS.isdisjoint(domain.split(".")):
+        return first
+    return f"{domain}/{name.partition('.')[0]}"
 
 
 def _number_items(items: Sequence[Any]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -20,7 +20,7 @@ from muster.insight.snapshot import KIND as SNAPSHOT
 from muster.simulation.scenario.draws import PARSERS, DrawError, parse_moment, parse_seconds, parse_value
 from muster.simulation.scenario.fieldnames import list_fields
 from muster.simulation.scenario.logs.cells import parse_time
-from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
+from muster.simulation.scenario.logs.jobs import FormError, LogError, OrderedJobs
 from muster.simulation.scenario.logs.opening import (
     FIXED_FORMATS,
     HISTORY,
@@ -38,6 +38,7 @@ from muster.simulation.scenario.model import (
     Distribution,
     JobColumns,
     NodeColumns,
+    NodePool,
     Scenario,
     State,
     Trace,
@@ -53,6 +54,7 @@ from muster.simulation.scenario.overlays import (
     vary_manifests,
     vary_scenario,
 )
+from muster.simulation.scenario.paths import list_pools
 from muster.simulation.scenario.source import UNFILED, ScenarioError, Source, suggest
 from muster.simulation.scenario.state import (
     ClusterState,
@@ -115,7 +117,7 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
     source = replace(source, variant=join_contexts(overlays))
     folder = Path(source.file).parent
     try:
-        varied = set_fields(vary_scenario(document, overlays), overlays)
+        varied, remaining = set_fields(vary_scenario(document, overlays), overlays)
         scenario = _convert(varied, source)
         state_file = folder / scenario.spec.state.file if isinstance(scenario.spec.state, State) else None
         state = None if state_file is None else _read_state(state_file)
@@ -123,7 +125,7 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
             *_list_manifests(files, document, state_file),
             *read_files([folder / each for each in scenario.spec.manifests])[0],
         ]
-        manifests, state = _vary_objects(own, state, overlays, varied)
+        manifests, state = _vary_objects(own, state, remaining, list_pools(varied))
     except OverlayError as error:
         raise ScenarioError(str(error)) from None
     if state is not None:
@@ -159,15 +161,16 @@ def _list_manifests(files: Iterable[_File], scenario: dict[str, Any], state_file
 
 
 def _vary_objects(
-    own: Sequence[Manifest], state: ClusterState | None, overlays: Sequence[Overlay], scenario: Mapping[str, Any]
+    own: Sequence[Manifest], state: ClusterState | None, overlays: Sequence[Overlay], pools: Collection[str]
 ) -> tuple[tuple[Manifest, ...], ClusterState | None]:
     """Return the manifests of a scenario and the state that it starts from, with overlays applied to both.
 
-    own: the manifests that the scenario names. scenario: its document, already varied. The state loses the objects that
-    they replace. Raises `OverlayError` if an overlay does not fit.
+    own: the manifests that the scenario names; the state loses the objects that they replace. overlays: without the
+    settings that lead into the scenario. pools: what a path may call its pools of nodes. Raises `OverlayError` if an
+    overlay does not fit.
     """
     kept = [] if state is None else select_objects(state, {name_object(one.document) for one in own})
-    varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays, scenario)
+    varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays, pools)
     of_state = {name_object(one.document): one.document for one in kept}
     manifests = tuple(one for one in varied if name_object(one.document) not in of_state)
     if state is None:
@@ -341,9 +344,7 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
         if work.trace is not None:
             _require_trace(work.trace, source, f"{path}.trace")
         if not work.template and (work.trace is None or not says_requests(work.trace)):
-            hint = "" if work.trace is None else _describe_format(work.trace)
-            why = "template is needed, unless a trace says what pods request, in `columns.requests`"
-            raise source.error(path, why + hint)
+            raise source.error(path, _describe_need_of_template(work.trace))
         if work.trace is None and work.run_time is None:
             raise source.error(path, "runTime is needed, except for a trace")
         if work.trace is not None and (field := next(filter(partial(_is_set, work), _UNTRACED), None)) is not None:
@@ -359,6 +360,7 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
     """Raise `ScenarioError` for a pool without name or template, of a wrong size, or with the name of another."""
     pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
+        require_one_model(pool, source, f"spec.nodes[{number}]")
         if pool.file:
             _require_format(pool.format, NODE_FORMATS, source, f"spec.nodes[{number}].format")
             continue
@@ -366,13 +368,19 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
             raise source.error(
                 f"spec.nodes[{number}]", "name and template or like are needed, or the file of a table of nodes"
             )
-        if pool.template and pool.like:
-            raise source.error(f"spec.nodes[{number}].template", "has no effect: the nodes are like another Node")
         if pool.name in pools:
             raise source.error(f"spec.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
         pools.add(pool.name)
         if not 0 <= pool.count <= MOST_NODES:
             raise source.error(f"spec.nodes[{number}].count", f"must be from 0 to {MOST_NODES}")
+
+
+def require_one_model(pool: NodePool, source: Source, path: str) -> None:
+    """Raise `ScenarioError` for a pool that is like a Node and says otherwise what its nodes are. path: the pool's."""
+    if pool.file and pool.like:
+        raise source.error(f"{path}.like", "has no effect: the table says what the nodes are")
+    if pool.template and pool.like:
+        raise source.error(f"{path}.template", "has no effect: the nodes are like another Node")
 
 
 def _require_trace(trace: Trace, source: Source, path: str) -> None:
@@ -490,6 +498,14 @@ def _read_tables(scenario: Scenario, source: Source, folder: Path) -> dict[int, 
     return tables
 
 
+def _describe_need_of_template(trace: Trace | None) -> str:
+    """Return why work without a template is wrong, whose trace, if it has one, does not say what pods request."""
+    if trace is not None and find_format(trace) in FIXED_FORMATS:
+        return f"template is needed: a log of this format does not say what pods request{_describe_format(trace)}"
+    hint = "" if trace is None else _describe_format(trace)
+    return f"template is needed, unless a trace says what pods request, in `columns.requests`{hint}"
+
+
 def _describe_format(trace: Trace) -> str:
     """Return how a log is read, for an error, if the scenario does not name its format; otherwise ""."""
     if trace.format:
@@ -500,11 +516,12 @@ def _describe_format(trace: Trace) -> str:
 
 
 def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str, hint: str = "") -> T:
-    """Return what `read` returns. hint: what errors of lines and columns end with. Raises `ScenarioError`."""
+    """Return what `read` returns. hint: what errors of the file's form and columns end with. Raises `ScenarioError`."""
     try:
         return read()
     except LogError as error:
-        raise ScenarioError(f"{file}:{error.line}: {error.why}{hint}") from None
+        of_form = hint if isinstance(error, FormError) else ""
+        raise ScenarioError(f"{file}:{error.line}: {error.why}{of_form}") from None
     except ColumnError as error:
         raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why + hint) from None
     except OSError as error:

@@ -75,11 +75,11 @@ def find_line(text: bytes, lines_above: int, path: str) -> int:
 def suggest(word: str, known: Iterable[str], lead: str = ", but ") -> str:
     """Return how an error about an unknown name ends: with the name that the user may have meant, or with all of them.
 
-    known: the names that there are. lead: what comes before all of them.
+    known: the names that there are; without any, the error ends with nothing. lead: what comes before all of them.
     """
     names = list(known)
     if not names:
-        return ": there is none"
+        return ""
     nearest = find_nearest(word, names)
     return f": do you mean {nearest}?" if nearest else f"{lead}{list_names(names)}"
 

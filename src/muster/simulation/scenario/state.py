@@ -58,6 +58,15 @@ _ITEM = b"  - "
 _DECISIONS = re.compile(rb"^  decisions:", re.MULTILINE)  # after the items; no simulation reads them
 
 
+class _Loader(yaml.CSafeLoader):
+    """A YAML loader that reads `12:30` as a text, as kubectl does, and not as a number to the base of 60."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - a class attribute of the base
+        first: [("tag:yaml.org,2002:str", re.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?$", re.ASCII)), *resolvers]
+        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
 class ClusterState(Struct, frozen=True):
     """The state of a cluster at a time, as a file says it.
 
@@ -86,8 +95,8 @@ def parse_state(text: bytes) -> Any:
     head, found, body = text.partition(_ITEMS)
     lines = _DECISIONS.split(body, maxsplit=1)[0].splitlines()
     if not found or not all(line.startswith(_ITEM + b"{") and line.endswith(b"}") for line in lines):
-        return yaml.load(text, yaml.CSafeLoader)
-    document = yaml.load(head, yaml.CSafeLoader)
+        return yaml.load(text, _Loader)  # noqa: S506 - a safe loader
+    document = yaml.load(head, _Loader)  # noqa: S506 - a safe loader
     if isinstance(document, dict) and isinstance(document.get("spec"), dict):
         document["spec"]["items"] = [_parse_item(number, line[len(_ITEM) :]) for number, line in enumerate(lines)]
     return document

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import NamedTuple
 
-from muster.simulation.scenario.logs.jobs import LeftOut, LogError
+from muster.simulation.scenario.logs.jobs import FormError, LeftOut, LogError
 
 _FIELDS = 18
 # Fields of a line, from 0.
@@ -58,12 +58,12 @@ def read_log(lines: Iterable[str], left_out: LeftOut | None = None) -> Iterator[
             continue
         fields = text.split()
         if len(fields) < _FIELDS:
-            raise LogError(number, f"has {len(fields)} fields instead of {_FIELDS}")
+            raise FormError(number, f"has {len(fields)} fields instead of {_FIELDS}")
         try:
             submit, run, limit = (float(fields[field]) for field in (_SUBMIT, _RUN, _LIMIT))
             name, used, wanted, status = (int(fields[field]) for field in (0, _USED, _WANTED, _STATUS))
         except ValueError:
-            raise LogError(number, "holds a field that is no number") from None
+            raise FormError(number, "holds a field that is no number") from None
         if not all(map(isfinite, (submit, run, limit))) or max(used, wanted) > _MOST_PROCESSORS:
             raise LogError(number, "holds a number that is too large")
         if status in _PARTS:

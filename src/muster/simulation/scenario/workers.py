@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
 from muster.simulation.scenario.draws import DrawError, parse_moment, parse_seconds
 from muster.simulation.scenario.model import Loss, Spec, WorkerCluster
-from muster.simulation.scenario.reading import Reading, read_files
+from muster.simulation.scenario.reading import Reading, read_files, require_one_model
 from muster.simulation.scenario.source import ScenarioError, find_line
 
 # More clusters are a mistake: upstream allows 20 in each MultiKueueConfig.
@@ -71,6 +71,7 @@ def _read_worker(reading: Reading, path: str, cluster: WorkerCluster) -> Reading
 def _require_pools(reading: Reading, path: str, cluster: WorkerCluster) -> None:
     names = [pool.name for pool in cluster.nodes]
     for number, pool in enumerate(cluster.nodes):
+        require_one_model(pool, reading.source, f"{path}.nodes[{number}]")
         if pool.name in names[:number]:
             raise reading.source.error(f"{path}.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
         if pool.count < 0:

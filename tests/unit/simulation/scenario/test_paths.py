@@ -87,6 +87,30 @@ def test_a_path_to_nodes_names_a_pool_or_else_a_node():
     assert [one["spec"] for one in changed] == [{}, {"unschedulable": True}]
 
 
+def test_a_new_step_with_a_domain_has_dots_in_its_name():
+    pool = {"name": "n", "template": {"status": {"allocatable": {"cpu": 8}}}}
+    scenario = {"spec": {"nodes": [pool]}}
+    path = "nodes.n.template.status.allocatable.nvidia.com/gpu"
+    template = set_field(scenario, path, 8)["spec"]["nodes"][0]["template"]
+    assert template["status"] == {"allocatable": {"cpu": 8, "nvidia.com/gpu": 8}}
+    template = set_field(scenario, "nodes.n.template.metadata.labels.a.b/zone", "z")["spec"]["nodes"][0]["template"]
+    assert template["metadata"] == {"labels": {"a.b/zone": "z"}}
+
+
+def test_a_field_that_the_kind_has_is_none_that_is_misspelt():
+    checked = queue("q", "x")
+    checked["spec"] |= {"admissionChecks": ["c"], "preemption": {"reclaimWithinCohort": "Any"}}
+    for path in ("admissionScope.admissionMode", "preemption.borrowWithinCohort.policy"):
+        [changed] = set_in_manifest([checked], f"clusterQueues.q.{path}", "v")
+        *parents, last = path.split(".")
+        node = changed["spec"]
+        for one in parents:
+            node = node[one]
+        assert node == {last: "v"}
+    with pytest.raises(PathError, match=r"admissionCheck is no field there: do you mean admissionChecks\?"):
+        set_in_manifest([checked], "clusterQueues.q.admissionCheck.more", "v")
+
+
 @pytest.mark.parametrize(
     ("path", "problem"),
     [

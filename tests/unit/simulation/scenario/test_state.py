@@ -69,6 +69,12 @@ def test_a_snapshot_is_read_in_any_form(text):
     assert parse_state(text.encode()) == document(QUEUE, POD)
 
 
+def test_a_plain_time_of_day_of_a_snapshot_is_a_text():
+    item = "  - kind: Node\n    metadata: {name: 12:30, labels: {a: 1:30:00, b: 22:22.5, n: 7}}\n"
+    [node] = parse_state(f"{HEAD}  items:\n{item}".encode())["spec"]["items"]
+    assert node["metadata"] == {"name": "12:30", "labels": {"a": "1:30:00", "b": "22:22.5", "n": 7}}
+
+
 @pytest.mark.parametrize("line", ["  decisions: []", '  decisions:\n  - {"what": "Placed"}\n  - {"what": "Waiting"}'])
 def test_the_decisions_of_a_snapshot_are_not_read(line):
     text = HEAD + f"  items:\n  - {json.dumps(QUEUE)}\n  - {json.dumps(POD)}\n{line}\n"

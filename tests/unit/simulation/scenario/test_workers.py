@@ -39,6 +39,10 @@ def test_an_error_of_a_cluster_has_the_path_of_the_cluster(tmp_path):
         ("  - {name: a, count: 1001}\n", "scenario.yaml:6: spec.clusters[0].count: must be from 1 to 1000"),
         ("  - {name: a, lost: [{at: 1, for: soon}]}\n", "spec.clusters[0].lost[0].for: invalid duration"),
         ("  - {name: a, lost: [{at: 1}, {at: 0, for: 2}]}\n", "spec.clusters[0].lost[1]: overlaps with another loss"),
+        (
+            "  - {name: a, nodes: [{name: n, like: m, template: {kind: Node}}]}\n",
+            "spec.clusters[0].nodes[0].template: has no effect: the nodes are like another Node",
+        ),
         ("  - {name: a, manifests: [3]}\n", "scenario.yaml:6: spec.clusters[0].manifests[0]: Expected `str | object`"),
     ],
 )

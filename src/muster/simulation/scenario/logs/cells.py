@@ -12,14 +12,17 @@ Row = Sequence[str]
 Number = Callable[[Row], float | None]
 Text = Callable[[Row], str]
 
-# The last three are those of `sacct`.
-_MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-", "unknown", "unlimited", "partition_limit"))
+_MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-"))
+# `sacct` prints these words in place of a number or a time; a queue or a user may be called so.
+_NO_NUMBERS = _MISSING | {"unknown", "unlimited", "partition_limit"}
 # A time span as Slurm writes it: `1-02:30:00`.
 _SLURM_SPAN = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d(?:\.\d+)?)", re.ASCII)
+# An amount as Slurm writes it in a list of pairs, such as `10G` of memory. Its suffixes are powers of 1024.
+_SLURM_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([KMGTP])", re.ASCII)
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 # Words for the text of a cell that is not of the kind of its column.
 _NUMBER = "no number"
-_TIME = "neither a number nor a date and time such as 2026-03-29 13:30:00"
+_TIME = "no number, span such as 1-02:30:00, or date and time such as 2026-03-29 13:30:00"
 # An amount is rounded up, but not for what floating-point numbers add to it.
 _TOLERANCE = 1e-9
 # More of a resource is a mistake: sums would no longer fit into 64 bits.
@@ -109,7 +112,7 @@ def _compile_cell(
         text = _find_pair(row[place], key) if key else row[place].strip()
         if text in values:
             return values[text]
-        if text.lower() in _MISSING:
+        if text.lower() in _NO_NUMBERS:
             return None
         try:
             number = parse_cell(text)
@@ -167,7 +170,8 @@ def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Numb
     """
     suffix = cell.unit if isinstance(cell, ComputedColumn) else ""
     scale = float(parse(f"1{suffix}")) * parse_amount(resource, "1")
-    number = compile_number(cell, places)
+    of_pair = isinstance(cell, ComputedColumn) and cell.key
+    number = compile_number(cell, places, _parse_slurm_amount if of_pair else float)
     name = columns_of(cell)[0]
 
     def compute(row: Row) -> float | None:
@@ -180,6 +184,11 @@ def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Numb
         return whole
 
     return compute
+
+
+def _parse_slurm_amount(text: str) -> float:
+    amount = _SLURM_AMOUNT.fullmatch(text)
+    return float(text) if amount is None else float(parse(f"{amount[1]}{amount[2]}i"))
 
 
 def find_wrong_unit(cell: Cell, *, of_time: bool) -> str:

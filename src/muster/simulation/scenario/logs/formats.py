@@ -11,10 +11,15 @@ GPU, GPU_SHARE, MODEL = "nvidia.com/gpu", "alibabacloud.com/gpu-milli", "nvidia.
 
 
 class JobTable(Struct, frozen=True):
-    """The form of a table of jobs. header: the names of its columns, for files without a line with them."""
+    """The form of a table of jobs.
+
+    header: the names of its columns, for files without a line with them. step_column: the column that has a dot in the
+    lines of steps, which are parts of the jobs of other lines.
+    """
 
     columns: JobColumns
     header: tuple[str, ...] = ()
+    step_column: str = ""
 
 
 # github.com/alibaba/clusterdata, cluster-trace-gpu-v2023: thousandths of GPUs, of which a pod may use a part.
@@ -104,7 +109,8 @@ JOBS = {
             queue="Partition",
             user="User",
             id="JobID",
-        )
+        ),
+        step_column="JobID",
     ),
     # github.com/alibaba/clusterdata, cluster-trace-v2026-spot-gpu, job_info_df.csv.
     "spot2026": JobTable(

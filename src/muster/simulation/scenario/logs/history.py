@@ -7,7 +7,7 @@ import msgspec
 from muster.api.values.quantity import QuantityError, parse_amount
 from muster.insight.history.runs import PodRequests, Run
 from muster.simulation.scenario.logs.cells import MOST_AMOUNT
-from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, TracedJob
+from muster.simulation.scenario.logs.jobs import MOST, FormError, LeftOut, Role, TracedJob
 
 
 class _ValueError(ValueError):
@@ -27,7 +27,7 @@ def read_history(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]
             run = decoder.decode(line)
             job = _read_run(run)
         except (msgspec.MsgspecError, QuantityError, _ValueError) as error:
-            raise LogError(number, f"is no run of `muster history -o jsonl`: {error}") from None
+            raise FormError(number, f"is no run of `muster history -o jsonl`: {error}") from None
         if job is None:
             left_out.jobs += 1
         else:

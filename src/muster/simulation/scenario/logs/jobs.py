@@ -30,6 +30,10 @@ class LogError(ValueError):
         self.why = why
 
 
+class FormError(LogError):
+    """The error of a line that does not have the form of its log's format. The log may have another format."""
+
+
 class Role(Struct, frozen=True, array_like=True, gc=False):
     """Pods of a job that are alike.
 

@@ -26,13 +26,14 @@ JOB_FORMATS = (SWF, _CSV, HISTORY, _PHILLY, *JOBS)
 NODE_FORMATS = (_CSV, *NODES)
 # The formats that the end of a file's name says, before `.gz`; a file with another name is read as SWF.
 _ENDS = {".swf": SWF, ".csv": _CSV, ".tsv": _CSV, ".jsonl": HISTORY}
+_PACKED = ".gz"
 # Formats in which the template says what a pod requests, for it stands for a processor of the log.
 _BARE = JobTable(JobColumns())
 
 
 def find_format(trace: Trace) -> str:
     """Return the format of a log: the one that the scenario names, or that of the file's name."""
-    return trace.format or _ENDS.get(Path(trace.file.removesuffix(".gz")).suffix.lower(), SWF)
+    return trace.format or _ENDS.get(Path(trace.file.lower().removesuffix(_PACKED)).suffix, SWF)
 
 
 def says_requests(trace: Trace) -> bool:
@@ -69,7 +70,7 @@ def read_trace(file: Path, trace: Trace, watch: Watch = lambda _file, jobs: jobs
 
 
 def _open(file: Path) -> IO[str]:
-    if file.suffix == ".gz":
+    if file.suffix.lower() == _PACKED:
         return gzip.open(file, "rt", encoding=_ENCODING, errors="replace", newline="")
     return file.open(encoding=_ENCODING, errors="replace", newline="")
 
@@ -85,8 +86,8 @@ def _read(stream: IO[str], trace: Trace, left_out: LeftOut) -> Iterator[TracedJo
     columns = find_columns(trace)
     assert columns is not None, "other formats are read above"
     check_columns(columns, ("submit", "run_time"))
-    header = trace.header or JOBS.get(format, _BARE).header
-    return read_jobs(stream, columns, header, trace.start, left_out)
+    table = JOBS.get(format, _BARE)
+    return read_jobs(stream, columns, trace.header or table.header, trace.start, left_out, table.step_column)
 
 
 def _read_swf(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:

@@ -22,12 +22,14 @@ from muster.simulation.scenario.logs.cells import (
     find_wrong_unit,
     parse_time,
 )
-from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, TracedJob
+from muster.simulation.scenario.logs.jobs import MOST, FormError, LeftOut, LogError, Role, TracedJob
 from muster.simulation.scenario.model import Cell, ComputedColumn, JobColumns, NodeColumns
 from muster.simulation.scenario.source import suggest
 
 _Amounts = tuple[tuple[str, int], ...]
 
+# By how many seconds the end of a job may be before its start, because a clock of local time was set back.
+_CLOCK_CHANGE = 3600.0
 # A line that is no header may be long.
 _LONGEST = 400
 # How many different roles are remembered, so that jobs share them.
@@ -84,17 +86,26 @@ def _spell(field: str) -> str:
 
 
 def read_jobs(
-    lines: Iterable[str], columns: JobColumns, header: Sequence[str], origin: str | float | None, left_out: LeftOut
+    lines: Iterable[str],
+    columns: JobColumns,
+    header: Sequence[str],
+    origin: str | float | None,
+    left_out: LeftOut,
+    step_column: str = "",
 ) -> Iterator[TracedJob]:
     """Yield the jobs of a table that ran, in the order of its lines; `left_out` counts the others.
 
-    header: the names of the columns, if the table has no line with them. origin: when the simulation starts. Raises
-    `LogError` if a line or the header is wrong, or a job was submitted before `origin`.
+    header: the names of the columns, if the table has no line with them. origin: when the simulation starts.
+    step_column: the column that has a dot in lines of steps, which are no jobs. Raises `LogError` if a line or the
+    header is wrong, or a job was submitted before `origin`.
     """
     table = _Table(lines, columns, header)
+    step_place = table.places.get(step_column)
     read = _compile_jobs(columns, table.places)
     start = None if origin is None else parse_time(str(origin))
     for row in table:
+        if step_place is not None and "." in row[step_place]:
+            continue
         try:
             job = read(table.line, row)
         except CellError as error:
@@ -117,21 +128,28 @@ class _Table:
         top = list(islice(lines, 1))
         named = _DELIMITER_LINE.fullmatch("".join(top))
         delimiter = named[1] if named is not None else _find_delimiter(top, names, header)
-        self._reader = csv.reader(chain(top, lines), delimiter=delimiter, strict=True)
+        # `sacct -P` writes a quote of a job's name as it is.
+        is_bare = delimiter == "|" and named is None
+        self._reader = csv.reader(
+            chain(top, lines),
+            delimiter=delimiter,
+            quoting=csv.QUOTE_NONE if is_bare else csv.QUOTE_MINIMAL,
+            strict=True,
+        )
         if named is not None:
             self._take()
         first = self._take()
         if first is None:
-            raise LogError(1, "the table is empty")
+            raise FormError(1, "the table is empty")
         stripped = [name.strip() for name in first]
         self._held: list[str] | None = None
         if header and not set(names) <= set(stripped):
             stripped, self._held = list(header), first
         for name in names:
             if name not in stripped:
-                raise LogError(self.line, f"there is no column {name}{suggest(name, stripped)}"[:_LONGEST])
+                raise FormError(self.line, f"there is no column {name}{suggest(name, stripped)}"[:_LONGEST])
             if stripped.count(name) > 1:
-                raise LogError(self.line, f"there are {stripped.count(name)} columns {name}")
+                raise FormError(self.line, f"there are {stripped.count(name)} columns {name}")
         self.places = {name: place for place, name in enumerate(stripped)}
         self._numbers = _list_numbers(columns, self.places) if delimiter == ";" else []
         self._width = len(stripped)
@@ -192,11 +210,12 @@ def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[i
     queue, user, name = (_compile_text(cell, places) for cell in (columns.queue, columns.user, columns.id))
     roles = _Roles(columns, places)
     priority_column = columns_of(columns.priority)[0] if columns.priority is not None else ""
+    of_clock = isinstance(columns.run_time, ComputedColumn) and columns.run_time.minus is not None
     times = {field: columns_of(cell)[0] for field in _TIMES if (cell := getattr(columns, field)) is not None}
 
     def read(line: int, row: Row) -> TracedJob | None:
         seconds = run_time(row)
-        if seconds is None:
+        if seconds is None or (of_clock and -_CLOCK_CHANGE <= seconds < 0):
             return None
         at = submit(row)
         if at is None:

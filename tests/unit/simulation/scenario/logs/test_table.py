@@ -48,9 +48,9 @@ def test_numbers_of_a_table_with_semicolons_may_have_decimal_commas():
     text = "models,id,at,for,n,cpus\nx,a,10.5,60,4,1.2E1\n".replace(",", ";").replace(".", ",").replace("x", "1,5")
     [job] = read(text, columns)
     assert job == TracedJob(10.5, 60.0, "a", (Role(4, (("cpu", 12_000),), (("model", ("1", "5")),)),))
-    with pytest.raises(LogError, match="line 2: at: '10,5' is neither"):
+    with pytest.raises(LogError, match="line 2: at: '10,5' is no number"):
         read(HEAD + 'a,"10,5",60,4,1\n')
-    with pytest.raises(LogError, match=r"line 2: at: '1\.000,5' is neither"):
+    with pytest.raises(LogError, match=r"line 2: at: '1\.000,5' is no number"):
         read((HEAD + "a,x,60,4,1\n").replace(",", ";").replace("x", "1.000,5"))
 
 
@@ -115,6 +115,35 @@ def test_a_job_without_a_run_time_never_ran_and_is_counted(empty):
     assert left_out.jobs == 1
 
 
+def test_a_job_that_a_change_of_the_clock_ends_before_its_start_is_left_out():
+    columns, left_out = merge_columns(SIMPLE, JobColumns(run_time=ComputedColumn(column="end", minus="at"))), LeftOut()
+    head = "id,at,end,n,cpus\n"
+    assert [job.name for job in read(head + "a,9000,5400,1,1\nb,9000,9060,1,1\n", columns, left_out=left_out)] == ["b"]
+    assert left_out.jobs == 1
+    with pytest.raises(LogError, match="line 2: end: a time of -3601 s is negative"):
+        read(head + "a,9000,5399,1,1\n", columns)
+
+
+def test_an_amount_of_a_pair_may_have_a_suffix_of_slurm():
+    columns = merge_columns(SIMPLE, JobColumns(requests={"memory": ComputedColumn(column="tres", key="mem")}))
+    rows = 'a,0,1,1,"cpu=4,mem=1.5G"\nb,0,1,1,mem=4000M\nc,0,1,1,mem=7\n'
+    amounts = [job.roles[0].requests for job in read("id,at,for,n,tres\n" + rows, columns)]
+    assert amounts == [(("memory", amount),) for amount in (1536 << 20, 4000 << 20, 7)]
+    with pytest.raises(LogError, match="tres: '4X' is no number"):
+        read("id,at,for,n,tres\na,0,1,1,mem=4X\n", columns)
+
+
+def test_a_quote_is_a_character_between_bars():
+    assert read((HEAD + '"quick" test,10,60,4,2\n').replace(",", "|"))[0].name == '"quick" test'
+
+
+@pytest.mark.parametrize("word", ["Unknown", "UNLIMITED", "Partition_Limit"])
+def test_what_stands_for_no_time_may_be_the_name_of_a_queue(word):
+    columns = merge_columns(SIMPLE, JobColumns(queue="queue", limit="limit"))
+    [job] = read(f"id,at,for,n,cpus,queue,limit\na,10,60,4,2.5,{word},{word}\n", columns)
+    assert (job.queue, job.limit) == (word, None)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -124,7 +153,7 @@ def test_a_job_without_a_run_time_never_ran_and_is_counted(empty):
         (HEAD.replace("id", "n"), "line 1: there are 2 columns n"),
         (HEAD + "a,10,60,4\n", "line 2: has 4 fields instead of 5"),
         (HEAD + "\na,10,60,4,2\nb,10,60,4,2,9\n", "line 4: has 6 fields instead of 5"),
-        (HEAD + "a,soon,60,4,2\n", "line 2: at: 'soon' is neither a number nor a date and time such as 2026"),
+        (HEAD + "a,soon,60,4,2\n", "line 2: at: 'soon' is no number, span such as 1-02:30:00, or date and t"),
         (HEAD + "a,,60,4,2\n", "line 2: at: is empty"),
         (HEAD + "a,-1,60,4,2\n", "line 2: at: a time of -1 s is negative"),
         (HEAD + "a,10,-60,4,2\n", "line 2: for: a time of -60 s is negative"),
