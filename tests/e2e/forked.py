@@ -69,6 +69,7 @@ def _become(
     for descriptor, stream in enumerate(streams):
         os.dup2(stream.fileno(), descriptor)
         stream.close()
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # nothing that the command starts inherits what is multiprocessing's
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - multiprocessing has put another there
     sys.argv[:] = command
     main()

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sys
 from contextlib import suppress
 
 import msgspec
@@ -147,6 +148,26 @@ def test_nodes_try_how_to_isolate_containers_while_the_informers_start(tmp_path,
     asyncio.run(body())
 
 
+def test_no_trial_outlives_a_start_that_fails(tmp_path, monkeypatch):
+    """What it makes in the node's directory is removed with the directory."""
+    ended = []
+
+    async def try_for_ever(_directory, _tried):
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr(isolation, "probe", try_for_ever)
+
+    async def body():
+        async with start_control_plane(MemoryJournal(), tmp_path / NODES, (NodeSpec(),), adopt=False):
+            await asyncio.sleep(0)  # the trial begins; the node waits for the informers
+        assert ended
+
+    asyncio.run(body())
+
+
 def test_a_cluster_is_stopped_while_it_starts(tmp_path):
     async def body():
         async with asyncio.timeout(20), start_control_plane(MemoryJournal(), tmp_path, (NodeSpec(),), adopt=True):
@@ -172,6 +193,30 @@ def test_a_server_is_stopped_though_its_nodes_cannot_register(tmp_path):
 
     asyncio.run(body())
     assert urls == []
+
+
+def test_a_server_loads_modules_of_rare_requests_after_its_start(tmp_path, monkeypatch, caplog):
+    """Files of two versions may fail in any way: that is said, and the others are loaded."""
+    (tmp_path / "late_one.py").write_text("1 / 0")
+    (tmp_path / "late_two.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("muster.cluster.serving.LATE_MODULES", ("late_one", "late_two"))
+    monkeypatch.setattr("muster.cluster.serving._LATE_SECONDS", 0.0)
+
+    async def body():
+        options = Options(tmp_path / "home", 0, (NodeSpec(kind="simulated"),))
+        serving = asyncio.create_task(serve(options, lambda *_: None))
+        async with asyncio.timeout(30):
+            while "late_two" not in sys.modules:
+                await asyncio.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await serving
+
+    try:
+        asyncio.run(body())
+    finally:
+        sys.modules.pop("late_two", None)
+    assert "cannot load late_one" in caplog.text
 
 
 def test_a_server_takes_no_name_that_a_machine_has_joined_by(tmp_path):

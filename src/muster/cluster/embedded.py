@@ -229,6 +229,8 @@ async def start_control_plane(
                 task.cancel()
             await plane.manager.stop()
             await asyncio.wait([manager, *upkeep])
+            for node in process_nodes:  # the start may have failed before the node ran
+                await node.end_isolation_trial()
 
 
 def _with_release_address(configuration: Configuration) -> Configuration:
@@ -336,7 +338,7 @@ async def add_nodes(
     await _require_free(manager.client, plane.nodes)
     await forget_absent(manager.client, state, frozenset(plane.nodes))
     for node in process_nodes:
-        node.begin()
+        node.start_isolation_trial()
     return process_nodes
 
 

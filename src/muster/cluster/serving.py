@@ -35,14 +35,8 @@ log = logging.getLogger(__name__)
 
 AUDIT_LOG = "audit.log"
 
-# The modules of Muster that a server imports at their first use; the start of a cluster does without them.
+# What only some requests import. Modules that bring a library of their own, such as aiohttp, are left out.
 LATE_MODULES = (
-    "muster.api.config.decode",
-    "muster.api.config.file",
-    "muster.api.config.rules",
-    "muster.api.config.unread",
-    "muster.api.values.yaml_decode",
-    "muster.cluster.apiserver.admission.webhooks.sending",
     "muster.cluster.apiserver.cel.evaluate",
     "muster.cluster.apiserver.cel.front",
     "muster.cluster.apiserver.cel.library.quantities",
@@ -50,12 +44,9 @@ LATE_MODULES = (
     "muster.cluster.apiserver.cel.rules",
     "muster.cluster.apiserver.cel.shapes",
     "muster.cluster.apiserver.openapi",
-    "muster.cluster.apiserver.pods.tunnels.websocket",
-    "muster.cluster.nodes.simulated.nodes",
+    "muster.cluster.apiserver.pods.tunnels.command",
+    "muster.cluster.apiserver.pods.tunnels.forward",
     "muster.queueing.scheduling.estimate",
-    "muster.runtime.kube.https",
-    "muster.runtime.kube.kubeconfig_files",
-    "muster.runtime.kube.kubeconfig_parse",
 )
 _LATE_SECONDS = 5.0
 
@@ -143,8 +134,8 @@ async def _load_late_modules() -> None:
     for name in LATE_MODULES:
         try:
             await asyncio.to_thread(import_module, name)
-        except ImportError as error:
-            log.warning("some requests will fail until muster restart: cannot load %s: %s", name, error)
+        except Exception:  # files of two versions fail in any way
+            log.warning("some requests will fail until muster restart: cannot load %s", name, exc_info=True)
 
 
 async def _make_entrance(options: Options) -> Entrance:

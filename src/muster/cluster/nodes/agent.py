@@ -179,7 +179,7 @@ class ProcessNode:
         self._earlier_records = self._storage.pods()  # of the server before this one
         network.join(name, {each.uid: each.address for each in self._earlier_records if each.address and not each.gone})
 
-    def begin(self) -> None:
+    def start_isolation_trial(self) -> None:
         """Start to try how containers can be isolated. Another process does that, while the informers start.
 
         Raises RuntimeError if the kernel or Python lacks a system call that process nodes need.
@@ -188,10 +188,15 @@ class ProcessNode:
         processes.adopt_orphans()
         self._probing = asyncio.create_task(self._probe_isolation(), name=f"{self.name}-isolation")
 
+    async def end_isolation_trial(self) -> None:
+        """End the trial if it has not ended, so that the node's directory can be removed."""
+        if self._probing is not None:
+            await cancel([self._probing])
+
     async def run(self) -> None:
         """Register the node, take over pods that still run here, and run the node's pods until `stop`."""
         if self._probing is None:
-            self.begin()
+            self.start_isolation_trial()
         kit = self._kit = await self._prepare_kit()
         self.equipped.set()
         await self._take_stock(kit)

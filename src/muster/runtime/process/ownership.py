@@ -102,6 +102,7 @@ def _stat_safely(path: Path) -> os.stat_result:
         _require_way(path, here, os.lstat(here))
         child = here / part
         info = os.lstat(child)
+        _require_maker(child, info, os.lstat(here))
         if not stat.S_ISLNK(info.st_mode):
             here = child
             continue
@@ -129,9 +130,22 @@ def _require_way(path: Path, directory: Path, info: os.stat_result) -> None:
         )
 
 
+def _require_maker(path: Path, info: os.stat_result, directory: os.stat_result) -> None:
+    """Raise `NotOursError` if any user may have made a file, and its owner has no name in this user namespace."""
+    if _is_nameless(info.st_uid) and directory.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
+        raise NotOursError(f"anybody may have made {path}, and nothing here tells who did{_describe_remedy()}")
+
+
 def is_trusted(uid: int) -> bool:
-    """Return whether the user is the superuser, who can do everything anyway, or the user of this process."""
-    return uid in (0, os.geteuid()) or (uid == _overflow_uid() and _in_user_namespace())
+    """Return whether the user is the superuser, who can do everything anyway, or the user of this process.
+
+    In a user namespace, a user without a name counts as the superuser: see `_require_maker`.
+    """
+    return uid in (0, os.geteuid()) or _is_nameless(uid)
+
+
+def _is_nameless(uid: int) -> bool:
+    return uid == _overflow_uid() and uid != os.geteuid() and _in_user_namespace()
 
 
 def _is_private_group(info: os.stat_result) -> bool:

@@ -33,6 +33,7 @@ _OPEN_FIELDS = frozenset(
         "matchLabels",
         "nodeLabels",
         "nodeSelector",
+        "overhead",
         "requests",
     )
 )

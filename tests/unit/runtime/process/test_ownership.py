@@ -15,6 +15,7 @@ from muster.runtime.process.ownership import (
     make_directory,
     require_directory,
     require_file,
+    require_way,
 )
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can give files away")
@@ -155,6 +156,28 @@ def test_an_empty_directory_is_closed_and_a_full_one_is_not_touched(tmp_path: Pa
         else:
             make_directory(made)
         assert stat.S_IMODE(made.stat().st_mode) == (0o755 if name == "full" else 0o700)
+
+
+@AS_ROOT
+@pytest.mark.parametrize("mode", [0o755, 0o1775, 0o1777])
+@pytest.mark.parametrize("place", ["socket", "d/socket", "link"])
+def test_in_a_user_namespace_nobody_is_root_where_only_root_can_write(
+    mode: int, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("muster.runtime.process.ownership._in_user_namespace", lambda: True)
+    with tempfile.TemporaryDirectory(dir="/run") as name:
+        (Path(name) / "d").mkdir()
+        (Path(name) / "d" / "socket").touch()
+        (Path(name) / "socket").touch()
+        (Path(name) / "link").symlink_to("d/socket")
+        for file in (*Path(name).rglob("*"), Path(name)):
+            os.chown(file, 65534, 65534, follow_symlinks=False)
+        Path(name).chmod(mode)
+        if mode == 0o755:
+            require_way(Path(name) / place)
+        else:
+            with pytest.raises(NotOursError, match="anybody may have made"):
+                require_way(Path(name) / place)
 
 
 def test_what_keeps_others_from_a_program_is_found_also_behind_links() -> None:

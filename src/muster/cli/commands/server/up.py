@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+import muster
 from muster.actions.errors import FAILED
 from muster.actions.server.home import Home
 from muster.actions.server.serveroptions import write_options
@@ -90,10 +91,10 @@ def _describe_local(path: str) -> str:
 
     variable = "" if path == SYSTEM_SOCKET else f", with MUSTER_SOCKET={path}"
     text = f"every user of this machine runs jobs here with `muster run`{variable}\n"
-    closed = find_closed(Path(sys.executable))
-    if closed is None:
-        return text
-    return f"{text}they need a Muster of their own: {sys.executable} is closed to them, because of {closed}\n"
+    for place in (Path(sys.executable), Path(muster.__file__).parent):
+        if (closed := find_closed(place)) is not None:
+            return f"{text}they need a Muster of their own: {place} is closed to them, because of {closed}\n"
+    return text
 
 
 def _salvage(home: Home) -> None:

@@ -170,7 +170,7 @@ def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Numb
     """
     suffix = cell.unit if isinstance(cell, ComputedColumn) else ""
     scale = float(parse(f"1{suffix}")) * parse_amount(resource, "1")
-    of_pair = isinstance(cell, ComputedColumn) and cell.key
+    of_pair = isinstance(cell, ComputedColumn) and cell.key and not suffix
     number = compile_number(cell, places, _parse_slurm_amount if of_pair else float)
     name = columns_of(cell)[0]
 

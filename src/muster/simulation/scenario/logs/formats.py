@@ -14,12 +14,14 @@ class JobTable(Struct, frozen=True):
     """The form of a table of jobs.
 
     header: the names of its columns, for files without a line with them. step_column: the column that has a dot in the
-    lines of steps, which are parts of the jobs of other lines.
+    lines of steps, which are parts of the jobs of other lines. quoted: whether quotes around a cell are no part of its
+    text.
     """
 
     columns: JobColumns
     header: tuple[str, ...] = ()
     step_column: str = ""
+    quoted: bool = True
 
 
 # github.com/alibaba/clusterdata, cluster-trace-gpu-v2023: thousandths of GPUs, of which a pod may use a part.
@@ -111,6 +113,7 @@ JOBS = {
             id="JobID",
         ),
         step_column="JobID",
+        quoted=False,
     ),
     # github.com/alibaba/clusterdata, cluster-trace-v2026-spot-gpu, job_info_df.csv.
     "spot2026": JobTable(

@@ -87,7 +87,8 @@ def _read(stream: IO[str], trace: Trace, left_out: LeftOut) -> Iterator[TracedJo
     assert columns is not None, "other formats are read above"
     check_columns(columns, ("submit", "run_time"))
     table = JOBS.get(format, _BARE)
-    return read_jobs(stream, columns, trace.header or table.header, trace.start, left_out, table.step_column)
+    header = trace.header or table.header
+    return read_jobs(stream, columns, header, trace.start, left_out, table.step_column, quoted=table.quoted)
 
 
 def _read_swf(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:

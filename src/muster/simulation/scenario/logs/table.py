@@ -92,14 +92,16 @@ def read_jobs(
     origin: str | float | None,
     left_out: LeftOut,
     step_column: str = "",
+    *,
+    quoted: bool = True,
 ) -> Iterator[TracedJob]:
     """Yield the jobs of a table that ran, in the order of its lines; `left_out` counts the others.
 
     header: the names of the columns, if the table has no line with them. origin: when the simulation starts.
-    step_column: the column that has a dot in lines of steps, which are no jobs. Raises `LogError` if a line or the
-    header is wrong, or a job was submitted before `origin`.
+    step_column: the column that has a dot in lines of steps, which are no jobs. quoted: whether quotes around a cell
+    are no part of its text. Raises `LogError` if a line or the header is wrong, or a job was submitted before `origin`.
     """
-    table = _Table(lines, columns, header)
+    table = _Table(lines, columns, header, quoted=quoted)
     step_place = table.places.get(step_column)
     read = _compile_jobs(columns, table.places)
     start = None if origin is None else parse_time(str(origin))
@@ -122,18 +124,18 @@ def read_jobs(
 class _Table:
     """The rows of a table after its header. line: the last line of the present row."""
 
-    def __init__(self, lines: Iterable[str], columns: JobColumns | NodeColumns, header: Sequence[str]) -> None:
+    def __init__(
+        self, lines: Iterable[str], columns: JobColumns | NodeColumns, header: Sequence[str], *, quoted: bool = True
+    ) -> None:
         names = [name for _, cell in _list_cells(columns) for name in columns_of(cell)]
         lines = iter(lines)
         top = list(islice(lines, 1))
         named = _DELIMITER_LINE.fullmatch("".join(top))
         delimiter = named[1] if named is not None else _find_delimiter(top, names, header)
-        # `sacct -P` writes a quote of a job's name as it is.
-        is_bare = delimiter == "|" and named is None
         self._reader = csv.reader(
             chain(top, lines),
             delimiter=delimiter,
-            quoting=csv.QUOTE_NONE if is_bare else csv.QUOTE_MINIMAL,
+            quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
             strict=True,
         )
         if named is not None:

@@ -17,8 +17,9 @@ SIMPLE = JobColumns(submit="at", run_time="for", pods="n", requests={"cpu": "cpu
 HEAD = "id,at,for,n,cpus\n"
 
 
-def read(text, columns=SIMPLE, header=(), origin=None, left_out=None):
-    return list(read_jobs(text.splitlines(keepends=True), columns, header, origin, left_out or LeftOut()))
+def read(text, columns=SIMPLE, header=(), origin=None, left_out=None, quoted=True):
+    lines = text.splitlines(keepends=True)
+    return list(read_jobs(lines, columns, header, origin, left_out or LeftOut(), quoted=quoted))
 
 
 def test_a_line_is_a_job():
@@ -131,10 +132,14 @@ def test_an_amount_of_a_pair_may_have_a_suffix_of_slurm():
     assert amounts == [(("memory", amount),) for amount in (1536 << 20, 4000 << 20, 7)]
     with pytest.raises(LogError, match="tres: '4X' is no number"):
         read("id,at,for,n,tres\na,0,1,1,mem=4X\n", columns)
+    of_unit = JobColumns(requests={"memory": ComputedColumn(column="tres", key="mem", unit="Mi")})
+    with pytest.raises(LogError, match="tres: '4000M' is no number"):
+        read("id,at,for,n,tres\nb,0,1,1,mem=4000M\n", merge_columns(SIMPLE, of_unit))
 
 
-def test_a_quote_is_a_character_between_bars():
-    assert read((HEAD + '"quick" test,10,60,4,2\n').replace(",", "|"))[0].name == '"quick" test'
+def test_a_quote_is_a_character_where_the_format_has_no_quotes():
+    assert read((HEAD + '"quick" test,10,60,4,2\n').replace(",", "|"), quoted=False)[0].name == '"quick" test'
+    assert read('"id"|"at"|"for"|"n"|"cpus"\n"a|b"|10|60|4|2\n')[0].name == "a|b"
 
 
 @pytest.mark.parametrize("word", ["Unknown", "UNLIMITED", "Partition_Limit"])
