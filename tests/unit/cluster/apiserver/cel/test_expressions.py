@@ -65,6 +65,8 @@ def value(expression: str, self: Any = SELF) -> Any:
         ("'b6a0'.matches('^[a-f0-9]+$') && 'xay'.matches('a')", True), ("'a1b22'.find('[0-9]+')", "1"),
         ("'a1b22c3'.findAll('[0-9]+', 2)", ["1", "22"]), ("'abc'.find('z')", ""),
         ("string(1.5) + string(true) + string(b'x') + string(2u)", "1.5truex2"),
+        ("string(1000000.0)", "1e+06"), ("string(999999.0)", "999999"), ("string(1234567.5)", "1.2345675e+06"),
+        ("string(0.0001)", "0.0001"), ("string(0.00001)", "1e-05"), ("string(-0.0)", "-0"), ("string(1e100)", "1e+100"),
         # Lists
         ("[3, 1, 2].min() + [3, 1, 2].max() + [1, 2].sum()", 7), ("[1.0, 0.5].sum()", 1.5), ("[].sum()", 0),
         ("[1, 2, 2].isSorted() && !['b', 'a'].isSorted()", True), ("[1, 2, 1].lastIndexOf(1)", 2),

@@ -1,6 +1,7 @@
 """The conversions between types."""
 
 import math
+from decimal import Decimal
 from typing import Any
 
 from muster.cluster.apiserver.cel.library.overloads import Functions
@@ -26,9 +27,11 @@ def show_double(value: float) -> str:
     """Format a double as Go's `%g` does."""
     if math.isinf(value) or math.isnan(value):
         return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
-    if value == int(value) and abs(value) < 1e21:
-        return str(int(value))
-    return repr(value)
+    number = Decimal(repr(value)).normalize()
+    exponent = number.adjusted()
+    if not number or -5 < exponent < 6:
+        return format(number, "f")
+    return f"{format(number, 'e').partition('e')[0]}e{exponent:+03}"
 
 
 def _int_from_text(text: str) -> int:
