@@ -68,11 +68,11 @@ class Download(Struct, frozen=True):
 
 
 class Deed(Struct, frozen=True):
-    """A change that a viewer asks for by a form, after a page that says what will happen.
+    """A change that a viewer confirms: GET shows what will happen, POST makes the change.
 
-    pattern: the path of both: GET asks, POST acts.
-    view: returns the values of the page that asks: `title`, `will` (what will happen, sentence by sentence), `button`,
-    `danger` (whether something ends), `back` (an address), and `fields` where the viewer has a choice.
+    pattern: the path of both requests.
+    view: returns the values of the page that GET shows: `title`, `will` (what will happen, sentence by sentence),
+    `button`, `danger` (whether something ends), `back` (an address), and `fields` where the viewer has a choice.
     act: makes the change with the values of the form, and returns a sentence on what was done. Raises what a view does;
     the page then asks again, with the sentence of the error.
     after: returns where the viewer goes then, from the visit and the values of the form.

@@ -105,16 +105,17 @@ class Pool:
                 connection, _ = self._socket.accept()
             except OSError:
                 return  # the pool has ended
-            Thread(target=self._greet, args=(connection,), name="muster-seat", daemon=True).start()
+            Thread(target=self._register_connection, args=(connection,), name="muster-seat", daemon=True).start()
 
-    def _greet(self, connection: socket.socket) -> None:
+    def _register_connection(self, connection: socket.socket) -> None:
+        """Take a worker's first message, and add the worker's process to those that make calls."""
         stream = connection.makefile("rwb")
         try:
             facts, _ = unpack_message(receive(stream))
         except (OSError, EOFError, ValueError):
             connection.close()
             return
-        if facts["rank"] is None:
+        if facts["rank"] is None:  # it is no process that makes calls, but the lifeline of a worker
             self._hold_lifeline(connection)
             return
         seat = _Seat(int(facts["rank"]), facts["died"], connection, stream)

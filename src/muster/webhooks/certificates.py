@@ -95,8 +95,8 @@ def list_changes(held: Held, renewed: Held) -> dict[str, bytes]:
 def is_readable_by_kueue(data: Mapping[str, bytes]) -> bool:
     """Return whether Kueue's certificate controller can start with this data in the Secret.
 
-    That controller replaces what is missing or not its own. If it takes an authority for its own, it reads the key as
-    PKCS#1 only, and hangs with any other form.
+    That controller replaces missing and foreign certificates. It parses the key of an authority that it created, and
+    hangs unless the key is PKCS#1.
     """
     key = data.get(AUTHORITY_KEY, b"")
     return not key or not data.get(AUTHORITIES) or b"-----BEGIN RSA PRIVATE KEY-----" in key

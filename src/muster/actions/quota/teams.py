@@ -58,7 +58,7 @@ class Division:
         return [one for one in self.queues if one.metadata.annotations.get(QUOTA_OF) == self.whole.metadata.name]
 
     def without(self, name: str) -> "Division":
-        """Return the division as it will be once a team is deleted: its part is undivided."""
+        """Return the division without a team: the team's quota is added to the undivided quota."""
         left = dict(self.left)
         for part in self.parts:
             if part.metadata.name == name:

@@ -53,7 +53,7 @@ def is_elastic(annotations: Mapping[str, str]) -> bool:
 
 
 def has_fixed_size(template: PodTemplateSpec) -> bool:
-    """Return whether a pod template passes the number of workers in a form that cannot follow a change of size."""
+    """Return whether a pod template contains the number of workers as a constant, which no resize changes."""
     return any(
         variable.name == MPI_IDENTITY_VARIABLE or (variable.name == WORLD_SIZE_VARIABLE and variable.value_from is None)
         for container in template.spec.containers

@@ -50,10 +50,10 @@ Talk: TypeAlias = Callable[[Wire], Awaitable[None]]
 
 
 class Tunnel(Struct, frozen=True):
-    """An answer that is a conversation, for which the connection leaves HTTP.
+    """The answer to an upgrade: a function then talks to the client over the same connection, no longer in HTTP.
 
-    protocols: the function that holds the conversation, by subprotocol of the WebSocket; "" for clients that name none.
-    ended: called when the conversation is over or could not begin.
+    protocols: the function that talks to the client, by subprotocol of the WebSocket; "" for clients that name none.
+    ended: called when the function has returned or could not be called.
     """
 
     protocols: Mapping[str, Talk]

@@ -43,10 +43,10 @@ _ALL: Final = "devices"
 
 
 class ClaimedDevices:
-    """The device counts of workloads, by the present templates, device classes and devices.
+    """The device counts of workloads, by the current ResourceClaimTemplates, DeviceClasses and ResourceSlices.
 
     changed: called when the count of some workloads may have changed.
-    read_again: called with the key of one such workload.
+    read_again: called with the key of each workload whose count may have changed.
     matches: whether a device matches an expression; None: devices are ignored.
     """
 

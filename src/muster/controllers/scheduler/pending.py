@@ -158,7 +158,10 @@ class PendingGangs:
         return helped
 
     def record_refusal(self, alike: Hashable, refusal: Refusal) -> None:
-        """Record that an equivalence class finds no room until some becomes free."""
+        """Record why the gangs of an equivalence class do not fit.
+
+        The record holds until room becomes free, or, if rules about other pods refused the gangs, until pods change.
+        """
         self._refusals[alike] = refusal
         if refusal.is_of_room:
             self._looking.discard(alike)

@@ -91,7 +91,7 @@ def make_deed(
 
 
 def find_page(visit: Visit, _: Mapping[str, str]) -> str:
-    """Return the address of the page of the object that a deed's visit names."""
+    """Return the address of the object's page: the visited path without its last segment, the action."""
     return make_address(*visit.path.strip("/").split("/")[:-1])
 
 

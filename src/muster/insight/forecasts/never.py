@@ -162,7 +162,7 @@ class VisibleCapacity:
 
 
 def find_ask(subject: JobRecord | Workload) -> LeastDemand:
-    """Return the least demand of a job; for a kind of job that Muster does not place, that of its Workload."""
+    """Return the fewest pods with which a job can start. A Workload stands for a job that Muster does not place."""
     if isinstance(subject, Workload):
         return LeastDemand(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets))
     return replace(_ask_of_job(subject), here=subject.remote_counts is None)

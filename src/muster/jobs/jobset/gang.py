@@ -41,9 +41,9 @@ def is_one_gang(jobset: JobSet) -> bool:
 
 
 def at_once(jobset: JobSet) -> frozenset[str]:
-    """Return the roles whose pods must all have nodes at the same time.
+    """Return the replicated jobs whose pods must all have nodes at the same time.
 
-    These are the roles of one gang, or of a group that starts together.
+    These are all of one gang, or those of a group that starts together until it has started.
     """
     if is_one_gang(jobset):
         return frozenset(role.name for role in jobset.spec.replicated_jobs)

@@ -56,7 +56,7 @@ class Member(Struct, frozen=True):
 
 
 def list_members(pods: Iterable[Pod]) -> list[Member]:
-    """Return the pods as members, in the order of their tasks' names and their indexes."""
+    """Return the pods that name their task and index as members, in the order of both."""
     parsed = [member for pod in pods if (member := _read_member(pod)) is not None]
     return sorted(parsed, key=lambda member: (*member.place, member.pod.metadata.uid))
 

@@ -450,7 +450,7 @@ class Queues:
             )
 
     def counts(self, queue: str) -> tuple[int, int]:
-        """Return how many pending workloads of a ClusterQueue are to be tried, and how many are not.
+        """Return how many pending workloads of a ClusterQueue are active (to be tried), and how many are inadmissible.
 
         These are the values of the metric `pending_workloads`. Workloads of a stopped LocalQueue do not count as
         pending.
@@ -462,7 +462,7 @@ class Queues:
         return pending.active, len(pending.everyone) - pending.active
 
     def keys_of_pending(self, queue: str) -> Iterable[tuple[str, bool]]:
-        """Return the keys of the workloads that `counts` counts, each with whether it is to be tried."""
+        """Return the key of each workload that `counts` counts, and whether the workload is active."""
         self._flush()
         pending = self._pending.get(queue)
         return pending.keys() if pending is not None else ()

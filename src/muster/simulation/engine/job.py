@@ -21,16 +21,20 @@ from muster.simulation.scenario.arrivals import Submission
 class SimulatedJob(Struct):
     """A job that has not ended.
 
-    end: when it ends at the latest, from its start. started: since when it runs; None while it waits. starts: how often
-    it has started or broken, by which an event knows whether it still concerns the job. work: how many seconds are
-    still to be done. checkpoints: how it keeps what it has done. assignment: what its queue gave it. lacking: the pods
-    without a node, while other pods keep theirs. broken_since: since when it lacks them, as far as the scheduler knows.
+    end: when it ends at the latest, from its start.
+    work: how many seconds are still to be done. checkpoints: how it keeps what it has done.
+    started: since when it runs; None while it waits.
+    starts: the number of its starts and breaks; an event with an older number is ignored.
+    assignment: the flavors and counts that its queue gave it.
+    lacking: the pods without a node, while other pods keep theirs.
+    broken_since: since when it lacks them, as far as the scheduler knows.
     counts_since: since when its time limit counts; None until it starts with its present quota.
-    bounds: the sizes between which it may be resized; None if it is not elastic. size, base: how many pods an elastic
-    job has, and had when it came. since: since when it runs with its present size. done: the work of this run before
-    that, in seconds with its first size.
     given_up: its pods were not ready in time too often, so that it is never queued again.
-    flavors: those of its podsets, if it got them before the simulation began.
+    bounds: the sizes between which it may be resized; None if it is not elastic.
+    size, base: the present and the submitted number of pods of an elastic job.
+    since: since when it runs with its present size.
+    done: the work of this run before that, in seconds with its first size.
+    flavors: the flavors of its podsets, if it got them before the simulation began.
     over_limit: whether its planned end is that of its time limit, before its work is done.
     """
 

@@ -68,10 +68,11 @@ class _Loader(yaml.CSafeLoader):
 
 
 class ClusterState(Struct, frozen=True):
-    """The state of a cluster at a time, as a file says it.
+    """The state of a cluster at one time, read from a snapshot file.
 
-    objects: all but its Workloads, jobs and pods, without the metadata that a server gives. missing: the kinds that the
-    reader could not see, and why. originals: what the file says of the objects that a variant has changed.
+    objects: all other objects, without the metadata that a server sets.
+    missing: the kinds that whoever made the file could not see, and why.
+    originals: the file's version of each object that a variant of the scenario changed.
     """
 
     file: str

@@ -74,9 +74,10 @@ def _translate(command: click.Command, ctx: click.Context, script: Script, lines
 
 
 def _set_option(ctx: click.Context, parameter: click.Parameter, lines: list[Any]) -> None:
-    """Set an option from the script's lines, unless the command line sets it.
+    """Merge an option's values in the script into those of the command line. lines: the value of each line.
 
-    An option that may be repeated gets the values of all lines; of any other option, the last line counts.
+    A repeatable option gets the script's values, then the command line's. Options in `_INSTEAD` and all others keep
+    the command line's; if it has none, the last line of the script counts.
     """
     name, is_given = parameter.name, _is_given(ctx, parameter)
     if parameter.multiple and not (is_given and name in _INSTEAD):

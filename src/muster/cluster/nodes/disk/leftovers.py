@@ -88,7 +88,7 @@ async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
     )
     for path, storage in storages.items():
         name = cgroups.name_group(path.name, seed_of(path))
-        cgroups.remove_left(name, [record.uid for record in storage.pods()])
+        cgroups.remove_leftovers(name, [record.uid for record in storage.pods()])
     return sum(ended)
 
 

@@ -8,7 +8,7 @@ pods. Functions take the root as an argument, so that tests can use a plain dire
 The node's own cgroup is below that of the server, with one exception. The cgroup of a service to which systemd
 delegates nothing cannot be divided. As the cgroupfs drivers of container engines do, a node of root then makes its
 cgroup at the top of the hierarchy, where systemd leaves it alone. So the node has to remove it itself, and
-`remove_left` does so for a killed server.
+`remove_leftovers` does so for a killed server.
 """
 
 import contextlib
@@ -159,11 +159,12 @@ def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup
     return _prepare_v1(name, mount, own)
 
 
-def remove_left(name: str, uids: Iterable[str], mount: Path = _MOUNT) -> None:
+def remove_leftovers(name: str, uids: Iterable[str], mount: Path = _MOUNT) -> None:
     """Remove the cgroups that a killed server has left at the top of the hierarchies, and kill whatever is in them.
 
-    name: of the node's own cgroup. uids: the node's pods. Another server whose home has the same path, in another mount
-    namespace, may use the same cgroup, so those of other pods stay. systemd removes what is in the cgroups of services.
+    name: the name of the node's own cgroup.
+    uids: the node's pods. The cgroups of other pods stay: another server whose home has the same path, in another mount
+    namespace, may use them. systemd removes what is in the cgroups of services.
     """
     tops = (mount, *(mount / controller for controller in V1_CONTROLLERS))
     groups = Cgroups(Root(path, frozenset()) for path in (top / name for top in tops) if path.is_dir())

@@ -240,7 +240,7 @@ class PodRunner:
         self._has_record = True
 
     def restore(self) -> None:
-        """Find the pod's containers that still run after a restart, and how the others ended.
+        """Find the pod's containers that still run after a restart of the server, and how the others ended.
 
         End the pod if it was interrupted.
         """

@@ -70,7 +70,7 @@ class PendingRow(Struct, frozen=True):
 class HolderRow(Struct, frozen=True):
     """A workload that holds quota.
 
-    state: the state of its quota. usage: by resource, in units of `parse_amount`.
+    state: its stage, as `muster ps` shows it. usage: by resource, in units of `parse_amount`.
     """
 
     namespace: str

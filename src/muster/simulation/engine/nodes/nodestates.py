@@ -67,19 +67,19 @@ class NodeStates:
         return [names[index] for index in sorted(random.sample(range(len(names)), count))]
 
     def lose(self, name: str) -> bool:
-        """Record one reason for which a node is lost; return whether it is the first one, and the node exists."""
+        """Add a reason why a node is lost. Return True if the node exists and had no such reason before."""
         return self._count(self._losses, name, 1) == 1 and name in self._present
 
     def restore(self, name: str) -> bool:
-        """Remove one reason for which a node was lost; return whether none is left, and the node exists."""
+        """Remove a reason why a node was lost. Return True if the node exists and has no such reason any more."""
         return self._count(self._losses, name, -1) == 0 and name in self._present
 
     def cordon(self, name: str) -> bool:
-        """Record one reason for which a node is cordoned; return whether it is the first one, and the node exists."""
+        """Add a reason why a node is cordoned. Return True if the node exists and had no such reason before."""
         return self._count(self._cordons, name, 1) == 1 and name in self._present
 
     def uncordon(self, name: str) -> bool:
-        """Remove one reason for which a node was cordoned; return whether none is left, and the node exists."""
+        """Remove a reason why a node was cordoned. Return True if the node exists and has no such reason any more."""
         return self._count(self._cordons, name, -1) == 0 and name in self._present
 
     def scale(self, pool: str, count: int) -> Iterator[str]:

@@ -36,7 +36,7 @@ def pin(shapes: Sequence[Shape], places: Sequence[Places | None], hosts: Mapping
 
 
 def index_hosts(labels: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
-    """Return the node of each host name that only one node has. labels: those of each node, by its name."""
+    """Map each host name that exactly one node has to that node. labels: pairs of a node's name and its labels."""
     nodes: dict[str, list[str]] = {}
     for name, its in labels:
         if (host := its.get(HOSTNAME_LABEL)) is not None:

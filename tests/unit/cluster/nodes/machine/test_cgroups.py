@@ -12,7 +12,7 @@ from muster.cluster.nodes.machine.cgroups import (
     list_limits,
     name_group,
     prepare,
-    remove_left,
+    remove_leftovers,
     weigh,
 )
 
@@ -191,13 +191,13 @@ def test_a_killed_servers_cgroups_go_and_those_of_another_server_stay(tmp_path):
         for group in ("node/uid/main", "node-of-another/uid/main"):
             (top / group).mkdir(parents=True)
     (tmp_path / "memory/node/other/main").mkdir(parents=True)
-    remove_left("node", ["uid", "gone"], tmp_path)
+    remove_leftovers("node", ["uid", "gone"], tmp_path)
     for top in tops:
         assert not (top / "node/uid").exists()
         assert (top / "node-of-another/uid/main").exists()
     assert not (tmp_path / "node").exists()
     assert (tmp_path / "memory/node/other/main").exists(), "the pod of a server whose home has the same path"
-    remove_left("absent", ["uid"], tmp_path)
+    remove_leftovers("absent", ["uid"], tmp_path)
 
 
 def test_nodes_of_two_servers_have_cgroups_of_two_names():

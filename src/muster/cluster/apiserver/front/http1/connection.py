@@ -349,7 +349,7 @@ class Connection(asyncio.Protocol):
     # -- another protocol
 
     def leave_http(self) -> RawWire:
-        """Return a wire that gets all later bytes of the connection."""
+        """Stop to parse HTTP, and return a wire that receives all further bytes from the client."""
         self._wire = wire = RawWire(self)
         if self._early:
             wire.feed(self._early)
