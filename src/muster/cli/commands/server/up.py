@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-import muster
 from muster.actions.errors import FAILED
 from muster.actions.server.home import Home
 from muster.actions.server.serveroptions import write_options
@@ -91,7 +90,7 @@ def _describe_local(path: str) -> str:
 
     variable = "" if path == SYSTEM_SOCKET else f", with MUSTER_SOCKET={path}"
     text = f"every user of this machine runs jobs here with `muster run`{variable}\n"
-    for place in (Path(sys.executable), Path(muster.__file__).parent):
+    for place in (Path(sys.executable), Path(__file__).parents[3]):
         if (closed := find_closed(place)) is not None:
             return f"{text}they need a Muster of their own: {place} is closed to them, because of {closed}\n"
     return text
