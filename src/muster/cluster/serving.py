@@ -25,7 +25,7 @@ from muster.cluster.nodes.disk.leftovers import NODES, end_everything, find_shar
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store.directory import PKI
 from muster.cluster.store.sqlite import SqliteJournal
-from muster.runtime.clock import RealClock
+from muster.runtime.clock import Clock, RealClock
 from muster.runtime.process.accounts import find_account
 from muster.runtime.process.descriptors import allow_descriptors
 from muster.runtime.process.garbage import settle
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 AUDIT_LOG = "audit.log"
 
-# What only some requests import. Modules that bring a library of their own, such as aiohttp, are left out.
+# The modules that only some requests import, without those that bring a library of their own, such as aiohttp.
 LATE_MODULES = (
     "muster.cluster.apiserver.cel.evaluate",
     "muster.cluster.apiserver.cel.front",
@@ -115,7 +115,7 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
                 await _wait_until_started(running, stopping)
                 if not stopping.is_set():
                     ready(entrance.url, entrance.outside, _describe_enforcement(running), _describe_shortages(running))
-                    loading = asyncio.create_task(_load_late_modules(), name="late modules")
+                    loading = asyncio.create_task(_load_late_modules(running.plane.inputs.clock), name="late modules")
                     try:
                         await running.until(stopping.wait())
                     finally:
@@ -125,12 +125,12 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
                 await front.stop()
 
 
-async def _load_late_modules() -> None:
+async def _load_late_modules(clock: Clock) -> None:
     """Load what only some requests need, once the first jobs after the start have had their time.
 
     A server may run while its files are upgraded, and the new files need not go with what it has loaded.
     """
-    await asyncio.sleep(_LATE_SECONDS)
+    await clock.sleep(_LATE_SECONDS)
     for name in LATE_MODULES:
         try:
             await asyncio.to_thread(import_module, name)

@@ -71,7 +71,7 @@ class ClusterState(Struct, frozen=True):
     """The state of a cluster at one time, read from a snapshot file.
 
     objects: all other objects, without the metadata that a server sets.
-    missing: the kinds that whoever made the file could not see, and why.
+    missing: the kinds that the user of `muster snapshot` could not see, and why.
     originals: the file's version of each object that a variant of the scenario changed.
     """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from muster.runtime.process.fulldisk import has_no_room
 
-# What a shell types to see the limit that a process has reached, by the system's error.
+# The shell command that shows the limit which a process has reached, by the system's error.
 _LIMITS = {errno.EMFILE: "ulimit -Hn", errno.EAGAIN: "ulimit -u"}
 
 
