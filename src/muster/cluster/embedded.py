@@ -61,8 +61,8 @@ _PRIVATE = "muster-run-"  # the prefix of private clusters' homes
 class Running(Struct, frozen=True):
     """A running cluster, and the tasks that must not end before it does.
 
-    home: the directory of its data. complete: set once everything has started that a start makes; `/readyz` waits for
-    it.
+    home: the directory of its data. complete: set by the host once everything has started and the host has recorded
+    that; `/readyz` answers 200 from then on.
     """
 
     plane: ControlPlane
@@ -89,7 +89,6 @@ class Running(Struct, frozen=True):
         await self.until(_wait_until_equipped(self.nodes))  # a Node of the last start may be ready before its agent is
         if default_queue:
             await _create_default_queue(plane)
-        self.complete.set()
 
     def abandon(self) -> None:
         """Let the end of the cluster not wait for its pods.
@@ -159,6 +158,7 @@ async def run_cluster(
     """Run a control plane as `start_control_plane` does, once its controllers and nodes have started."""
     async with start_control_plane(journal, state, nodes, configuration, adopt=adopt, entrance=entrance) as running:
         await running.wait_until_started(default_queue=default_queue)
+        running.complete.set()
         yield running
 
 

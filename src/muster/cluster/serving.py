@@ -75,9 +75,9 @@ class Options(Struct, frozen=True):
 async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -> None:
     """Run until SIGTERM or SIGINT, then end all pods and stop.
 
-    ready: called once everything serves, with the URL for this machine, the URL for other machines ("" for none),
-    how process nodes keep the limits of containers ("" without such nodes), and what they offer less than was asked
-    for.
+    ready: called once everything serves, before `/readyz` answers 200. Its arguments are the URL for this machine, the
+    URL for other machines ("" for none), how process nodes keep the limits of containers ("" without such nodes), and
+    what they offer less than was asked for.
     Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or the error of a failed part.
     """
     allow_descriptors()
@@ -115,6 +115,7 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
                 await _wait_until_started(running, stopping)
                 if not stopping.is_set():
                     ready(entrance.url, entrance.outside, _describe_enforcement(running), _describe_shortages(running))
+                    running.complete.set()  # not before: who sees the server ready reads what `ready` has written
                     loading = asyncio.create_task(_load_late_modules(running.plane.inputs.clock), name="late modules")
                     try:
                         await running.until(stopping.wait())
