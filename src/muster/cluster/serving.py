@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 AUDIT_LOG = "audit.log"
 
-# The modules that only some requests import, without those that bring a library of their own, such as aiohttp.
+# The modules that only some requests import, except those that load a library of their own, such as aiohttp.
 LATE_MODULES = (
     "muster.cluster.apiserver.cel.evaluate",
     "muster.cluster.apiserver.cel.front",
@@ -52,13 +52,14 @@ _LATE_SECONDS = 5.0
 
 
 class Options(Struct, frozen=True):
-    """The options of `muster up`. Without an audit policy no audit log is kept.
+    """The options of `muster up`.
 
+    audit_policy: None for no audit log.
     exposure: where other machines reach the server; by default nowhere.
-    local_socket: where a system server, which runs each pod as the Unix user who owns its namespace, serves the users
-    of this machine; None for a server whose pods run as its own user.
-    make_pages: makes what is served for people beside the API.
-    make_definitions: makes CustomResourceDefinitions that list kinds which are served anyway, such as Kueue's.
+    local_socket: where a system server serves the users of this machine; it runs each pod as the Unix user who owns its
+    namespace. None for a server that runs its pods as its own user.
+    make_pages: makes the pages for people that are served next to the API.
+    make_definitions: makes CustomResourceDefinitions for kinds that the server serves anyway, such as Kueue's.
     """
 
     home: Path
@@ -73,11 +74,11 @@ class Options(Struct, frozen=True):
 
 
 async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -> None:
-    """Run until SIGTERM or SIGINT, then end all pods and stop.
+    """Run until SIGTERM or SIGINT, then terminate all pods and stop.
 
-    ready: called once everything serves, with the URL for this machine, the URL for other machines ("" for none),
-    how process nodes keep the limits of containers ("" without such nodes), and what they offer less than was asked
-    for.
+    ready: called after everything has started, with four texts: the URL for this machine, the URL for other machines
+    ("" for none), how process nodes enforce the limits of containers ("" without such nodes), and which requested
+    resources they lack.
     Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or the error of a failed part.
     """
     allow_descriptors()
@@ -126,9 +127,9 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
 
 
 async def _load_late_modules(clock: Clock) -> None:
-    """Load what only some requests need, once the first jobs after the start have had their time.
+    """Import the modules that only some requests need, after a pause in which the first jobs can start.
 
-    A server may run while its files are upgraded, and the new files need not go with what it has loaded.
+    Muster may be upgraded while a server runs, and the new files may not fit the modules that the server has loaded.
     """
     await clock.sleep(_LATE_SECONDS)
     for name in LATE_MODULES:
@@ -145,7 +146,7 @@ async def _make_entrance(options: Options) -> Entrance:
 
 @asynccontextmanager
 async def _keep_records(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
-    """Keep the history of jobs and the decisions of the engine within the context."""
+    """Record the history of jobs and the decisions of the engine within the context."""
     async with history.record_history(plane, home), decisions.keep_decisions(plane, home):
         yield
 
@@ -178,7 +179,7 @@ def _give_backups(plane: ControlPlane) -> None:
 
 
 def _keep_audit(plane: ControlPlane, policy: Policy, path: Path) -> None:
-    """Keep the audit log of the server's requests from now on. Raises `NotOursError`, `OSError`."""
+    """Write the audit log of the server's requests from now on. Raises `NotOursError`, `OSError`."""
     require_file(path)
     around = plane.inputs
     plane.server.audit = Audit(policy, AuditLog(path).write, plane.access.rbac.decide, around.clock, around.ids)

@@ -1,7 +1,7 @@
-"""Provide what service accounts need: the authority's certificate, and the tokens of token Secrets.
+"""Provide service accounts with the authority's certificate, and token Secrets with their tokens.
 
-A Secret of type `kubernetes.io/service-account-token` that names an account gets a token of that account, which is
-valid while both exist. (Pods get better tokens, which expire: see `apiserver/access`.)
+A Secret of type `kubernetes.io/service-account-token` that names an account gets a token of that account. The token is
+valid as long as the Secret and the account exist. (Pods get better tokens, which expire: see `apiserver/access`.)
 """
 
 import base64
@@ -43,7 +43,8 @@ _ABOUT = (
 class CertificatePublisher(Reconciler):
     """The publisher of the authority's certificate in ConfigMaps. A `Manager` runs it; its keys are the ConfigMaps'.
 
-    Pods find it in their namespace. Servers that accept this server's clients find it in a ConfigMap in `kube-system`.
+    Each namespace has such a ConfigMap for its pods. A ConfigMap in `kube-system` serves other API servers that accept
+    this server's clients.
     """
 
     name = "root-ca-certificate-publisher-controller"
@@ -93,9 +94,9 @@ class CertificatePublisher(Reconciler):
 
 
 class TokenSecrets(Reconciler):
-    """The controller that fills Secrets with service account tokens, and deletes those of deleted accounts.
+    """The controller that fills Secrets with service account tokens, and deletes the Secrets of deleted accounts.
 
-    A `Manager` runs it; its keys are Secrets of that type.
+    A `Manager` runs it; its keys are Secrets of type `kubernetes.io/service-account-token`.
     """
 
     name = "tokens-controller"
@@ -110,7 +111,7 @@ class TokenSecrets(Reconciler):
         self._accounts.on_change(self._on_account_changed)
 
     def _on_account_changed(self, old: ServiceAccount | None, new: ServiceAccount | None) -> None:
-        """Queue the secrets of an account that was created or deleted."""
+        """Queue the token Secrets of an account that was created or deleted."""
         account = new or old
         if account is None or (old is not None and new is not None and old.metadata.uid == new.metadata.uid):
             return
@@ -136,7 +137,7 @@ class TokenSecrets(Reconciler):
         return None
 
     def _missing_patch(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:
-        """Return the patch that adds what the secret lacks; {} if it lacks nothing."""
+        """Return the patch that adds the missing data to a token Secret; {} if nothing is missing."""
         meta, data = secret.metadata, secret.data
         wanted = {"ca.crt": self._authority_pem, "namespace": meta.namespace.encode()}
         if not data.get("token"):
@@ -154,5 +155,5 @@ def _is_token_secret(old: Secret | None, new: Secret | None) -> bool:
 
 
 def _account_of(secret: Secret) -> str:
-    """Return the name of the account that a token secret is for; "" for any other secret."""
+    """Return the name of the account that a token Secret belongs to; "" for any other Secret."""
     return secret.metadata.annotations.get(ACCOUNT_NAME, "") if secret.type == TOKEN_SECRET else ""

@@ -1,7 +1,7 @@
-"""List what this server serves as APIServices, one for each version of a group, as kube-apiserver does.
+"""Keep an APIService for each group version that this server serves, as kube-apiserver does.
 
-They are local and available. Clients read there which groups exist, and wait until one is available. Discovery does not
-depend on them.
+The APIServices are local and available. Clients read from them which groups exist, and wait until a group is available.
+Discovery does not depend on them.
 """
 
 import re
@@ -65,7 +65,7 @@ class ApiServices(Reconciler):
         follow_definitions(manager).on_change(self._on_definition_changed)
 
     async def run(self) -> None:
-        """Queue all APIServices that the server serves itself, then work until `stop`."""
+        """Queue the APIServices of all served group versions, then work until `stop`."""
         for name in self._list_served():
             self._controller.queue.add(name)
         await super().run()
@@ -102,7 +102,7 @@ class ApiServices(Reconciler):
 
 
 def api_service(group: str, version: str) -> dict[str, Any]:
-    """Return the APIService of a version that is served here."""
+    """Return the APIService of a group version that this server serves itself."""
     ours = group in _GROUPS
     priorities = (_GROUPS[group], _version_priority(group, version)) if ours else (1000, 100)
     return {
@@ -117,7 +117,7 @@ def api_service(group: str, version: str) -> dict[str, Any]:
 
 
 def _version_priority(group: str, version: str) -> int:
-    """Return upstream's priority: newer versions come before older ones, and stable versions before others."""
+    """Return upstream's priority of a version: newer versions come first, and stable versions before others."""
     stable = _STABLE.fullmatch(version)
     return 1 if not group else 15 * int(stable[1]) if stable else 9
 

@@ -1,4 +1,4 @@
-"""Say why a job failed, in the words of `muster ps`, from the objects that the informers hold."""
+"""Explain why a job failed, in the words of `muster ps`, from the objects in the informers."""
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD

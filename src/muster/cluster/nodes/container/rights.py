@@ -25,7 +25,7 @@ _OWN_USERS = ("user-namespaces", "bubblewrap")
 
 
 def find_ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None:
-    """Return the user, the group and the supplementary groups of the processes; None to keep the node's own.
+    """Return the user, group and supplementary groups of a container's processes; None to keep the node's own.
 
     Raises `ConfigError` if the node cannot set them.
     """
@@ -61,15 +61,15 @@ def list_dropped_capabilities(context: SecurityContext) -> list[int]:
 
 
 def closes_root(context: SecurityContext | None, isolation: Isolation) -> bool:
-    """Return whether the container's root file system is made read-only.
+    """Return whether the container's root file system is read-only.
 
-    The spec must request it, and the container must have mounts of its own.
+    The spec must request that, and the isolation must give the container a mount namespace of its own.
     """
     return context is not None and bool(context.read_only_root_filesystem) and isolation.kind in _OWN_MOUNTS
 
 
 def explain_unenforced(pod: Pod, isolation: Isolation) -> str:
-    """Return a sentence for an event on the pod's security fields that this node does not enforce; "" if none."""
+    """Return a sentence, for an event, about security fields that this node does not enforce; "" if there are none."""
     unmet = [*_unmet_by_spec(pod.spec, isolation), *_unmet_by_pod(pod.spec.security_context or PodSecurityContext())]
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         unmet += [f"{what} (container {container.name})" for what in _unmet_by_container(container, isolation)]
@@ -79,7 +79,8 @@ def explain_unenforced(pod: Pod, isolation: Isolation) -> str:
 def _unmet_by_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
     """Yield the fields of the pod's spec that this node does not enforce.
 
-    All pods share the node's network and IPC. Containers of a pod do not share process ids, if they have own ones.
+    All pods share the machine's network and IPC. If containers have PID namespaces, the containers of a pod do not
+    share one.
     """
     if spec.host_pid and isolation.own_pids:
         yield "hostPID"

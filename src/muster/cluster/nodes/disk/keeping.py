@@ -1,6 +1,6 @@
 """Keep the logs of deleted pods, and the directories of jobs, until their Job or JobSet is deleted.
 
-A guest in another cluster keeps none: its users could not read them, and a guest may not read Jobs.
+A guest (a node in another cluster) keeps neither. Its users could not read them, and a guest may not read Jobs.
 """
 
 import logging
@@ -47,15 +47,15 @@ class Keeping:
             informer.on_change(self._job_changed)
 
     def forget(self, uid: str) -> None:
-        """Remove the files of a deleted pod that has no processes. The logs stay if its job still exists."""
+        """Remove the files of a deleted pod that has no processes. Keep its logs if its job still exists."""
         record = self._storage.of(uid).read()
         if record is not None and not record.gone:
             self._remover.add(self.let_go(record))
 
     def let_go(self, record: PodRecord) -> list[Path]:
-        """Keep the logs of a deleted pod if its job still exists; otherwise drop them.
+        """Keep the logs of a deleted pod if its job still exists.
 
-        Return the paths that the caller must remove.
+        Return the paths that the caller must remove: all files of the pod, or all but its logs.
         """
         if self._is_job_live(record):
             try:
@@ -65,9 +65,9 @@ class Keeping:
         return self._storage.of(record.uid).remove()
 
     def keeps_logs(self, record: PodRecord) -> bool:
-        """Return whether the logs of a pod stay: it was deleted before a restart, and its job still exists.
+        """Return whether a pod's logs stay, because the pod was deleted before a restart and its job still exists.
 
-        If so, the pod is added to the deleted pods whose logs are kept.
+        If so, list the pod among the deleted pods whose logs are kept.
         """
         stays = bool(record.gone) and self._is_job_live(record)
         if stays:

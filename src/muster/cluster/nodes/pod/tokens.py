@@ -1,7 +1,7 @@
 """Request tokens of a pod's service account for its projected volumes, and renew them before they expire.
 
-As with the kubelet, a token is renewed after four fifths of its life, or after a day. A token is only stored in the
-volume; a restarted server requests new ones.
+As with the kubelet, a token is renewed after four fifths of its lifetime, or after a day. A token is only stored in the
+volume; a restarted server requests new tokens.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class PodTokens:
         return min((cached.renew_at for cached in self._cached.values()), default=None)
 
     async def get_tokens(self, pod: Pod) -> Mapping[AskedToken, str]:
-        """Return all tokens of the pod, requesting new ones as needed. Raises `ApiError`, `TransportError`."""
+        """Return all tokens that the pod's volumes request; fetch missing ones. Raises `ApiError`, `TransportError`."""
         now = self._clock.monotonic()
         for request in list_requested_tokens(pod):
             cached = self._cached.get(request)

@@ -1,8 +1,8 @@
 """Run nodes of kind `simulated`: they simulate their pods' statuses by rule (`stages.py`), thousands in one process.
 
-All nodes share one informer and one queue of delayed keys; nothing runs, and time may be virtual. Nodes have no
-heartbeat, because nothing checks whether they live. A node whose object is deleted registers again, as a process node
-does. Nodes with devices also simulate a driver of resource claims (`driver.py`).
+All nodes share one informer and one queue of delayed keys. No program runs, and time may be virtual. The nodes have no
+heartbeat, because nothing checks whether they live. If a Node object is deleted, the node registers again, as a process
+node does. Nodes with devices also simulate a driver of resource claims (`driver.py`).
 """
 
 import asyncio
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class SimulatedNodes(Reconciler):
-    """A set of equal simulated nodes. A `Manager` runs it."""
+    """A set of simulated nodes with the same properties. A `Manager` runs it."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class SimulatedNodes(Reconciler):
         self._controller.watch(self._nodes, when=self._is_own_node_gone)
 
     def _play_usage(self) -> Iterator[tuple[tuple[str, str], Reading]]:
-        """Yield the simulated usage of containers: all of their requests, all the time."""
+        """Yield the simulated usage of running containers. They always use all of their requests."""
         now = self._clock.now()
         for pod in self._pods.all():
             if pod.spec.node_name in self.node_names and pod.status.phase == "Running" and pod.status.start_time:
@@ -115,12 +115,12 @@ class SimulatedNodes(Reconciler):
         await super().run()
 
     async def stop(self) -> None:
-        """Finish pending writes. The pods continue after the next start."""
+        """Finish pending writes, and stop. After the next start the nodes simulate the same pods further."""
         self._stopped = True
         await super().stop()
 
     async def _register_with_retries(self, name: str) -> None:
-        """Register a node, and retry until the server agrees: a user's webhook may refuse it for a time."""
+        """Register a node, and retry until the server accepts it, as a user's webhook may refuse it for a time."""
         while not self._stopped:
             try:
                 await self._register(name)
@@ -136,7 +136,7 @@ class SimulatedNodes(Reconciler):
             await self._publish_devices(name)
 
     async def _publish_devices(self, name: str) -> None:
-        """Publish the devices of a node."""
+        """Publish the ResourceSlices of a node, and the DeviceClasses of its drivers."""
         node = await self._client.get(NODE, name)
         for driver, count in self._devices.items():
             if driver not in self._classes:
@@ -218,9 +218,10 @@ class SimulatedNodes(Reconciler):
         return None
 
     def _seconds_left(self, pod: Pod, stage: Stage) -> float:
-        """Return how many seconds remain until a simulated pod leaves its stage. Enter the stage if it is new.
+        """Return how many seconds remain until a simulated pod leaves its stage.
 
-        After a restart of the server, the time of a run counts from the start of the containers.
+        If the stage is new, record that it begins. After a restart of the server, the time of a run counts from the
+        start of the containers.
         """
         now = self._clock.monotonic()
         entered = self._entered.get(pod.metadata.uid)
@@ -262,7 +263,7 @@ def _pods_of_claim(claim: ResourceClaim) -> Iterator[str]:
 
 
 def _running_since(pod: Pod) -> datetime | None:
-    """Return when the pod's containers were last started; None if they do not run."""
+    """Return when the pod's containers last started; None if they do not run."""
     running = [status.state.running for status in pod.status.container_statuses if status.state.running]
     return max((state.started_at for state in running if state.started_at), default=None)
 
@@ -274,7 +275,7 @@ class SimulatedConnection:
         self._play_usage = played
 
     async def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield one line, so that a reader does not wait for more."""
+        """Yield one line, which says that there is no output."""
         yield f"{key_of(pod)}/{options.container} is simulated: it has no output\n".encode()
 
     def list_kept_pods(self, job: str) -> Sequence[KeptPod]:  # noqa: ARG002
@@ -298,7 +299,7 @@ class SimulatedConnection:
         raise _nothing_runs(pod, "it has no ports")
 
     async def measure_usage(self) -> Mapping[tuple[str, str], Reading]:
-        """Return the simulated usage, by the pod's UID and the container's name."""
+        """Return the simulated usage of containers, by the pod's UID and the container's name."""
         return dict(self._play_usage())
 
 

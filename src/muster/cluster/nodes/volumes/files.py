@@ -1,8 +1,8 @@
 """Write the contents of volumes to disk.
 
-Files from objects are written like the kubelet's: into a new directory, to which a link `..data` is then moved
-atomically. The names that users see are links through `..data`. So a reader sees all of the old state or all of the
-new, never a mixture, and a crash at any time leaves one of the two.
+Files from objects are written as by the kubelet: into a new directory, to which the link `..data` is then moved
+atomically. The names that users see are links through `..data`. So a reader sees all of the old state or all of the new
+state, never a mixture, and a crash at any time leaves one of the two.
 
 Everything is below a directory that only this user can write (0700), so no other user can put links there. Links that a
 pod makes in its own volumes are not followed (`resolve_within`).
@@ -25,7 +25,10 @@ _DIRECTORY_MODE = 0o755
 
 
 def make_empty(directory: Path, *, group: int | None = None) -> None:
-    """Make an empty directory that everybody may use, unless it exists and containers of the pod may use it already."""
+    """Make an empty directory with access for everybody. Leave an existing one, which the pod may use already.
+
+    group: the group that owns the directory; None for the default.
+    """
     if not directory.exists():
         directory.mkdir(parents=True)
         directory.chmod(0o777)
@@ -35,9 +38,10 @@ def make_empty(directory: Path, *, group: int | None = None) -> None:
 
 
 def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None = None) -> bool:
-    """Make the directory contain exactly these files; return False if it did before.
+    """Make the directory contain exactly these files; return False if it already did.
 
-    If it raises OSError, the directory still contains the old files.
+    If this function raises OSError, the directory still contains the old files.
+    group: the group that may read the files; None for none.
     """
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(_DIRECTORY_MODE)
@@ -96,10 +100,11 @@ _CHECKS = {
 
 
 def resolve_within(root: Path, path: str, *, create: bool) -> str:
-    """Return a path below a volume with its links resolved, relative to the volume; "" for the volume itself.
+    """Return the real path of a path below a volume, relative to the volume; "" for the volume itself.
 
-    create: whether to make a missing directory. Raises `VolumeError` if the path leads out of the volume, or is missing
-    and not to be made. The shim follows no link, so links that change later do no harm.
+    The shim follows no link, so links that change later do no harm.
+    create: whether to make a missing directory.
+    Raises `VolumeError` if the path leaves the volume, or is missing and must not be made.
     """
     if ".." in path.split("/") or os.path.isabs(path):  # noqa: PTH117 - text, not a path of ours
         raise VolumeError(f"subPath {path!r}: must be relative, without '..'")
@@ -152,7 +157,7 @@ def _write_file(path: Path, file: File, group: int | None) -> None:
 
 
 def _make_directories(path: Path) -> None:
-    """Make the missing directories of a path, readable for everybody whatever the umask of this process is."""
+    """Make the missing directories of a path, readable for everybody whatever this process's umask is."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -168,7 +173,7 @@ def _mode_of(file: File, group: int | None) -> int:
 
 
 def _has_exactly(directory: Path, files: Mapping[str, File], group: int | None) -> bool:
-    """Return whether a version's directory has exactly these files."""
+    """Return whether a directory contains exactly these files, with their contents and modes."""
     present = _list_files(directory)
     return present == files.keys() and all(
         (directory / name).read_bytes() == file.data
@@ -178,7 +183,10 @@ def _has_exactly(directory: Path, files: Mapping[str, File], group: int | None) 
 
 
 def _list_files(root: Path) -> set[str]:
-    """Return the paths of everything but directories, without recursion: a path of a volume may have 2,000 names."""
+    """Return the relative paths of all files and links below a directory.
+
+    The search is not recursive, because a path of a volume may have 2,000 names.
+    """
     files, pending = set(), [""]
     while pending:
         prefix = pending.pop()
@@ -193,7 +201,7 @@ def _list_files(root: Path) -> set[str]:
 
 
 def _list_versions(directory: Path) -> list[str]:
-    """Return the directories in which a version of the files is, or was being written."""
+    """Return the names of the directories that contain a complete or partly written version of the files."""
     return [path.name for path in directory.iterdir() if path.name.startswith("..") and not path.is_symlink()]
 
 
@@ -202,7 +210,7 @@ def _fresh_name(existing: list[str]) -> str:
 
 
 def _link_names(directory: Path, names: set[str]) -> None:
-    """Make a link through `..data` for every name, and remove links of names that are gone."""
+    """Make a link through `..data` for every name, and remove links of other names."""
     for path in directory.iterdir():
         if not path.name.startswith("..") and path.name not in names:
             path.unlink()

@@ -1,4 +1,4 @@
-"""Decide who may set the owners of an object, and who may make the deletion of an owner wait for the object.
+"""Decide which users may set the owners of an object, and make the deletion of an owner wait for the object.
 
 The rules are those of OwnerReferencesPermissionEnforcement (k8s.io/kubernetes):
 

@@ -42,7 +42,7 @@ class HeaderError(Exception):
 
 
 class TooLongError(HeaderError):
-    """A header list longer than the bound."""
+    """A header list that exceeds the size limit."""
 
 
 class Decoder:
@@ -60,7 +60,7 @@ class Decoder:
         self.size = 0  # of the last list, by the same count as `most`
 
     def decode(self, block: bytes) -> list[Field]:
-        """Return the header list of a block. Raises `HeaderError`."""
+        """Return the header list of a block. Raises `HeaderError` for an invalid or too long block."""
         try:
             return self._decode(block)
         except IndexError:

@@ -18,10 +18,10 @@ class HuffmanError(Exception):
 
 
 class _Node:
-    """A node in the tree of codes, with its two successors by the next bit: each is a node or a decoded byte.
+    """A node in the tree of codes. Its two successors, by the next bit, are nodes or decoded bytes.
 
-    steps: for eight bits, as a byte: the bytes that they complete and the node that they lead to. A step is added when
-    it is first needed.
+    steps: for each value of the next eight bits, the bytes that these bits complete and the node that they lead to. A
+    step is added when it is first needed.
     """
 
     __slots__ = ("accepts", "next", "steps")
@@ -46,7 +46,7 @@ def decode(data: bytes) -> bytes:
 def _add_step(start: _Node, byte: int) -> tuple[bytes, _Node]:
     """Follow eight bits from a node, and store the result in the node's `steps`.
 
-    Return the same result: the bytes that the bits complete, and the node that they lead to. Raises `HuffmanError`.
+    Return the bytes that the bits complete, and the node that they lead to. Raises `HuffmanError`.
     """
     decoded, node = bytearray(), start
     for shift in range(7, -1, -1):

@@ -1,4 +1,4 @@
-"""One request on a connection of HTTP/2 and its answer: the `Caller`, with the application's `receive` and `send`."""
+"""One request on a connection of HTTP/2 and its response: the `Caller`, with the application's `receive` and `send`."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamConnection(Protocol):
-    """The connection of a stream, as the stream needs it."""
+    """The methods of a connection that its streams use."""
 
     user: User | None
     slot: ConnectionSlot
@@ -37,16 +37,16 @@ class StreamConnection(Protocol):
         ...
 
     def done(self, stream: "Stream") -> None:
-        """Release a stream whose application has ended."""
+        """Release a stream whose application has finished."""
         ...
 
     def break_off(self, stream: "Stream", code: Code) -> None:
-        """Cut off the answer of a stream."""
+        """Break off the response of a stream."""
         ...
 
 
 class Stream:
-    """A request on its connection, from its head until the application has ended."""
+    """A request on its connection, from its headers until the application has finished."""
 
     is_upgrade = False
     is_alone = False
@@ -74,7 +74,10 @@ class Stream:
         self._news: asyncio.Future[None] | None = None  # set while the application waits for the body or the client
 
     async def run(self, app: App) -> None:
-        """Run the application on the request. If it fails, answer 500, or reset the stream if the answer has begun."""
+        """Run the application on the request.
+
+        If it fails, answer 500, or reset the stream if the response has started.
+        """
         try:
             await app(scope_of(self._head, self, has_body=self._has_body), self.receive, self.send)
             if not self._has_ended and not self.is_gone:
@@ -97,7 +100,7 @@ class Stream:
     # -- for the application
 
     async def receive(self) -> Message:
-        """Return the next part of the body, or `http.disconnect` once the client is gone.
+        """Return the next part of the body, or `http.disconnect` after the client has gone.
 
         The first call widens the window of the body, and sends status 100 if the client waits for that.
         """
@@ -120,7 +123,7 @@ class Stream:
         return {"type": "http.request", "body": data, "more_body": not self.is_received}
 
     async def send(self, message: Message) -> None:
-        """Send the next part of the answer, once the client has taken most of the parts before."""
+        """Send the next part of the response, after the client has received most of the previous parts."""
         await self.drain()
         if self.is_gone:
             return
