@@ -1,11 +1,11 @@
-"""Carry requests to an API server over TLS, as the user of a kubeconfig: `HttpsTransport`.
+"""Send requests to an API server over TLS, as the user of a kubeconfig: `HttpsTransport`.
 
-The transport retries three things: a refusal that says when to come back (429 and 503 with Retry-After); a refused
-connection, if sending twice is harmless; a 401, once and if there is another credential. aiohttp by itself sends GET,
-PUT and DELETE once more when the connection closes before any answer, for a kept connection may close at any moment.
-Everything else is the caller's, who knows what the request meant.
+The transport retries three things: a refusal with a time to retry (429 and 503 with Retry-After); a refused connection,
+if sending twice is harmless; a 401, once and if there is another credential. aiohttp itself sends GET, PUT and DELETE
+once more when the connection closes before any response, because a kept connection may close at any moment. The caller,
+which knows the meaning of the request, retries everything else.
 
-Invariants: every request has an end (its time, the size of its answer, the number of tries); a secret goes into a
+Invariants: every request is limited (its time, the size of its response, the number of attempts); a secret goes into a
 header or a TLS context and nowhere else; redirects are not followed, so that no credential goes to another server.
 """
 
@@ -48,7 +48,7 @@ from muster.runtime.transport import ClosedError, Conversation, Request, Respons
 
 # An idle connection is kept this long; servers keep theirs longer (Kubernetes 90 s).
 KEEPALIVE_SECONDS = 60.0
-# For the connection with its TLS: a user at a terminal should soon hear that a server is stopped.
+# For the connection with its TLS: a user at a terminal should soon get an error that a server is stopped.
 CONNECT_SECONDS = 5.0
 # A silently vanished peer is noticed after idle + interval * count seconds.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}

@@ -18,12 +18,7 @@ CALL_LIMIT: Final = 1_000_000
 
 
 class CelError(Exception):
-    """An expression without a value for its variables.
-
-    The operators `&&` and `
-
-    ` may absorb this error.
-    """
+    """An expression without a value for its variables. `&&` and `||` may absorb this error."""
 
 
 class CostLimitError(Exception):

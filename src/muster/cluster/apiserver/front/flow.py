@@ -232,7 +232,7 @@ def rest_seconds(streams: int) -> float:
 
 
 class Flow:
-    """The means that a server lends to requests: seats, room for bodies, and places for streams, with their metrics."""
+    """The resources that a server lends to requests: seats, room for bodies, places for streams, and their metrics."""
 
     def __init__(self, metrics: Registry, limits: Limits) -> None:
         self.seats = Shares(limits.seats, limits, self._refusal)

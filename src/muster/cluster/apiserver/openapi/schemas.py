@@ -1,7 +1,7 @@
 """The component schemas of a group version: its kinds, their lists, and the shared parts of requests and responses.
 
-The schemas of built-in kinds come from Muster's types, and those of custom kinds from their definitions. OpenAPI v2
-cannot express several types, alternatives and nulls. As in upstream, the v2 schemas omit them, so that clients check
+The schemas of built-in kinds come from Muster's types, and the schemas of custom kinds from their definitions. OpenAPI
+v2 cannot express several types, alternatives and nulls. As in upstream, the v2 schemas omit them, so that clients check
 too little rather than too much.
 """
 
@@ -39,7 +39,7 @@ _SHARED: dict[str, Schema] = {
 
 
 def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
-    """Return the components of the resources, their subresources and lists, and those that operations refer to."""
+    """Return the components of the resources, their subresources and lists, and all components that these refer to."""
     kinds: dict[str, Kind[Any]] = {}
     for resource in resources:
         for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
@@ -108,7 +108,7 @@ def _custom_schema(resource: Resource) -> Schema:
 
 
 def _make_named_schema(schema: Schema) -> Schema:
-    """Return the schema in the form that clients expect.
+    """Return the schema with named types instead of inline ones, as clients expect.
 
     Quantities and IntOrStrings become references, so that clients can show a name for these types.
     """

@@ -143,7 +143,7 @@ def _join_parts(*parts: bytes) -> bytes:
 
 
 def _encode_field(number: int, value: str | bytes | bool) -> bytes:
-    """Encode one field. As in protobuf 3, the result omits an empty text and a false, but not an empty message."""
+    """Return one field in protobuf. As in protobuf 3, omit an empty text and a false, but not an empty message."""
     if isinstance(value, bool):
         return _encode_varint(number << 3) + b"\x01" if value else b""
     if value == "":

@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header, or count and drop a trailer. No proxy in front of this server has checked the trailers."""
+        """Store a header, or count and drop a trailer: no proxy in front of this server has checked trailers."""
         self._count(len(name) + len(value) + 4)  # with the colon and the line end
         if self._in_headers:
             self._headers.append((name.lower(), value))

@@ -1,4 +1,4 @@
-"""One request on a connection of HTTP/1.1 and its answer: the `Caller`, with the application's `receive` and `send`."""
+"""One request on a connection of HTTP/1.1, and its response: the `Caller`, with the ASGI calls `receive` and `send`."""
 
 import asyncio
 import logging

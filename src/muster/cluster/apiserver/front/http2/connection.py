@@ -82,7 +82,10 @@ class Connection(asyncio.Protocol):
         self.transport = GONE
 
     def data_received(self, data: bytes) -> None:
-        """Process bytes from the client, some in each turn of the loop: they may hold thousands of requests."""
+        """Process bytes from the client, a part in each iteration of the loop.
+
+        One read may contain thousands of requests.
+        """
         if self._unread:
             self._unread += data
             return
@@ -97,7 +100,10 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _process(self, data: bytes) -> bool:
-        """Process the input of one turn, keep the rest for the next one, and return whether there is a rest."""
+        """Process a limited part of the input, and store the rest for the next loop iteration.
+
+        Return whether there is a rest.
+        """
         now, end, processed, begun = self._loop.time(), min(len(data), TURN_BYTES), 0, 0
         while processed < end and begun < TURN_REQUESTS:
             for event in self.session.receive(data[processed : processed + PART_BYTES], now):
