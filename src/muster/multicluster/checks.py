@@ -20,7 +20,7 @@ _BY_CONFIG, _BY_CLUSTER = "multikueue-config", "multikueue-cluster"
 
 
 class CheckController(Reconciler):
-    """The controller of MultiKueue's AdmissionChecks, run by a `Manager`; it ignores checks of other controllers."""
+    """The controller of MultiKueue's AdmissionChecks. A `Manager` runs it; it ignores checks of other controllers."""
 
     name = "multikueue_admissioncheck"
 

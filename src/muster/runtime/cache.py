@@ -145,11 +145,11 @@ class Reflector(Generic[T]):
         return [(self.cache.remove(key), None)] if self.cache.get(key) is not None else []
 
     def handle_error(self, error: ApiError | TransportError) -> None:
-        """Handle an error that ended a stream or request: keep the version to resume the watch, or forget it.
+        """Handle an error that ended a stream or request: keep the version to resume the watch, or drop it to list.
 
         A broken connection and a busy server (429, 5xx) keep the version. After any other refusal, above all 410, the
-        events since then are unknown, so the objects are listed again. They are also listed again after an unreadable
-        event, because the server would only repeat that event.
+        events since then are unknown, so the objects are listed again. They are also listed again after an event that
+        cannot be decoded, because the server would only repeat that event.
         """
         if isinstance(error, ApiError):
             resumable = _is_busy(error) and not _is_version_unknown(error)

@@ -1,6 +1,6 @@
 """Register metrics for Prometheus: one registry per process part, never the library's global one.
 
-Names of queues and controllers are those of client-go and controller-runtime, so that their dashboards fit. Values
+Names of queues and controllers are those of client-go and controller-runtime, so that their dashboards work. Values
 that can be read at any time (depth, age of running work) are read at a scrape and cost nothing in between.
 """
 
@@ -35,13 +35,16 @@ class Gauges(NamedTuple):
 
 
 class Registry:
-    """The metrics of one part of the process. The same name always gives the same metric.
+    """The metrics of one part of the process. The same name always returns the same metric.
 
-    A method raises ValueError for the name of a metric of another type.
+    A method raises ValueError if a metric of another type has the name.
     """
 
     def __init__(self, *, process: bool = False) -> None:
-        """Make an empty registry. process: include the metrics of the operating system and the interpreter."""
+        """Make an empty registry.
+
+        process: whether to include the metrics of the operating system and the interpreter.
+        """
         self._types: dict[str, str] = {}  # of all metrics, by name
         self._process = process
         self._computed: list[Callable[[], Iterable[Gauges]]] = []
@@ -62,7 +65,7 @@ class Registry:
         return self._register(self._gauges, "gauge", name, lambda: make_gauge(name, text, labels))
 
     def add_computed(self, ask: Callable[[], Iterable[Gauges]]) -> None:
-        """Add gauges whose values `ask` computes at every scrape."""
+        """Add gauges whose values a function computes at every scrape. ask: this function."""
         self._computed.append(ask)
 
     def controller(self, name: str) -> "ControllerMetrics":
@@ -122,7 +125,7 @@ def _render_process() -> bytes:
 
 
 class ControllerMetrics:
-    """The numbers of one controller and its queue."""
+    """The metrics of one controller and its queue."""
 
     def __init__(self, registry: Registry, name: str) -> None:
         self._name = name
@@ -161,7 +164,7 @@ class ControllerMetrics:
         )
 
     def attach(self, queue: WorkQueue, workers: int) -> None:
-        """Report the depth of this queue, its keys in work, and the number of workers at every scrape."""
+        """Report the depth of this queue, its keys in progress, and the number of workers at every scrape."""
         self._limit.set(workers)
         self._depth.set_function(lambda: len(queue))
         self._active.set_function(lambda: len(queue.working))
@@ -181,11 +184,11 @@ class ControllerMetrics:
         self._waits.observe(waited_seconds)
 
     def finished(self, worked_seconds: float) -> None:
-        """Count a key that a worker is done with."""
+        """Count a key that a worker has finished."""
         self._works.observe(worked_seconds)
 
     def reconciled(self, result: Outcome, seconds: float) -> None:
-        """Count one ended reconcile. A conflict is an error like any other here, as in controller-runtime."""
+        """Count one finished reconcile. A conflict counts as an error, as in controller-runtime."""
         if result in ("conflict", "error"):
             result = "error"
             self._errors.inc()

@@ -1,9 +1,9 @@
-"""Identify a worker cluster, so that a manager notices when another cluster answers under the name of the first.
+"""Identify a worker cluster, so that a manager notices when another cluster responds under its name.
 
-A cluster is identified by the UID of its namespace `kube-system`; if the cluster does not show it, by its address and
-trusted authority. The identity is stored with the MultiKueueCluster before the worker is used. While workloads have
-their home in a worker, another cluster under its name is refused, because the absence of jobs there proves nothing. The
-workloads leave their home as they leave any lost cluster.
+A cluster is identified by the UID of its namespace `kube-system`. If the manager may not read that, the cluster is
+identified by its address and trusted authority. The identity is stored with the MultiKueueCluster before the worker is
+used. While workloads have their home in a worker, another cluster under its name is refused, because the absence of
+jobs there proves nothing. The workloads leave their home as they leave any lost cluster.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ _MOST_CHARACTERS = 64
 
 
 class Identity(Struct, frozen=True):
-    """The identity of a cluster. uid: "" if the cluster does not show it."""
+    """The identity of a cluster. uid: "" if the cluster does not show its UID. endpoint: the digest of its address."""
 
     uid: str
     endpoint: str
 
     @property
     def text(self) -> str:
-        """The identity as it is stored."""
+        """The identity in its stored form."""
         return f"{self.uid}@{self.endpoint}"
 
     def is_same(self, other: "Identity") -> bool | None:
@@ -50,7 +50,7 @@ class Identity(Struct, frozen=True):
 
 
 def identity_in(text: str) -> Identity | None:
-    """Parse a stored identity; None if it is invalid."""
+    """Return a stored identity; None if the text is invalid."""
     uid, _, endpoint = text.rpartition("@")
     return Identity(uid, endpoint) if endpoint else None
 
@@ -79,10 +79,11 @@ class Register:
         self._client = client
 
     async def admit(self, name: str, identity: Identity, has_job_of: Callable[[str], bool]) -> str:
-        """Store the identity of a worker and return "", or return why the worker cannot be used now.
+        """Store the identity of a worker and return ""; if the worker cannot be used now, return why.
 
-        has_job_of: whether the worker has a job of a workload, by key; only the workload's home creates its job. Raises
-        `ApiError`, `TransportError`.
+        has_job_of: returns whether the worker has a job of a workload, by key; only the workload's home creates its
+        job.
+        Raises `ApiError`, `TransportError`.
         """
         cluster = await self._client.get(MULTI_KUEUE_CLUSTER.seen_as(Object), name)
         text = cluster.metadata.annotations.get(IDENTITY_ANNOTATION, "")

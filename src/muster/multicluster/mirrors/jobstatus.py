@@ -1,9 +1,9 @@
 """Convert the status of a Job in a worker into one that the manager's API server accepts. Pure.
 
 The server requires of every Job that final conditions stay, that counters never decrease, and that the start time stays
-unless the Job is suspended. A Job that starts again in another cluster begins at 0, so its local counters stay until
-the new ones exceed them. Its end is shown only once it is final. Workers before Kubernetes 1.31 end Jobs without the
-interim conditions: these are added. Other values are corrected, because a worker may send anything.
+unless the Job is suspended. A Job that restarts in another cluster begins at 0, so its local counters stay until the
+new ones exceed them. Its finish is shown only when it is final. Workers before Kubernetes 1.31 finish Jobs without the
+interim conditions, so these are added. Other values are corrected, because a worker may send anything.
 """
 
 from datetime import datetime

@@ -1,6 +1,6 @@
 """Mirror plain pods, which have no field that names another controller. Pure.
 
-In the manager's cluster the pods keep their scheduling gate for ever and show the status of their copies.
+In the manager's cluster the pods keep their scheduling gate permanently and show the status of their copies.
 """
 
 from collections.abc import Sequence

@@ -57,7 +57,7 @@ class ControllerObserver(QueueObserver, Protocol):
 
 
 class Controller:
-    """A queue of keys, with workers that call `reconcile`: one call at a time per key, `workers` calls in all."""
+    """A queue of keys, with `workers` workers that call `reconcile`. A key is never in two calls at once."""
 
     def __init__(
         self,

@@ -216,7 +216,7 @@ class Manager:
             await self._stopped.wait()
 
     def skip_grace(self) -> None:
-        """Let the next `stop` not wait for what the parts have begun, because none of their requests is sent now."""
+        """Let the next `stop` not wait for pending work of the parts: none of their requests can be sent now."""
         self._has_grace = False
 
     async def _start_all(self) -> None:

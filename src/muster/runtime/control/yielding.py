@@ -115,7 +115,10 @@ class YieldingTransport:
         return [] if after is None else find_changes(before, after, us)
 
     def _forget_listed(self, path: str, answer: Response) -> None:
-        """Drop the records of the objects of a collection that this process has just deleted, because no rival did."""
+        """Drop the records of the objects of a collection that this process has just deleted.
+
+        No rival deleted these objects.
+        """
         if answer.status < 400 and not (body := _body(answer.body)).metadata.uid:
             for item in _bodies(body.items):
                 self._known.pop(f"{path}/{item.metadata.name}", None)

@@ -183,7 +183,7 @@ def _make_event(occurrence: Occurrence, sighting: Sighting, namespace: str) -> E
 
 
 def _is_final(error: ApiError | TransportError) -> bool:
-    """Return whether a retry would fail again: the server refuses the Event, or this process sends no more."""
+    """Return whether a retry would fail again: the server refuses the Event, or this process sends no more requests."""
     if isinstance(error, ApiError):
         return error.code != 429 and error.code < 500
     return isinstance(error, ClosedError)

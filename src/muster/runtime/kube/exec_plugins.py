@@ -188,7 +188,7 @@ def parse_answer(stdout: bytes, plugin: ExecConfig) -> Credential:
 
 
 def make_printable(text: str, limit: int = 200) -> str:
-    """Return another program's text on one line of a terminal: no control characters, shortened to `limit`."""
+    """Return another program's text as one line for a terminal, without control characters and cut to `limit`."""
     return "".join(c if c.isprintable() else " " for c in text)[:limit].strip()
 
 

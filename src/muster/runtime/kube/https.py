@@ -76,9 +76,10 @@ class HttpsTransport:
     ) -> None:
         """Make a transport, which connects when it is first used.
 
-        environ: the environment of exec plugins, by default ours.
+        environ: the environment of exec plugins; None for this process's.
         terminal: whether plugins may ask the user questions.
-        stream_idle_seconds: a stream without data for so long breaks with a `TransportError`.
+        max_response_bytes: the maximum size of a response.
+        stream_idle_seconds: a stream without data for this long breaks with a `TransportError`; None for no limit.
         """
         source = credential_source(config, environ=os.environ if environ is None else environ, terminal=terminal)
         self.config = config
@@ -96,7 +97,7 @@ class HttpsTransport:
         self._closed = False
 
     async def request(self, request: Request) -> Response:
-        """Send the request; return the answer, whatever its status. Raises `TransportError` if there is none.
+        """Send the request; return the response, whatever its status. Raises `TransportError` if there is none.
 
         The time limit of the request does not include a login for a new credential, which has its own limit.
         """
@@ -145,8 +146,8 @@ class HttpsTransport:
     async def _refusal(self, request: Request, status: int) -> ApiError:
         """Return why the server refused a WebSocket.
 
-        The handshake loses the server's message, so this method sends the request again as a plain one and reads the
-        message.
+        The handshake loses the server's message. So this method sends the request again without an upgrade, and reads
+        the message.
         """
         answer = await self.request(request)
         if answer.status == status:
@@ -154,7 +155,7 @@ class HttpsTransport:
         return error_of(Response(status, f"{self._where(request)}: HTTP {status}".encode()))
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail."""
+        """Close all connections. Pending requests fail."""
         self._closed = True
         await self._vault.close()
         for answer in self._answers:  # aiohttp does not wake the readers of a connection that it closes itself
@@ -166,7 +167,7 @@ class HttpsTransport:
     async def _close_lost_connections(self) -> None:
         """Close the connections that aiohttp lost track of, because their request was cancelled during the handshake.
 
-        Wait, for a bounded number of iterations of the loop, until the loop has closed their sockets.
+        Wait for a limited number of loop iterations until the loop has closed their sockets.
         """
         for connection in self._sockets:
             with suppress(OSError):  # it is closed already
@@ -299,9 +300,9 @@ class HttpsTransport:
         return made
 
     def _context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | bool:
-        """Return the TLS context for a certificate; True if no connection uses TLS.
+        """Return the TLS context for a client certificate; True if no connection uses TLS.
 
-        Connections are pooled by context, so a new context makes new connections.
+        Connections are pooled by context, so a new context leads to new connections.
         """
         cluster = self.config.cluster
         if not any(url.startswith("https://") for url in (cluster.server, cluster.proxy_url)):
@@ -319,19 +320,19 @@ class HttpsTransport:
 
 
 class _ClosedHereError(aiohttp.ClientConnectionError):
-    """The error of reading a stream after this process has closed the transport."""
+    """A stream that is read after this process has closed the transport."""
 
 
 def _broken_connection(where: str, error: Exception) -> TransportError:
     if isinstance(error, _ClosedHereError):
         return ClosedError(f"{where}: {explain(error)}")
-    # After a time-out there is no retry: the wait was long enough. Nor does a retry help against a refused certificate.
+    # After a timeout there is no retry: the wait was long enough. Nor does a retry help against a refused certificate.
     never_connected = isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError)
     return (UnreachedError if never_connected else TransportError)(f"{where}: {explain(error)}")
 
 
 class _Chunks:
-    """The pieces of a streamed answer's body, as they come."""
+    """The pieces of a streamed response's body, as they arrive."""
 
     def __init__(self, response: aiohttp.ClientResponse, where: str, idle_seconds: float | None) -> None:
         self._response = response
@@ -378,7 +379,7 @@ class _Socket:
 
 
 def _strip_secrets(location: str) -> str:
-    """Return a URL's host and path: its user, query and fragment may be credentials."""
+    """Return a URL's host and path. Its user, query and fragment are left out, because they may be credentials."""
     try:
         url = urlsplit(location)
     except ValueError:
@@ -387,7 +388,7 @@ def _strip_secrets(location: str) -> str:
 
 
 def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Return a socket with keepalive: a stream may be silent for hours while its peer is gone."""
+    """Return a socket with TCP keepalive, because a stream may be silent for hours after its peer has disappeared."""
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,4 +1,4 @@
-"""Move bytes through the socket of a local server: blocking where no event loop runs, else by the loop."""
+"""Move bytes through the socket of a local server: blocking if no event loop runs, else by the loop."""
 
 import socket
 from typing import Protocol
@@ -19,7 +19,7 @@ class Pipe(Protocol):
         ...
 
     async def receive(self, seconds: float | None) -> bytes:
-        """Return the next bytes; empty once the server has closed the connection."""
+        """Return the next bytes; b"" after the server has closed the connection."""
         ...
 
     def is_quiet(self) -> bool:
@@ -27,7 +27,7 @@ class Pipe(Protocol):
         ...
 
     def shut_down(self) -> None:
-        """End the connection. A pending call of `receive` then returns."""
+        """Shut the connection down. A pending call of `receive` then returns."""
         ...
 
     def close(self) -> None:

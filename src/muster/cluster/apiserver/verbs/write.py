@@ -330,7 +330,10 @@ class Writer:
 
 
 def _share_typed(call: Call, document: Document, saved: Document, typed: Any) -> Typed | None:
-    """Return the kind and the typed object for all who read the stored body, if it is what validation saw."""
+    """Return the kind and the typed object to share with readers of the stored body.
+
+    Return None if validation saw another form of the object.
+    """
     # The names of a definition are accepted after its validation, right before the write.
     is_definition = call.resource.key == CUSTOM_RESOURCE_DEFINITION.resource
     return (
