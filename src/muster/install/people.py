@@ -1,8 +1,9 @@
 """Write the roles for users, equal to Kueue's.
 
 Users with `admin` or `edit` in a namespace submit jobs there and see their state; users with `view` see that state.
-`kueue-batch-admin-role` is for administrators of queues, `kueue-batch-user-role` for users who submit. Bindings refer
-to these names, so they are Kueue's. The roles also aggregate, by Kueue's labels, the rules that other programs add.
+`kueue-batch-admin-role` is for administrators of queues, `kueue-batch-user-role` for users who submit jobs. Bindings
+refer to these names, so the names are Kueue's. The roles also aggregate, by Kueue's labels, the rules that other
+programs add.
 """
 
 from typing import Any, Final

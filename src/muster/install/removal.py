@@ -29,7 +29,7 @@ from muster.install.documents import make_documents
 from muster.install.options import NAME, SELECTED, Json, Options
 from muster.operator.precedence import OURS, beside_others
 
-# These are deleted first and in this order, because they use others; the rest one by one.
+# These are deleted first and in this order, because they use others; the other kinds one by one.
 _FIRST: Final = (LOCAL_QUEUE, CLUSTER_QUEUE)
 # The API server calls the engine because of these kinds.
 _ASKING: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
@@ -52,12 +52,13 @@ _PLACE: Final = re.compile(r"@([A-Z_]+)@")
 def make_removal_script(options: Options) -> str:
     """Return the shell script that removes an installation with these options.
 
-    options.kinds: the kinds whose definitions are removed, with all their objects. Raises `BadAddressError`.
+    `options.kinds` are the kinds whose definitions are removed, with all their objects. Raises `BadAddressError`.
     """
     takes_jobsets = "jobset" in options.kinds  # whichever controller manages JobSets
     rest = [kind for kind in KUEUE_KINDS if kind not in (*_FIRST, WORKLOAD)]
     election = options.settings.leader_election
-    # Include what may have been installed before, as deleting absent objects does no harm: webhooks, and the right of
+    # Include objects that may have been installed before, as deleting absent objects does no harm: webhooks, and the
+    # right of
     # a dashboard to act as others, which must not stay behind.
     installed = make_documents(replace(options, webhooks=True))
     if options.settings.muster.dashboard.identity_headers is None or not options.dashboard:
@@ -109,6 +110,7 @@ def _make_removals(installed: Iterable[Json], wanted: Callable[[str], bool], how
 
     Objects of one kind are deleted in the order of the documents. An aggregating ClusterRole comes first, because the
     cluster writes it whenever one of its parts changes, and would create it again.
+    how: further arguments of the commands.
     """
     groups = groupby((each for each in installed if wanted(each["kind"])), key=_kind_and_place)
     lines = [
@@ -119,7 +121,7 @@ def _make_removals(installed: Iterable[Json], wanted: Callable[[str], bool], how
 
 
 def _kind_and_place(document: Json) -> tuple[str, str]:
-    """Return an object's kind, with its group, and its namespace, as kubectl arguments.
+    """Return an object's kind, with its group, and its namespace, as arguments for kubectl.
 
     The group is needed because other groups may have a kind of that name.
     """

@@ -135,7 +135,7 @@ def _make_webhook_rules(settings: Configuration) -> list[Json]:
 
 
 def _make_visibility_rules(settings: Configuration) -> list[Json]:
-    """Return the RBAC rules with which the visibility server asks whether callers may read.
+    """Return the RBAC rules by which the visibility server asks whether callers may read.
 
     They also allow the leader to write the authority into the APIServices.
     """

@@ -43,7 +43,11 @@ def make_role(name: str, namespace: str, allowed: list[Json]) -> Json:
 
 
 def cluster_binding(name: str, namespace: str, account: str = NAME) -> Json:
-    """Return the binding of a ClusterRole to a ServiceAccount, by default the engine's. namespace: the account's."""
+    """Return the binding of a ClusterRole to a ServiceAccount.
+
+    namespace: the namespace of the account.
+    account: by default the engine's account.
+    """
     head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRoleBinding", "metadata": make_metadata(name)}
     return head | {"roleRef": _make_reference("ClusterRole", name), "subjects": [_account(namespace, account)]}
 

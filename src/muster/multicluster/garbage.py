@@ -59,7 +59,10 @@ class GarbageCollector(Reconciler):
         return again
 
     async def _is_gone(self, key: str) -> bool:
-        """Return whether the workload is deleted; ask the manager's server, because the cache may be stale."""
+        """Return whether the workload no longer exists.
+
+        Ask the manager's server, because the cache may be stale.
+        """
         cached = self._workloads.get(key)
         if cached is not None and cached.metadata.deletion_timestamp is None:
             return False

@@ -1,11 +1,11 @@
 """Estimate how long a workload would wait in each worker cluster.
 
-The earliest-start dispatcher sorts the clusters by this time. The other dispatchers only need to know where there is
-room (0 s), so no run times are read for them. A dispatcher of another program needs no estimate.
+The earliest-start dispatcher sorts the clusters by this time. The other dispatchers only need to know which clusters
+have room (0 s), so no run times are read for them. A dispatcher of another program needs no estimate.
 
 The estimates are computed from caches of the workers' queues and of the manager's own workloads. A computed load is
-kept for a moment, and workloads dispatched meanwhile are added to it. So of a thousand jobs at once, each counts those
-before it.
+cached for a moment, and workloads dispatched meanwhile are added to it. So of a thousand jobs at once, each counts the
+jobs before it.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
 
-# How long a load is kept: longer with more workloads, as reading ten thousand takes a fifth of a second.
+# How long a load is cached: longer with more workloads, because reading ten thousand takes a fifth of a second.
 KEPT_SECONDS, KEPT_SECONDS_PER_WORKLOAD = 1.0, 0.0005
 # The assumed run time if none is known; then all workloads are assumed to run alike.
 UNKNOWN_SECONDS = 3600.0
@@ -41,10 +41,10 @@ _EMPTY = Load()
 
 
 class Prospects:
-    """The estimated waits of a manager's workloads in its worker clusters, and the head starts that workloads gave."""
+    """The estimated waits of a manager's workloads in its worker clusters, and the head starts of clusters."""
 
     def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock, dispatcher: str) -> None:
-        """Follow the queues of the fleet, unless the dispatcher is another program, which needs no estimates."""
+        """Watch the queues of the fleet, unless the dispatcher is another program, which needs no estimates."""
         self._fleet, self._workloads, self._clock = fleet, workloads, clock
         self._by_start, self._lets_lead = dispatcher == EARLIEST_START, dispatcher in WITH_HEAD_STARTS
         self._past = runtimes.PastRuns()
@@ -73,10 +73,7 @@ class Prospects:
             return None
 
     def lead(self, key: str) -> Lead | None:
-        """Return the head start that a workload gives to one worker cluster, before others get the workload, too.
-
-        Return None if the workload has given none since this process began.
-        """
+        """Return the head start of one worker cluster for a workload; None if there has been none in this process."""
         lead = self._leads.get(key)
         return renew(lead, self._admitted_at.get(lead.cluster)) if lead is not None else None
 
@@ -96,9 +93,9 @@ class Prospects:
         )
 
     def follow_plan(self, view: DispatchView, plan: DispatchPlan) -> None:
-        """Count the workload as waiting in the clusters that get a clone, and follow the head start that it gives.
+        """Count the workload as waiting in the clusters that get a clone, and track its head start.
 
-        A cluster that does not answer during its head start gets none for a while.
+        A cluster that does not respond during its head start gets none for a while.
         """
         key, now = key_of(view.workload), self._clock.now()
         if view.lead is not None and plan.home == view.lead.cluster:
@@ -114,7 +111,7 @@ class Prospects:
             self._count(view.workload, cluster, now)
 
     def end_head_start(self, key: str, cluster: str) -> bool:
-        """End the head start of a cluster that refuses the clone of a workload; return whether there was one."""
+        """End the head start of a cluster that refuses the clone of a workload; return False if it had none."""
         lead = self._leads.get(key)
         if lead is None or lead.cluster != cluster:
             return False
@@ -123,7 +120,7 @@ class Prospects:
         return True
 
     def forget(self, key: str) -> None:
-        """Forget a deleted workload."""
+        """Drop the facts about a deleted workload."""
         self._leads.pop(key, None)
 
     def _doubt(self, cluster: str, since: datetime) -> None:
@@ -141,7 +138,7 @@ class Prospects:
             there.follow_queues()
 
     def _find_queue(self, workload: Workload, cluster: str) -> ClusterQueue | None:
-        """Return the worker's ClusterQueue in which the workload would wait; None if it is unknown."""
+        """Return the worker's ClusterQueue for the workload; None if it is unknown."""
         there = self._fleet.get(cluster)
         queues = there.follow_queues() if there is not None and there.lost_since is None else None
         if queues is None or not queues.known or queues.refusal:
@@ -163,7 +160,7 @@ class Prospects:
                     self._count(workload, cluster, now)
 
     def _find_clusters(self, workload: Workload) -> Sequence[str]:
-        """Return the clusters in which a workload holds quota or waits for it."""
+        """Return the clusters in which a workload has quota or waits for it."""
         if home := home_of(workload.metadata):
             return (home,)
         lead = self._leads.get(key_of(workload))
@@ -196,7 +193,7 @@ class Prospects:
 
 
 def _is_holding(workload: Workload) -> bool:
-    """Return whether a workload has quota in the manager and has not ended."""
+    """Return whether a workload has quota in the manager and has not finished."""
     conditions = workload.status.conditions
     return is_true(conditions, QUOTA_RESERVED) and not is_true(conditions, FINISHED)
 

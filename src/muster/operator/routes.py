@@ -1,6 +1,6 @@
 """Route the requests of a small HTTP server: find the handler of a path, and answer with its result or error.
 
-It serves one method and keeps no state. The listener handles connections, limits and time-outs.
+It serves one method and keeps no state. The listener handles connections, limits and timeouts.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -63,4 +63,4 @@ def text_answer(status: int, text: str) -> Response:
 
 
 async def _no_rest() -> None:
-    """Return at once: this server need not pause between the pieces of a stream to serve other clients."""
+    """Return at once, because this server need not pause between the pieces of a stream to serve other clients."""

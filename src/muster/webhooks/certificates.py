@@ -1,8 +1,9 @@
-"""Decide when to renew the serving certificate and its authorities, which lie in one Secret.
+"""Decide when to renew the serving certificate and its authorities, which are in one Secret.
 
 All replicas serve with the certificate in the Secret, which is renewed long before it expires. A new authority is first
-only published, beside the old one, which signs once more. The new authority signs after `SETTLING`: until then the
-leader has time to write it into `caBundle` (`bundles`). What is due depends only on the certificates and the time.
+only published, next to the old authority, which signs once more. The new authority signs after `SETTLING`. Until then
+the leader has time to write it into `caBundle` (`bundles`). The due renewals depend only on the certificates and the
+time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,12 +44,12 @@ _SUBJECT: Final = subject_of("muster-webhooks")  # not a host: common names have
 
 
 class Held(Struct, frozen=True):
-    """The certificates and keys in the webhooks' Secret; unreadable parts count as absent.
+    """The certificates and keys in the webhooks' Secret. Unreadable parts count as absent.
 
-    authorities: the certificates of the authorities, the newest first.
-    signer: the newest authority with its key.
-    server: the serving certificate with its key.
-    unusable: what is wrong with the authorities in the Secret that are not in `authorities`.
+    authorities: the certificates of the authorities, newest first.
+    signer: the newest authority with its key; None without one.
+    server: the serving certificate with its key; None without one.
+    unusable: the problems of authorities in the Secret that are not in `authorities`.
     """
 
     authorities: tuple[x509.Certificate, ...] = ()
@@ -65,7 +66,7 @@ class DueParts(NamedTuple):
 
 
 def read(data: Mapping[str, bytes]) -> Held:
-    """Parse the data of the webhooks' Secret. Parts that cannot be read count as absent."""
+    """Return the certificates and keys in the data of the webhooks' Secret. Unreadable parts count as absent."""
     authorities, unusable = read_certificates(data.get(AUTHORITIES, b""))
     signer = _make_pair(data.get(AUTHORITIES, b""), data.get(AUTHORITY_KEY, b""))
     server = _make_pair(data.get(CERTIFICATE, b""), data.get(KEY, b""))
@@ -119,7 +120,7 @@ def find_due(held: Held, names: Iterable[str], now: datetime) -> DueParts:
 
 
 def renew_what_is_due(held: Held, names: Iterable[str], now: datetime) -> Held:
-    """Return the certificates and keys with everything due renewed; the same object if nothing is due."""
+    """Return the certificates and keys with all due renewals made; the same object if nothing is due."""
     names = tuple(names)
     what = find_due(held, names, now)
     authorities = tuple(one for one in held.authorities if now < one.not_valid_after_utc)
@@ -163,7 +164,7 @@ def _is_accepted(
 ) -> bool:
     """Return whether clients accept the certificate now for all of these host names.
 
-    authorities: those that clients trust.
+    authorities: the authorities that clients trust.
     """
     valid = [one for one in (certificate, *authorities) if _is_valid(one, now)]
     is_known = any(is_signed_by(certificate, one) for one in authorities if one in valid)

@@ -1,17 +1,16 @@
-"""Choose the writes that the server sends to the webhooks, and what happens while no webhook answers. Pure.
+"""Choose the writes that the server sends to the webhooks, and the effect while no webhook responds. Pure.
 
-Two things decide the failure policy of a rule: what would go wrong if the write went through unseen, and who would be
-stopped if it did not.
+Two questions decide the failure policy of a rule: what would go wrong if the write were stored without the webhook, and
+who would be stopped if it were not.
 
-- An object that enters a queue is refused (`Fail`): it would run without quota. So is every change of Kueue's own
-kinds:
-  only people write these, and a wrong one concerns many.
-- All else goes through (`Ignore`): changes of jobs and pods, so that running and deleting never depends on the engine;
-  jobs without a queue, which at worst miss the LocalQueue `default`; JobSets, which at worst miss their defaults and
-  rules; pods of elastic jobs, some of which at worst start before their quota.
+- An object that enters a queue is refused (`Fail`), because it would run without quota. So is every change of Kueue's
+  own kinds: only people write these, and a wrong one affects many.
+- Everything else is stored (`Ignore`): changes of jobs and pods, so that running and deleting never depends on the
+  engine; jobs without a queue, which at worst miss the LocalQueue `default`; JobSets, which at worst miss their
+  defaults and rules; pods of elastic jobs, some of which at worst start before their quota.
 
-The server sends nothing in `kube-system` or the engine's own namespace, and no write of the engine itself: the engine
-must be able to start, and to repair, while no webhook answers.
+The server sends nothing in `kube-system` or the engine's own namespace, and no write of the engine itself, because the
+engine must be able to start, and to repair, while no webhook responds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,9 +39,9 @@ from muster.webhooks.endpoints import (
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
-# Decisions are functions: an answer that takes longer than this never comes.
+# Decisions are functions: a response that takes longer than this never comes.
 SECONDS: Final = 10
-# The time-out of writes that go through anyhow. Pods are made by the thousand.
+# The timeout of writes with the policy `Ignore`. Pods are created by the thousand.
 BRIEF_SECONDS: Final = 3
 
 Json = dict[str, Any]
@@ -59,7 +58,7 @@ def webhook_configurations(
 
     They lack the authorities' bundles, which the engine's leader writes.
     service_account: the engine's account in its namespace; "" if unknown.
-    endpoint: where the server reaches the webhooks; by default behind the Service that the Configuration names.
+    endpoint: where the server reaches the webhooks; None for the Service in the Configuration.
     """
     settings = configuration.internal_cert_management
     where = endpoint or ServiceEndpoint(configuration.namespace, settings.webhook_service_name)
@@ -91,7 +90,7 @@ def _make_queued_expression(object_: str) -> str:
 
 _ASKS = _make_queued_expression("object")
 _ASKS_OR_ASKED = f"{_ASKS} || (oldObject != null && {_make_queued_expression('oldObject')})"
-# A job with a controlling owner is that controller's, unless a CronJob made it.
+# A job with a controlling owner belongs to that controller, unless a CronJob created it.
 _OWNED = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
     " has(o.controller) && o.controller && o.kind != 'CronJob')"
@@ -108,7 +107,7 @@ _POD_SAYS_OR_SAID = f"{_POD_SAYS} || (oldObject != null && ({_pod_says('oldObjec
 _POD_OF_STARTED_JOB = f"{_says_text('object', 'labels', [POD_SET_LABEL])} && has(object.metadata.ownerReferences)"
 
 
-# Matches objects that name a queue but never wait: their authors are warned.
+# Matches objects that name a queue but never wait. Their authors get a warning.
 _IDLE: Final = "vunqueued.muster.dev"
 _NO_RULES = Validation()  # except those of the schema
 

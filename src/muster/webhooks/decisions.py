@@ -53,7 +53,7 @@ _HELD = frozenset(kind.resource for kind in HELD_KINDS)
 
 
 class _UnreadableError(Exception):
-    """A reviewed object cannot be decoded as its kind; the message says why."""
+    """A reviewed object that cannot be decoded as its kind. The message says why."""
 
 
 class ReviewDecisions:
@@ -70,10 +70,10 @@ class ReviewDecisions:
         self._pods_queue = "pod" in configuration.integrations.frameworks
 
     def mutate(self, request: Request, find: Find) -> bytes:
-        """Return the encoded answer to a mutating review: a patch that completes the object, or a refusal.
+        """Return the encoded response to a mutating review: a patch that completes the object, or a refusal.
 
-        The patch sets the object's defaults and what it needs to queue. An object that cannot be decoded is allowed
-        unchanged.
+        The patch sets the object's defaults and the fields that it needs to queue. An object that cannot be decoded is
+        allowed unchanged.
         """
         if request.object is None:
             return reviews.make_allowing_answer(request)
@@ -87,7 +87,7 @@ class ReviewDecisions:
         return reviews.make_allowing_answer(request, compute_difference(given, document))
 
     def validate(self, request: Request, find: Find) -> bytes:
-        """Return the encoded answer to a validating review: allow the object, with warnings, or refuse it."""
+        """Return the encoded response to a validating review: allow the object, with warnings, or refuse it."""
         if request.object is None:
             return reviews.make_allowing_answer(request)
         try:
@@ -184,7 +184,7 @@ class ReviewDecisions:
 
 
 def _broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
-    """Return the errors in an object by the validation of its kind, which holds for objects without a queue, too."""
+    """Return the errors in an object by the validation of its kind, which also applies to objects without a queue."""
     if request.key not in _RULES:
         return ()
     kind, rules = _RULES[request.key]
@@ -196,7 +196,7 @@ def _broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
 
 
 def _read_stored(request: Request, kind: Kind[Any]) -> Any:
-    """Return the stored object. A JobSet that was stored while no webhook answered is read with its defaults."""
+    """Return the stored object. A JobSet may have been stored without its defaults, so these are added."""
     document = request.old_object or {}
     if request.key == JOB_SET.resource and not request.sub_resource:
         document = deepcopy(document)

@@ -83,7 +83,10 @@ def make_priority_patch(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[st
 
 
 def make_resize_patch(workload: Workload, there: Workload) -> list[dict[str, Any]]:
-    """Return the JSON patch that gives a clone the size for which the workload has quota; [] if it has it already."""
+    """Return the JSON patch that gives a clone the size for which the workload has quota; [] if it already has it.
+
+    there: the clone.
+    """
     return [
         {"op": "add", "path": f"/spec/podSets/{i}/count", "value": mine}
         for i, (mine, its) in enumerate(_pair_counts(list_granted_podsets(workload), there.spec.pod_sets))

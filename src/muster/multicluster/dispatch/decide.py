@@ -373,7 +373,7 @@ def _is_able(remote: Remote) -> bool:
 
 
 def _is_leftover(remote: Remote, workload: Workload) -> bool:
-    """Return whether a clone must be deleted: it is another workload's, outdated, or can get no quota again."""
+    """Return whether a clone must be deleted: it is another workload's, is outdated, or can never get quota again."""
     if _is_strange(remote, workload) or not remote.chosen_for:
         return True
     clone = remote.workload

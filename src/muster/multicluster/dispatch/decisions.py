@@ -1,4 +1,4 @@
-"""Describe MultiKueue's decisions about a workload as records: which clusters get a clone, and which one runs it."""
+"""Describe MultiKueue's decisions about a workload as records: which clusters get a clone, and which runs it."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -101,7 +101,10 @@ class Register:
         return ""
 
     async def _homes(self, name: str) -> list[str]:
-        """Return the workloads that have their home in a cluster, from the server, because the cache may be stale."""
+        """Return the keys of the workloads whose home is this cluster.
+
+        Ask the manager's server, because the cache may be stale.
+        """
         workloads = (await self._client.list(WORKLOAD.seen_as(Object))).items
         return [key_of(workload) for workload in workloads if home_of(workload.metadata) == name]
 

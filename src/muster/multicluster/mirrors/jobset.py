@@ -43,7 +43,7 @@ class JobSetMirror(Mirror[JobSet]):
         return merge_patch(_fit_status(local, remote.status), local.status)
 
     def make_stop_patch(self, local: JobSet, now: datetime) -> dict[str, Any]:
-        """Return the merge patch that gives the local JobSet the status of a suspended JobSet; {} if it has ended."""
+        """Return the merge patch that gives the local JobSet a suspended JobSet's status; {} if it has finished."""
         if self.has_ended(local):
             return {}
         status = StatusRecord(local.status, now.replace(microsecond=0)).mark_suspended().status

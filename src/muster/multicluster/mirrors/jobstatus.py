@@ -41,7 +41,7 @@ def mirror_status(local: Job, remote: Job) -> JobStatus:
 
 
 def at_rest(local: Job, now: datetime) -> JobStatus:
-    """Return the status of a manager's Job that has not ended and none of whose pods runs in any cluster any more."""
+    """Return the status of a manager's Job that has not finished and none of whose pods runs any more."""
     status = local.status
     conditions, _ = ensure(status.conditions, SUSPENDED, "True", "JobSuspended", "Job suspended", now)
     return replace(

@@ -39,8 +39,9 @@ class PodMirror(Mirror[Pod]):
     def status(self, local: Pod, remote: Pod) -> dict[str, Any]:
         """Return the merge patch of the local pod's status: the copy's status except the fields of the pod's node.
 
-        The local pod waits for its gate, and autoscalers ignore such pods. If the copy was told to end, its status is
-        not shown; once it has ended, the local pod becomes as new. If the local pod has ended, return {}.
+        The local pod keeps its gate, and autoscalers ignore such pods. If the copy was asked to terminate, its status
+        is not shown; after it has finished, the local pod gets the status of a new pod. If the local pod has finished,
+        return {}.
         """
         if self.has_ended(local):
             return {}
@@ -49,11 +50,11 @@ class PodMirror(Mirror[Pod]):
         return _patch(local, _mirror_shown(local, remote.status))
 
     def make_stop_patch(self, local: Pod, now: datetime) -> dict[str, Any]:  # noqa: ARG002  (it is as if it had never run)
-        """Return the patch that gives the local pod the status of a new pod; {} if it has ended."""
+        """Return the patch that gives the local pod the status of a new pod; {} if it has finished."""
         return {} if is_finished(local) else _as_made(local)
 
     def has_ended(self, local: Pod) -> bool:
-        """Return whether the pod has ended or is being deleted."""
+        """Return whether the pod has finished or is being deleted."""
         return is_finished(local) or local.metadata.deletion_timestamp is not None
 
     def has_started(self, remote: Pod) -> bool:
@@ -61,11 +62,11 @@ class PodMirror(Mirror[Pod]):
         return not is_held(remote)
 
     def is_active(self, remote: Pod) -> bool:
-        """Return whether the copy has not ended."""
+        """Return whether the copy has not finished."""
         return not is_finished(remote)
 
     def is_spent(self, remote: Pod) -> bool:
-        """Return whether the copy has ended and is being deleted.
+        """Return whether the copy has finished and is being deleted.
 
         Its group keeps a failed copy until another pod replaces it.
         """
@@ -92,9 +93,10 @@ def _mirror_shown(local: Pod, remote: PodStatus) -> PodStatus:
 
 
 def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
-    """Return the patch to a status; a change that is not allowed at once, as from ended to running, takes two steps.
+    """Return the patch that leads to a status.
 
-    A status that the server would refuse for any pod is left out.
+    A change that is not allowed at once, as from finished to running, takes two. A status that the server would refuse
+    for any pod is left out.
     """
     made = replace(local, status=_make_initial_status(local))
     if not validate_status_update(replace(local, status=status), local):
@@ -103,7 +105,7 @@ def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
 
 
 def _as_made(local: Pod) -> dict[str, Any]:
-    """Return the merge patch to the status of a new pod."""
+    """Return the merge patch that leads to the status of a new pod."""
     return merge_patch(_make_initial_status(local), local.status)
 
 

@@ -1,4 +1,4 @@
-"""Keep the quotas of ClusterQueues equal to the sum of their workers', if the MultiKueueConfig requests that."""
+"""Keep the quotas of ClusterQueues equal to the sum of their workers' quotas, if the MultiKueueConfig requests that."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ _BY_CLUSTER_QUEUE = "multikueue-cluster-queue"
 
 
 class ManagerQuotaController(Reconciler):
-    """The controller, run by a `Manager`, that writes ClusterQueues' quotas from those of their workers.
+    """The controller that writes ClusterQueues' quotas from the quotas of their workers. A `Manager` runs it.
 
     It watches the queues of workers only if some MultiKueueConfig requests that.
     """
@@ -60,7 +60,7 @@ class ManagerQuotaController(Reconciler):
         fleet.on_queues(self._enqueue_all)
 
     def _list_queues(self, _changed: object = None) -> list[str]:
-        """Return the names of the ClusterQueues with AdmissionChecks, all of which a change may concern."""
+        """Return the names of the ClusterQueues with AdmissionChecks. A change may affect all of them."""
         return [queue.metadata.name for queue in self._queues.all() if queue.spec.admission_checks_strategy is not None]
 
     def _enqueue_all(self) -> None:
