@@ -1,4 +1,4 @@
-"""The note about an event that a decision requests, so that the decision itself does no I/O."""
+"""An event that a decision requests as a value, so that the decision itself does no I/O."""
 
 from typing import Literal
 

@@ -153,13 +153,13 @@ def rank_of(pod: Pod) -> str:
 
 
 def job_reference(pod: Pod) -> OwnerReference | None:
-    """Return the reference to the pod's controller if that is a Job; else None."""
+    """Return the reference to the pod's controller if that is a Job; None otherwise."""
     owner = controller_of(pod.metadata)
     return owner if owner is not None and JOB.is_of(owner) else None
 
 
 def job_uid(pod: Pod) -> str:
-    """Return the UID of the pod's JobSet, or else of its Job, or "" if it has neither."""
+    """Return the UID of the pod's JobSet, or else of its Job; "" if it has neither."""
     owner = job_reference(pod)
     return "" if owner is None else pod.metadata.labels.get(JOBSET_UID) or owner.uid
 
@@ -194,10 +194,10 @@ def _qos_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
 
 
 def why_unplaced(pods: Iterable[Pod]) -> str:
-    """Return the last message of a scheduler about unbound pods, or "" if there is none.
+    """Return the last message of a scheduler about unbound pods; "" if there is none.
 
-    A scheduler sets the message of each pod when the pod begins to wait, and of one pod of a gang when the reason
-    changes (`lastProbeTime`). The messages of gated pods count only if all pods are gated.
+    A scheduler sets the message of each pod when the pod begins to wait, and the message of one pod of a gang when the
+    reason changes (`lastProbeTime`). The messages of gated pods count only if all pods are gated.
     """
     listed_pods = list(pods)
     said = [

@@ -375,7 +375,7 @@ def _strip_hint(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _list_fields(type_: type[Struct]) -> Iterator[tuple[str, str, Any]]:
-    """Yield each field's Python name, its JSON name, and its default, or NODEFAULT, without evaluating its type."""
+    """Yield each field's Python name, JSON name and default (or NODEFAULT), without evaluating the field's type."""
     names, defaults = type_.__struct_fields__, type_.__struct_defaults__
     without = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
     yield from zip(names, type_.__struct_encode_fields__, without + defaults, strict=True)
@@ -416,7 +416,10 @@ def _names_in(schema: Any) -> Iterator[str]:
 
 @cache
 def read_documentation(type_: type) -> tuple[str, Mapping[str, str]]:
-    """Return the descriptions of a type and of its fields by Python name, from the docstrings of it and its bases."""
+    """Return the description of a type, and the descriptions of its fields by Python name, from docstrings.
+
+    The docstrings are those of the type and its base classes.
+    """
     docs: dict[str, str] = {}
     for base in reversed(type_.__mro__):
         if issubclass(base, Struct):

@@ -43,7 +43,7 @@ class Status(Struct):
 
 
 class ApiError(Exception):
-    """The error of a refused request. `status` has the reason in the API server's words."""
+    """The refusal of a request. `status` has the reason in the API server's words."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -172,7 +172,7 @@ def method_not_allowed() -> ApiError:
 
 
 def already_exists(resource: str, name: str) -> ApiError:
-    """Return the error 409 of a create whose object exists."""
+    """Return the error 409 of a request to create an object that exists already."""
     plural, _, group = resource.partition(".")
     details = StatusDetails(name=name, group=group, kind=plural)
     return _failure(409, "AlreadyExists", f'{resource} "{name}" already exists', details)
@@ -193,14 +193,15 @@ def conflict(resource: str, name: str, message: str = OPTIMISTIC_LOCK) -> ApiErr
 def require_uid(resource: str, name: str, uid: str, expected_uid: str) -> None:
     """Raise `ApiError` (409) unless the object of this name has the UID that the caller means.
 
-    uid: of the object. expected_uid: "" for any.
+    uid: the UID of the object.
+    expected_uid: the UID that the caller means; "" for any.
     """
     if expected_uid not in ("", uid):
         raise conflict(resource, name, ANOTHER_OBJECT)
 
 
 def expired(message: str) -> ApiError:
-    """Return the error 410 of a revision that is no longer available."""
+    """Return the error 410 of a request for a revision that is no longer available."""
     return _failure(410, "Expired", message)
 
 
@@ -220,7 +221,7 @@ def too_large(message: str) -> ApiError:
 
 
 class OfWebhook(list[FieldError]):
-    """A list of errors that upstream finds in a webhook of Kueue, so that the response must be the webhook's."""
+    """The errors that upstream finds in a webhook of Kueue, so that the response must have the form of a webhook's."""
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:

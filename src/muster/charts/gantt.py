@@ -99,7 +99,7 @@ def _draw_tick(tick: Tick) -> Markup:
 
 
 def merge_bars(bars: Iterable[Bar], seconds: float, most: int = MOST_BARS) -> list[tuple[Bar, int]]:
-    """Limit the number of bars: keep the `most` longest ones, and merge the others that start close together in a row.
+    """Limit the number of bars: keep the `most` longest bars, and merge the other bars that start close together.
 
     Return each bar with the number of bars that it replaces.
     """

@@ -223,5 +223,5 @@ def _list_job_kinds(settings: Configuration) -> list[Kind[Any]]:
 
 
 def _own_rules(*kinds: Kind[Any]) -> list[Json]:
-    """Return the rules for creating objects that block the deletion of their owner, for clusters that check that."""
+    """Return the rules for creating objects that block the deletion of their owner. Some clusters check this right."""
     return make_rules(("update",), *kinds, of="finalizers")

@@ -204,7 +204,7 @@ class Steps:
         return None
 
     async def remove(self, worker: Worker, one: Dispatched) -> Result:
-        """Remove all objects of the workload from the worker; return None once all are gone, else seconds to wait."""
+        """Remove all objects of the workload from the worker. Return None if all are gone, else the seconds to wait."""
         memory = self._memory_of(one)
         memory.made = {what: when for what, when in memory.made.items() if what[0] != worker.there.name}
         memory.last.clear()
@@ -299,7 +299,10 @@ class Steps:
         return 0.0
 
     async def is_barred(self, worker: Worker, one: Dispatched) -> Result:
-        """Check, once in `BARRED_FOR`, whether a foreign object still has the name; return the seconds to the next."""
+        """Check, at most every `BARRED_FOR`, whether a foreign object still has the name.
+
+        Return the seconds until the next check.
+        """
         bars, cluster = self._memory_of(one).barred, worker.there.name
         if bars[cluster] <= self._clock.now():
             if not await worker.is_barred(one):

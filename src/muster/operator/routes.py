@@ -31,7 +31,10 @@ class Routes:
         self._method = method
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request by the handler of its path: 404 without one, 405 for another method than the server's."""
+        """Answer one request with the handler of its path.
+
+        Answer 404 if there is none, and 405 for any other method.
+        """
         caller: Caller = scope["extensions"][EXTENSION]
         # If all clients had one owner, a greedy client would use up the connections of the others.
         caller.slot.owner = caller.user.name if caller.user is not None else caller.slot.address

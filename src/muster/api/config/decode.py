@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
 
 class _Unusable(Exception):  # noqa: N818  (a signal: the problem is noted already)
-    """A field has an invalid value, for which a `Problem` was recorded already."""
+    """The exception for a field with an invalid value, for which a `Problem` was recorded already."""
 
 
 def read(document: Mapping[str, Any], type_: type[S], version: str) -> tuple[S, list[Problem]]:
@@ -154,7 +154,7 @@ class _Reader:
 
 
 def _strip_optional(type_: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
-    """Return the type without `| None` and annotations, and the annotations."""
+    """Return a type without `| None` and without its annotations, and the annotations."""
     extra: dict[str, Any] = {}
     while True:
         if isinstance(type_, inspect.Metadata):

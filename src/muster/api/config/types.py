@@ -1,8 +1,9 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
 """The settings of an engine: Kueue's Configuration (config.kueue.x-k8s.io), and a section of Muster's own.
 
-The structs are those of v1beta2 with its defaults. `written` converts a file of either version to them. All durations
-are nanoseconds (`muster.api.values.durations`). Every `Configuration` that `load` returns satisfies all rules.
+The structs have the fields and the defaults of v1beta2. `written` converts a file of either version to them. All
+durations are in nanoseconds (`muster.api.values.durations`). Every `Configuration` that `load` returns satisfies all
+rules.
 """
 
 from typing import Annotated, Final, Literal, TypeAlias

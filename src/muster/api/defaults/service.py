@@ -38,7 +38,7 @@ def default_service(service: Json) -> None:
 
 
 def keep_allocated(service: Json, old: Json) -> None:
-    """Keep the allocated addresses and node ports of a Service if an update omits them."""
+    """Copy a Service's allocated addresses and node ports from its old version, where an update omits them."""
     spec, old_spec = service.setdefault("spec", {}), old.get("spec", {})
     if _has(spec, old_spec, _WITH_CLUSTER_IP):
         for field in ("clusterIP", "clusterIPs"):

@@ -1,4 +1,4 @@
-"""The defaults of kinds that are CRDs upstream: those of their schemas, declared by `markers.DEFAULTED`.
+"""The defaults of kinds that are CRDs upstream, as their schemas have them, declared by `markers.DEFAULTED`.
 
 Defaults apply to the members of present objects. The default of an object comes with the defaults inside it. Pod
 templates stay as they are written: pods get their defaults when they are created.

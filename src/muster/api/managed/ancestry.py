@@ -24,9 +24,9 @@ class NestingTooDeepError(Exception):
 def managed_ancestor(
     meta: ObjectMeta, owner_of: OwnerOf, *, without_queue: bool = False
 ) -> tuple[OwnerReference, ObjectMeta] | None:
-    """Return the topmost owner that queues, with the reference to it, or None if there is none.
+    """Return the topmost owner that queues, with the reference to it; None if no owner queues.
 
-    without_queue: whether jobs without the name of a queue are managed too.
+    without_queue: whether jobs that name no queue are managed too.
 
     Raises:
         NestingTooDeepError: the chain of owners is too long or circular.

@@ -61,7 +61,7 @@ def list_arrival_changes(
     dispatchable: whether the job may run in another cluster.
 
     Raises:
-        NestingTooDeepError: the chain of the job's owners is too long.
+        NestingTooDeepError: the chain of the job's owners is too long or circular.
     """
     if not settings.selects.matches(around.namespace_labels(meta.namespace)):
         return NewJobChanges()
@@ -94,7 +94,7 @@ def _is_run_by_another(meta: ObjectMeta) -> bool:
 
 
 def part_of(meta: ObjectMeta) -> OwnerReference | None:
-    """Return the reference to the JobSet that a job is part of; None without one.
+    """Return the reference to the JobSet that a job is part of; None if it is part of none.
 
     A JobSet queues as a whole, and a queue in its templates has no meaning.
     """
@@ -103,7 +103,7 @@ def part_of(meta: ObjectMeta) -> OwnerReference | None:
 
 
 def prebuilt_name(meta: ObjectMeta) -> str:
-    """Return the name of the Workload that another program creates for the job, or "" if the engine creates it."""
+    """Return the name of the Workload that another program creates for the job; "" if the engine creates it."""
     name = PREBUILT_WORKLOAD_NAME_LABEL
     return meta.annotations.get(name, "") or meta.labels.get(name, "")
 
@@ -132,7 +132,7 @@ def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
 
 
 def _validate_deferral(meta: ObjectMeta) -> Errors:
-    """Check Muster's annotations about a later start."""
+    """Check Muster's annotations about a later start: a time, and other jobs to wait for."""
     for annotation, parse in ((BEGIN_ANNOTATION, parse_moment), (AFTER_ANNOTATION, parse_dependencies)):
         text = meta.annotations.get(annotation)
         try:
@@ -244,10 +244,10 @@ def parse_integer(text: str) -> int | None:
 
 
 def _out_of_range(text: str) -> str:
-    """Return Go's message for a number that is too large."""
+    """Return Go's error message for a number that is too large."""
     return f'strconv.Atoi: parsing "{text}": value out of range'
 
 
 def not_a_number(text: str) -> str:
-    """Return Go's message for a text that is no number."""
+    """Return Go's error message for a text that is no number."""
     return f'strconv.Atoi: parsing "{text}": invalid syntax'

@@ -70,7 +70,10 @@ def validate_update(new: Job, old: Job) -> list[FieldError]:
 
 
 def validate_status_update(new: Job, old: Job) -> list[FieldError]:
-    """Return the errors in a change of the status: those of the metadata, because the server trusts the controller."""
+    """Return the errors in the metadata of a status update.
+
+    The rest is not checked, because the server trusts the controller.
+    """
     return list(changed_metadata(new.metadata, old.metadata, custom=True))
 
 
@@ -255,7 +258,7 @@ def _validate_volumes(volumes: Sequence[VolumeSpec]) -> Errors:
 
 
 def list_warnings(job: Job, schedulers: Collection[str]) -> Iterator[str]:
-    """Return a sentence for each feature that the Job requests and Muster does not have.
+    """Yield a sentence for each feature that the Job requests and Muster does not have.
 
     The rules of templates check the scheduler that a task's template names.
 

@@ -39,7 +39,7 @@ _BYTES = ("memory", "ephemeral-storage", "storage")
 
 
 class QuantityError(ValueError):
-    """The error of a text that is no quantity, in the API server's words."""
+    """A text is no quantity; the message is the API server's."""
 
 
 _WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -47,7 +47,7 @@ _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 
 def parse(quantity: Quantity) -> "Fraction":
-    """Parse the exact amount (to a billionth).
+    """Parse the exact amount, to a billionth.
 
     Raises:
         QuantityError: the text is no quantity.
@@ -131,7 +131,7 @@ def _round_up(nanos: int, unit: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> tuple[int, str]:
-    """Return the billionths, and the notation of the text."""
+    """Parse a text to billionths, and return the text's notation too."""
     if not text or len(text) > _MAX_LENGTH or not (shape := re.fullmatch(_SHAPE, text)):
         raise QuantityError(_WRONG_FORMAT)
     sign, whole, fraction, suffix = shape.groups(default="")

@@ -17,7 +17,7 @@ from muster.api.validation import names
 
 
 class SelectorError(ValueError):
-    """The error of an invalid selector, in the API server's words."""
+    """A selector is invalid; the message is the API server's."""
 
 
 class Operator(Enum):
@@ -63,7 +63,7 @@ class Requirement(Struct, frozen=True):
 
     @property
     def only(self) -> str | None:
-        """The only value that the label may have, for lookups in indexes; None if there are several."""
+        """The only value that the label may have, for lookups in indexes; None if there may be several."""
         return next(iter(self.values)) if self.operator in _POSITIVE and len(self.values) == 1 else None
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class Requirement(Struct, frozen=True):
 
 
 class LabelMatcher(Struct, frozen=True):
-    """Requirements of which labels must meet all. Without requirements, it matches everything."""
+    """A matcher of labels, which must meet all its requirements. Without requirements, it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -301,7 +301,7 @@ class FieldRequirement(Struct, frozen=True):
 
 
 class FieldMatcher(Struct, frozen=True):
-    """Requirements of which fields must meet all. Without requirements, it matches everything."""
+    """A matcher of fields, which must meet all its requirements. Without requirements, it matches everything."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
@@ -311,7 +311,7 @@ class FieldMatcher(Struct, frozen=True):
         return tuple(requirement.key for requirement in self.requirements)
 
     def exact(self, key: str) -> str | None:
-        """Return the only value that a field may have, for lookups in indexes, or None."""
+        """Return the only value that a field may have, for lookups in indexes; None if there may be several."""
         return next((r.value for r in self.requirements if r.key == key and r.equal), None)
 
     def matches(self, fields: Mapping[str, str]) -> bool:

@@ -217,7 +217,7 @@ def _read_scalar(event: ScalarEvent, path: str) -> Any:
 
 
 def _resolve_kind(text: str) -> str:
-    """Return the kind of a plain scalar, such as "int", by the rules of YAML 1.1 without numbers to the base of 60.
+    """Return the kind of a plain scalar, such as "int", by the rules of YAML 1.1 without base-60 numbers.
 
     To go-yaml, and so to kubectl, `12:30` is a text.
     """

@@ -58,7 +58,7 @@ def validate_schema(path: str, schema: Schema) -> Errors:
 
 
 def list_inner_schemas(path: str, schema: Schema) -> Iterator[tuple[str, Schema, str]]:
-    """Yield the schemas inside a schema: path, schema, and the message about a missing type."""
+    """Yield each schema directly inside a schema: its path, the schema, and the message if its type is missing."""
     for name, member in (schema.get("properties") or {}).items():
         yield f"{path}.properties[{name}]", member, _FIELD
     if isinstance(schema.get("items"), Mapping):
@@ -251,7 +251,7 @@ def _map(path: str, schema: Schema) -> Errors:
 def _validate_judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
     """Yield the errors in the schemas under `allOf`, `anyOf`, `oneOf` and `not`, which only validate a value.
 
-    structure: the structural schema of the value; None if the validating schemas may also have other fields.
+    structure: the structural schema of the value; None if the validating schemas may also have fields that it lacks.
     """
     for junction in _JUNCTIONS:
         judges = schema.get(junction) or ()
