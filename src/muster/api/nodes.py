@@ -7,11 +7,11 @@ from muster.api.core import Node, Taint
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 DISK_PRESSURE = "DiskPressure"
-# The kubelet's message. Our nodes add which disk is full.
+# The kubelet's message. Muster's nodes add which disk is full.
 DISK_PRESSURE_MESSAGE = "kubelet has disk pressure"
 
-# Kubernetes' taints of a node that the server no longer hears from, of a node that reports that it takes no pods, and of
-# a node that an administrator declared off for good.
+# Kubernetes' taints of a node that the server no longer hears from, of a node that reports that it takes no pods, and
+# of a node that an administrator declared off for good.
 UNREACHABLE = "node.kubernetes.io/unreachable"
 NOT_READY = "node.kubernetes.io/not-ready"
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"

@@ -141,7 +141,7 @@ async def claim(client: Client, name: str, identity: str) -> None:
     """Create the Node object, or check that the existing one is this node's. Raises `NameTakenError`, `ApiError`."""
     meta = ObjectMeta(name=name, labels={NODE_KIND_LABEL: PROCESS})
     with ignoring("AlreadyExists"):
-        await client.create(NODE, node_object.of_guest(Node(metadata=meta), identity))
+        await client.create(NODE, node_object.make_joined_node(Node(metadata=meta), identity))
         return
     there = await client.get(NODE, name)
     if is_servers_own(there):

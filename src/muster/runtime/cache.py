@@ -179,6 +179,6 @@ def _is_busy(error: ApiError) -> bool:
 
 
 def _is_version_unknown(error: ApiError) -> bool:
-    """Return whether the server no longer knows our version, because it was restored from a backup."""
+    """Return whether the server no longer knows the cache's version, because it was restored from a backup."""
     details = error.status.details
     return details is not None and any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes)

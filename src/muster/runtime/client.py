@@ -216,7 +216,7 @@ class Client:
         return self._decode(kind, (await self._send("POST", path, query, kind.encode(remove_managed_fields(obj)))).body)
 
     async def update(self, kind: Kind[T], obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
-        """Replace a whole object, and return its stored form. Use it only for kinds whose every field we know."""
+        """Replace a whole object, and return its stored form. Use it only for kinds whose type has every field."""
         meta = meta_of(obj)
         query = self._manager | _query(dryRun="All" if dry_run else "")
         path = _make_path(kind, meta.name, meta.namespace, subresource)

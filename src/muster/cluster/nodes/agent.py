@@ -35,10 +35,10 @@ from muster.cluster.nodes.disk.past import Past
 from muster.cluster.nodes.disk.remover import Remover
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage, seed_of
-from muster.cluster.nodes.fence import Fence, can_take_pods, is_to_end
+from muster.cluster.nodes.fence import Fence, can_take_pods, must_end_pod
 from muster.cluster.nodes.gpukeeper import GpuKeeper
 from muster.cluster.nodes.gpus.device import FAMILIES
-from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, discover, first_of, simulate_gpus
+from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, choose_offered, discover, simulate_gpus
 from muster.cluster.nodes.gpus.finding import Usage as GpuUsage
 from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
 from muster.cluster.nodes.heartbeat import Heartbeat
@@ -326,7 +326,7 @@ class ProcessNode:
             now = self._clock.monotonic()
             silent = heartbeat.silent_seconds()
             for key, runner in self._runners.items():
-                if runner.holds and not runner.is_ending and is_to_end(runner.pod, silent, self._lease_seconds):
+                if runner.holds and not runner.is_ending and must_end_pod(runner.pod, silent, self._lease_seconds):
                     log.warning(
                         "%s: the server was not reached for %d s: pod %s is asked to end", self.node_name, silent, key
                     )
@@ -391,7 +391,7 @@ class ProcessNode:
             storage=self._storage,
             remover=self._remover,
             network=self._network,
-            gpus=Gpus(first_of(self._machine.gpus, offers)),
+            gpus=Gpus(choose_offered(self._machine.gpus, offers)),
             isolation=isolated,
             allocatable=allocatable,
             host_address=self._host_address,

@@ -43,17 +43,17 @@ FILE = "fence"
 _LOST = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
 
 
-def patience_of(pod: Pod) -> float | None:
+def seconds_until_replaced(pod: Pod) -> float | None:
     """Return how many seconds the server waits before it replaces a pod of an unreachable node; None for ever."""
     return seconds_tolerated((_LOST,), pod.spec.tolerations)
 
 
-def is_to_end(pod: Pod, silent_seconds: float, lease_seconds: float) -> bool:
+def must_end_pod(pod: Pod, silent_seconds: float, lease_seconds: float) -> bool:
     """Return whether the node must terminate a pod now, because the server may soon evict the pod.
 
     silent_seconds: the time since the last renewal of the Lease that counts.
     """
-    seconds = patience_of(pod)
+    seconds = seconds_until_replaced(pod)
     return seconds is not None and silent_seconds >= seconds + lease_seconds / 2
 
 

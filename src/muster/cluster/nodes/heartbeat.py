@@ -319,7 +319,7 @@ class Heartbeat:
             lacking=self._gpus.count_unhealthy(),
             annotations={**self._gpus.annotations(), **self._annotations},
         )
-        return node_object.of_guest(node, self._identity) if self._identity else node
+        return node_object.make_joined_node(node, self._identity) if self._identity else node
 
     def _make_info(self) -> NodeSystemInfo:
         return NodeSystemInfo(

@@ -87,7 +87,7 @@ def _subtract(resource: str, quantity: Quantity, lacking: int) -> Quantity:
     return str(max(parse_amount(resource, quantity) - lacking, 0)) if lacking else quantity
 
 
-def of_guest(node: Node, identity: str) -> Node:
+def make_joined_node(node: Node, identity: str) -> Node:
     """Return the Node of a machine that joins a cluster, with its identity and the taint that repels other pods.
 
     An annotation declares that the machine terminates its own pods before the server may replace them

@@ -1,4 +1,4 @@
-"""Decide whether another writer keeps undoing our writes, and how long our next write then waits. Pure.
+"""Decide whether another writer keeps undoing this process's writes, and how long the next write then waits. Pure.
 
 The module does not depend on kinds or on formats of requests. It compares an object before a write with the object
 after the write; the object itself records which manager set which field. The empty path means the existence of the

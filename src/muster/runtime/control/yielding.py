@@ -107,7 +107,7 @@ class YieldingTransport:
         """Return the changes that a write would make, according to a dry run on the server.
 
         before: the object before the write; None if it does not exist.
-        us: the field manager of our writes.
+        us: the field manager of this process's writes.
         """
         if request.method == "DELETE":
             return find_changes(before, None, us)

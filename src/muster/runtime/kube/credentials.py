@@ -1,4 +1,4 @@
-"""Obtain and renew the credentials that prove to a server who we are.
+"""Obtain and renew the credentials that prove to a server who the client is.
 
 A `CredentialSource` logs in: it reads files, runs a plugin, or holds a fixed credential. The `Vault` decides when.
 

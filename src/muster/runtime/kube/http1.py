@@ -1,4 +1,4 @@
-"""Write requests of HTTP/1.1 and parse the responses of our own server. The caller moves the bytes.
+"""Write requests of HTTP/1.1 and parse the responses of Muster's own server. The caller moves the bytes.
 
 `AnswerReader` takes bytes as they arrive, and returns the head of a response and then the pieces of its body. The body
 has a length, comes in chunks, or ends with the connection. Trailers are dropped.

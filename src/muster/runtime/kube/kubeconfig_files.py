@@ -101,7 +101,7 @@ def _list_default_files(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether a file exists. A file that we may not access counts as existing: reading it reports the reason."""
+    """Return whether a file exists. An inaccessible file counts as existing: reading it reports the reason."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

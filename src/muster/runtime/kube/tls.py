@@ -37,9 +37,9 @@ _CLOCK_CHECKS = {
 def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None) -> ssl.SSLContext:
     """Return the TLS context for connections to a server. Raises `TransportError`.
 
-    certificate: our client certificate; None to connect without one. The server's certificate is verified as in Go: any
-    certificate of the kubeconfig's authority ends the chain, and authorities may lack extensions that newer rules
-    require.
+    certificate: the client certificate to present; None to connect without one. The server's certificate is verified as
+    in Go: any certificate of the kubeconfig's authority ends the chain, and authorities may lack extensions that newer
+    rules require.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -70,8 +70,8 @@ def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 def no_bundle() -> Iterator[None]:
     """Keep OpenSSL from reading the system's file of authorities inside this context.
 
-    aiohttp reads the file twice on import, for contexts that we never use; that is half of the import's time. Use this
-    only if this process belongs to Muster: other users of aiohttp in the process may need those contexts.
+    aiohttp reads the file twice on import, for contexts that Muster never uses; that is half of the import's time. Use
+    this only if this process belongs to Muster: other users of aiohttp in the process may need those contexts.
     """
     variable = ssl.get_default_verify_paths().openssl_cafile_env
     before = os.environ.get(variable)

@@ -98,7 +98,7 @@ def _find_status_word(pod: Pod, seen: str) -> str:
 def _init_containers(pod: Pod, sidecars: set[str]) -> tuple[_Containers, _Containers]:
     """Return the sums over the init containers up to the first incomplete one, and the sums over their sidecars alone.
 
-    The incomplete init container determines the word of the first sums.
+    The first sums have the word for the column Status, which the incomplete init container determines.
     sidecars: the names of the sidecars.
     """
     everything, started = _Containers(), _Containers()

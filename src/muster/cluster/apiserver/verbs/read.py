@@ -162,7 +162,10 @@ class _JoinedLists:
         self._lists: OrderedDict[tuple[str, str], tuple[tuple[Entry, ...], bytes | None]] = OrderedDict()
 
     def find(self, where: tuple[str, str], entries: tuple[Entry, ...]) -> bytes | None:
-        """Return the joined bodies of a collection's entries; None at the first request for the state."""
+        """Return the joined bodies of a collection's entries; None if this state is requested for the first time.
+
+        where: the resource and the namespace of the collection.
+        """
         known = self._lists.get(where)
         joined: bytes | None = None
         if known is not None and _is_same(known[0], entries):

@@ -45,7 +45,7 @@ class _Spec(Struct):
 
 
 class _Condition(Struct):
-    """A condition of a definition, without its texts."""
+    """A condition of a CustomResourceDefinition: its type and status only."""
 
     type: str = ""
     status: str = ""

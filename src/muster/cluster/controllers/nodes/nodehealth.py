@@ -66,7 +66,7 @@ def lost_conditions(node: Node, now: datetime) -> list[dict[str, Any]]:
 
 
 def wanted_taints(node: Node, *, evicts: bool, now: datetime) -> tuple[Taint, ...]:
-    """Return the taints that the node should have: the taints of other writers, and our taints by its readiness.
+    """Return the taints that the node should have: the taints by other writers, and Muster's taints by its readiness.
 
     evicts: whether pods must leave a node that is not ready.
     """

@@ -70,7 +70,7 @@ class NodeLifecycle(Reconciler):
         self._own = own
         self._grace = configuration.muster.nodes.monitor_grace_period / SECOND
         self._watched: dict[str, _Watch] = {}
-        self._ready: set[str] = set()  # all ready nodes, including our own
+        self._ready: set[str] = set()  # all ready nodes, including the server's own
         self._writes = Writes(_AT_ONCE)
         self._nodes = manager.informer(NODE)
         self._pods = manager.informer(POD, indexes={BY_NODE: by_node})

@@ -35,7 +35,7 @@ from muster.cluster.nodes.disk.remover import Remover
 from muster.cluster.nodes.disk.states import VARIABLE as STATE
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodStorage, Storage
-from muster.cluster.nodes.fence import Fence, patience_of
+from muster.cluster.nodes.fence import Fence, seconds_until_replaced
 from muster.cluster.nodes.gpus.device import FAMILIES
 from muster.cluster.nodes.gpus.holding import Gpus, Wanted
 from muster.cluster.nodes.machine.cgroups import Cgroups
@@ -122,7 +122,7 @@ class Kit(Struct, frozen=True):
 
         The descriptor is -1 if no fence applies to the pod.
         """
-        seconds = patience_of(pod)
+        seconds = seconds_until_replaced(pod)
         return (self.fence.descriptor, seconds) if self.fence is not None and seconds is not None else (-1, 0.0)
 
     def account_of(self, pod: Pod) -> Account | None:

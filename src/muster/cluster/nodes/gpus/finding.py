@@ -106,7 +106,7 @@ def select_allowed_gpus(gpus: Iterable[Gpu], environ: Mapping[str, str]) -> tupl
     return tuple(remaining)
 
 
-def first_of(gpus: Iterable[Gpu], offered: Mapping[str, int]) -> tuple[Gpu, ...]:
+def choose_offered(gpus: Iterable[Gpu], offered: Mapping[str, int]) -> tuple[Gpu, ...]:
     """Return the GPUs that a node offers: of each resource, the first `offered[resource]` GPUs.
 
     GPUs of a resource that is not in `offered` are all returned.

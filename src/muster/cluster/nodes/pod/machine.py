@@ -43,6 +43,7 @@ from muster.cluster.nodes.pod.rules import (
     BACKOFF_RESET_SECONDS,
     PodEnd,
     end_of,
+    find_start_time,
     find_startable,
     grace_seconds,
     has_finished,
@@ -50,7 +51,6 @@ from muster.cluster.nodes.pod.rules import (
     is_backing_off,
     is_initialized,
     is_sidecar_of,
-    start_at,
 )
 from muster.cluster.nodes.pod.status import status_of
 
@@ -102,7 +102,7 @@ def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
     """Yield the starts of containers that are due, and the stops of containers that must restart."""
     for container in find_startable(pod, facts):
         container_facts = facts.of(container.name)
-        time = start_at(pod, container, container_facts)
+        time = find_start_time(pod, container, container_facts)
         if time is not None and time <= now.monotonic:
             yield _make_start(container, container_facts)
         attempt = container_facts.attempt
@@ -183,7 +183,7 @@ def _list_times(pod: Pod, facts: PodFacts, end: PodEnd | None, *, finished: bool
         return
     for container in find_startable(pod, facts):
         container_facts = facts.of(container.name)
-        time = start_at(pod, container, container_facts)
+        time = find_start_time(pod, container, container_facts)
         if time is not None:
             yield time
         attempt = container_facts.attempt

@@ -66,11 +66,11 @@ def restore_container(pod: Pod, container: Container, storage: PodStorage, now: 
         number,
         launching.container_id(pod, container.name, number),
         started_at(record),
-        exit=None if shim else exit_of(pod, container, directory, number, record, now),
+        exit=None if shim else determine_exit(pod, container, directory, number, record, now),
     )
     before = storage.attempt(container.name, number - 1)
     earlier = shims.read_record(before) if number - 1 in numbers else None
-    previous = exit_of(pod, container, before, number - 1, earlier, now) if earlier else None
+    previous = determine_exit(pod, container, before, number - 1, earlier, now) if earlier else None
     ready = status.ready if status else False
     return Restored(ContainerFacts(attempt, previous, restarts=number), shim, ready)
 
@@ -101,7 +101,9 @@ def is_forgotten(record: PodRecord | None) -> bool:
     return record is None or record.ended
 
 
-def exit_of(pod: Pod, container: Container, directory: Path, number: int, record: ShimRecord | None, now: Now) -> Exit:
+def determine_exit(
+    pod: Pod, container: Container, directory: Path, number: int, record: ShimRecord | None, now: Now
+) -> Exit:
     """Return how an attempt exited, after its shim has exited. If the shim recorded no exit, the code is 137.
 
     directory: the directory of the attempt.

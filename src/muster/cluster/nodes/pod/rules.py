@@ -76,12 +76,12 @@ def _find_fenced_exit(facts: PodFacts) -> Exit | None:
 
 def has_finished(pod: Pod, facts: PodFacts) -> bool:
     """Return whether the pod's work is done: at most sidecars still run."""
-    if failed_init(pod, facts) is not None:
+    if find_failed_init(pod, facts) is not None:
         return True
     return all(_has_ended(pod, container, facts.of(container.name)) for container in pod.spec.containers)
 
 
-def failed_init(pod: Pod, facts: PodFacts) -> Container | None:
+def find_failed_init(pod: Pod, facts: PodFacts) -> Container | None:
     """Return the init container that failed and will not be restarted; None if there is none."""
     for container in pod.spec.init_containers:
         attempt = facts.of(container.name).attempt
@@ -130,7 +130,7 @@ def grace_seconds(pod: Pod) -> int:
     return DEFAULT_GRACE_SECONDS if seconds is None else seconds
 
 
-def start_at(pod: Pod, container: Container, facts: ContainerFacts) -> float | None:
+def find_start_time(pod: Pod, container: Container, facts: ContainerFacts) -> float | None:
     """Return the monotonic time at which a container is due to start; None if it must not start.
 
     A time in the past means at once.
@@ -164,7 +164,7 @@ def is_backing_off(pod: Pod, container: Container, facts: ContainerFacts, now: N
     """Return whether a container that exited still waits for its restart."""
     if facts.attempt is None:
         return False
-    time = start_at(pod, container, facts)
+    time = find_start_time(pod, container, facts)
     return time is not None and time > now.monotonic
 
 

@@ -489,7 +489,7 @@ class PodRunner:
             restoring.started_at(record) if record else None,
         )
         if shim is None:
-            exit = restoring.exit_of(self.pod, container, directory, action.number, record, self._now())
+            exit = restoring.determine_exit(self.pod, container, directory, action.number, record, self._now())
             attempt = replace(attempt, exit=exit)
         self._record_attempt(container, action, attempt)
         if shim is not None:
@@ -535,7 +535,7 @@ class PodRunner:
             self._record_event("Warning", "LogLinesLost", message, container.name)
         attempt = self._containers[container.name].attempt
         assert attempt is not None
-        exit = restoring.exit_of(self.pod, container, shim.directory, attempt.number, record, self._now())
+        exit = restoring.determine_exit(self.pod, container, shim.directory, attempt.number, record, self._now())
         self._update_attempt(container.name, exit=exit, ready=False)
 
     def shim(self, container: str) -> Shim | None:

@@ -30,7 +30,7 @@ from muster.cluster.nodes.pod.rules import (
     FENCED_MESSAGE,
     PodEnd,
     backoff_seconds,
-    failed_init,
+    find_failed_init,
     has_finished,
     is_backing_off,
     is_fenced,
@@ -89,7 +89,7 @@ def phase_of(pod: Pod, facts: PodFacts, end: PodEnd | None, *, over: bool) -> st
     exits = [_find_exit(facts.of(container.name)) for container in pod.spec.containers]
     if over:
         forced = end is not None and bool(end.reason)
-        succeeded = not forced and failed_init(pod, facts) is None and all(e and e.code == 0 for e in exits)
+        succeeded = not forced and find_failed_init(pod, facts) is None and all(e and e.code == 0 for e in exits)
         return "Succeeded" if succeeded else "Failed"
     if not is_initialized(pod, facts):
         return "Pending"

@@ -95,7 +95,7 @@ class Attachments:
             if events & ~select.POLLOUT:
                 self._receive(client)
 
-    def shower(self, channel: int) -> Callable[[bytes], None]:
+    def make_sender(self, channel: int) -> Callable[[bytes], None]:
         """Return a function that sends data to all clients that want output, on this channel."""
 
         def show(data: bytes) -> None:

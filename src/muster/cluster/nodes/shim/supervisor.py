@@ -191,7 +191,7 @@ class Supervisor:
             raise RefusedError(why.decode(errors="replace"))
         input, out, err = ours
         attachments = self._make_attachments(input)
-        show = attachments.shower if attachments is not None else lambda _: None
+        show = attachments.make_sender if attachments is not None else lambda _: None
         names = ((STDOUT, out, b"stdout"), (STDERR, err, b"stderr"))
         streams = {reader: Stream(name, show(channel)) for channel, reader, name in names if reader >= 0}
         for reader in streams:

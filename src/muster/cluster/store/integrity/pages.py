@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-PAGE = 8192  # the page size of all our databases
+PAGE = 8192  # the page size of all of Muster's databases
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 _INDEX_LEAF = 0x0A
 _MAP_ENTRIES = PAGE // 5  # entries of one page that maps the pages after it

@@ -31,7 +31,7 @@ class Hook(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, webhook: ValidatingWebhook) -> "Hook":
-        """Return the hook of a webhook. Raises `SelectorError` for selectors that validation would refuse."""
+        """Parse the selectors of a webhook. Raises `SelectorError` for selectors that validation would refuse."""
         return cls(webhook, label_matcher(webhook.namespace_selector), label_matcher(webhook.object_selector))
 
 
