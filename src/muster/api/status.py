@@ -43,7 +43,7 @@ class Status(Struct):
 
 
 class ApiError(Exception):
-    """The refusal of a request. `status` has the reason in the API server's words."""
+    """A request that the API server refuses. `status` has the reason in the API server's words."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)

@@ -122,7 +122,7 @@ def merge_bars(bars: Iterable[Bar], seconds: float, most: int = MOST_BARS) -> li
 def place_bars(bars: Iterable[tuple[Bar, int]]) -> list[PlacedBar]:
     """Assign a lane to each bar, so that bars of one row that overlap in time have different lanes.
 
-    bars: with their counts. Return the bars sorted by row and start.
+    bars: the bars with their counts. Return the bars sorted by row and start.
     """
     placed = []
     ordered = sorted(bars, key=lambda one: (one[0].row, one[0].start, one[0].end, one[0].name))

@@ -164,7 +164,7 @@ class ControlPlane(Struct, frozen=True):
         self.manager.add(ClaimReleaser(self.manager))
         self.manager.add(QuotaController(self.manager, self.store, self.ledger))
         parts = frozenset(parts)
-        if Part.JOBS in parts:  # beside a real API server the cluster's own controllers run, if they are there
+        if Part.JOBS in parts:  # a cluster with a real API server has its own controllers
             self.manager.add(VolcanoJobController(self.manager, self.events.recorder("vc-controller-manager")))
             recorder = self.events.recorder("cronjob-controller")
             self.manager.add(CronJobController(self.manager, recorder, self.inputs.zone))

@@ -48,7 +48,7 @@ from muster.runtime.ids import Ids, Random
 from muster.runtime.process import filelock
 from muster.runtime.process.accounts import Account
 
-if TYPE_CHECKING:  # it imports everything for HTTP, which a cluster of one command does without
+if TYPE_CHECKING:  # this module imports HTTP, which a cluster of one command does not need
     from muster.cluster.entrance import Entrance
 
 log = logging.getLogger(__name__)
@@ -300,7 +300,7 @@ async def add_nodes(
 ) -> list[ProcessNode]:
     """Add the nodes to the manager, connect the server to their pods, and kill leftover pods of earlier servers.
 
-    The parameters are those of `start_control_plane`; variables: environment variables for all pods.
+    The parameters are the same as for `start_control_plane`; variables: environment variables for all pods.
     """
     manager = plane.manager
     await asyncio.to_thread(_make_directory, state)

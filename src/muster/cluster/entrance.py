@@ -212,7 +212,7 @@ def find_last_port(home: Path) -> int:
     """Return the port of the last start, from the kubeconfig in the home; 0 if there is none."""
     if not (kubeconfig := home / "kubeconfig").exists():
         return 0
-    from muster.runtime.kube.kubeconfig_files import read  # it loads the YAML library, which a first start needs not
+    from muster.runtime.kube.kubeconfig_files import read  # loads the YAML library, not needed at a first start
 
     try:
         return urlsplit(read(kubeconfig).connection().cluster.server).port or 0

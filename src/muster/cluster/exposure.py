@@ -35,7 +35,7 @@ class Exposure(Struct, frozen=True):
     """The addresses and names by which other machines and users reach the server.
 
     addresses: without any, only programs of this machine reach the server.
-    names: further host names and addresses by which others reach it, such as those of a router.
+    names: further host names and addresses by which others reach it, such as a router's.
     """
 
     addresses: tuple[Address, ...] = ()

@@ -112,5 +112,5 @@ def _require_free(path: Path) -> None:
         try:
             client.connect(str(path))
         except ConnectionRefusedError:
-            return  # of a server that is gone
+            return  # the socket file of a server that has exited
     raise AddressTaken(f"another process listens on {path}: stop it or choose another socket with --socket")

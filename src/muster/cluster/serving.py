@@ -106,7 +106,7 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
             find_account=find_account if options.local_socket is not None else None,
             disks=(options.home,),
         ) as running:
-            await end_everything(other_state)  # of a server with this home that ran its pods as other users
+            await end_everything(other_state)  # the pods of a server that ran its pods as other users
             if options.audit_policy is not None:
                 _keep_audit(running.plane, options.audit_policy, options.home / AUDIT_LOG)
             _give_backups(running.plane)
@@ -160,7 +160,7 @@ async def _wait_until_started(running: Running, stopping: asyncio.Event) -> None
         if starting.done():
             starting.result()
             settle()
-            give_back()  # what the start took for a moment: 2 MB, and 5 the first time
+            give_back()  # the memory that only the start needed: 2 MB, and 5 MB the first time
     finally:
         starting.cancel()
         ending.cancel()

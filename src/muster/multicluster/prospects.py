@@ -51,7 +51,7 @@ class Prospects:
         self._leads: dict[str, Lead] = {}
         self._admitted_at: dict[str, datetime] = {}  # when clusters last admitted a workload in a head start
         self._doubted: dict[str, datetime] = {}  # until when clusters get no head start
-        self._loads: dict[tuple[str, str], Load] = {}  # by cluster and the worker's ClusterQueue
+        self._loads: dict[tuple[str, str], Load] = {}  # the loads, by cluster and by the worker's ClusterQueue
         self._counted: set[tuple[str, str]] = set()  # by workload key and cluster
         self._good_until: float | None = None
         workloads.add_index(_HOLDING, _index_holding)

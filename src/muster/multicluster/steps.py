@@ -51,7 +51,7 @@ class _Memory(Struct):
     settled: after this time no pending request can create a job of the workload any more.
     made: when each object was created, by cluster, kind and name.
     barred: when to check again whether a foreign object has a copy's name, by cluster.
-    unshown: by the name of a job, the resource version of the copy whose status the manager's server refuses.
+    unshown: the resource version of each copy whose status the manager's server refuses, by the job's name.
     last: by the name of a job, the revision of its copy that was read after the clone had finished; `NO_REVISION` if
     there was none.
     ended_since: since when all jobs here show that they have finished; None if one does not.

@@ -347,7 +347,7 @@ class DispatchController(Reconciler):
         for note in plan.notes:
             self._record_event(one.workload, note)
         self._errands.want(one.key, self._list_errands(one, plan))
-        if plan.stopped and one.mirror is not None:  # last, because the manager's server may refuse it for good
+        if plan.stopped and one.mirror is not None:  # last, because the manager's server may refuse it permanently
             for job in one.jobs:
                 await self._steps.write_status(one, job, one.mirror.make_stop_patch(job, self._clock.now()))
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())

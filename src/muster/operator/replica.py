@@ -89,7 +89,7 @@ class Replica:
         self._reach = reach
         self._pod = pod
         self.visibility: Visibility | None = None
-        self._ways = WeakSet[Transport]()  # to worker clusters
+        self._ways = WeakSet[Transport]()  # the transports to worker clusters
         self._manager: Manager | None = None
         self._label: LeaderLabel | None = None
         self._stopping = asyncio.Event()

@@ -13,7 +13,7 @@ from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.front.sending import respond
 from muster.runtime.transport import Response
 
-ANY = "*"  # as a method: any method
+ANY = "*"  # the method of a route for all methods
 
 _TEXT = "text/plain; charset=utf-8"
 
@@ -38,7 +38,7 @@ class Routes:
         caller: Caller = scope["extensions"][EXTENSION]
         # If all clients had one owner, a greedy client would use up the connections of the others.
         caller.slot.owner = caller.user.name if caller.user is not None else caller.slot.address
-        headers = dict(reversed(scope["headers"]))  # of repeated headers the first counts
+        headers = dict(reversed(scope["headers"]))  # the first of repeated headers counts
         headers.pop(AUDIT_ID, None)
         body = Body(scope["method"], headers, receive)
         try:

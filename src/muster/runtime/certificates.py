@@ -17,7 +17,7 @@ from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import NameOID
 from msgspec import Struct
 
-RENEWAL = 2 / 3  # of a certificate's life, after which it is renewed
+RENEWAL = 2 / 3  # the part of a certificate's lifetime after which it is renewed
 SKEW = timedelta(minutes=5)  # clients' clocks may be behind
 
 _BAD_SERIAL = "Parsed a serial number which wasn't positive (i.e., it was negative or zero)"

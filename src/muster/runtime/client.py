@@ -458,7 +458,7 @@ class _Splitter:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._rest: list[bytes] = []
-        self.size = 0  # of the unfinished line
+        self.size = 0  # the size of the incomplete line
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that end in this piece, without line ends and without empty lines.

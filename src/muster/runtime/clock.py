@@ -168,7 +168,7 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return _run_in_this_thread(main)
-    from concurrent.futures import ThreadPoolExecutor  # it cannot be imported any more once the main thread has ended
+    from concurrent.futures import ThreadPoolExecutor  # the import fails after the main thread has ended
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(_run_in_this_thread, main).result()

@@ -56,7 +56,7 @@ class KeptPod(msgspec.Struct, frozen=True, rename="camel"):
 
     rank: the pod's index in the Job, or the last part of its name.
     created: its creation time, RFC 3339.
-    containers: by container, the numbers of the runs that have logs, in order.
+    containers: the numbers of the runs that have logs, in order, by container.
     role, job_index: for a pod of a JobSet, which of its Jobs the pod belonged to.
     """
 

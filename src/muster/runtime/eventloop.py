@@ -95,7 +95,7 @@ async def await_all(*reads: Coroutine[Any, Any, Any]) -> Sequence[Any]:
             return [await read for read in reads]
         finally:
             for read in reads:
-                read.close()  # after an error, those that have not begun
+                read.close()  # after an error, close the reads that have not begun
     import asyncio
 
     results = await asyncio.gather(*reads, return_exceptions=True)

@@ -1,7 +1,7 @@
 """Register metrics for Prometheus: one registry per process part, never the library's global one.
 
-Names of queues and controllers are those of client-go and controller-runtime, so that their dashboards work. Values
-that can be read at any time (depth, age of running work) are read at a scrape and cost nothing in between.
+Names of queues and controllers are the same as in client-go and controller-runtime, so that their dashboards work.
+Values that can be read at any time (depth, age of running work) are read at a scrape and cost nothing in between.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import accumulate, islice
 from typing import Generic, TypeVar
 
-PIECE_SERIES = 200  # that are turned into text at a time: some milliseconds
+PIECE_SERIES = 200  # the series that are formatted in one step: some milliseconds
 
 
 class Tally:

@@ -42,7 +42,7 @@ __all__ = [
 DEFAULT: Final = Configuration.default()
 
 # The settings of an embedded cluster without a file: all kinds of jobs that the engine supports use queues. Quotas
-# follow those of the workers as soon as there is a MultiKueueConfig. Weights, and orders by past usage, work as soon as
+# follow the workers' quotas as soon as there is a MultiKueueConfig. Weights, and orders by past usage, work as soon as
 # a queue has them.
 EMBEDDED: Final = msgspec.structs.replace(
     DEFAULT,

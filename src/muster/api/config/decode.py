@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
 
 class _Unusable(Exception):  # noqa: N818  (a signal: the problem is noted already)
-    """The exception for a field with an invalid value, for which a `Problem` was recorded already."""
+    """A field with an invalid value, for which a `Problem` was recorded already."""
 
 
 def read(document: Mapping[str, Any], type_: type[S], version: str) -> tuple[S, list[Problem]]:

@@ -107,7 +107,7 @@ class FeatureGates(Struct, frozen=True):
     settings: Mapping[str, bool] = field(default_factory=dict)
 
     def is_enabled(self, gate: str) -> bool:
-        """Return whether a gate is on: by its own setting, else by that of its stage, else by default.
+        """Return whether a gate is on: by its own setting, else by its stage's setting, else by default.
 
         The gate must exist.
         """

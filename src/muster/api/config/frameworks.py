@@ -1,4 +1,4 @@
-"""The kinds of jobs that a configuration may name: those of Kueue, and others as `Kind.version.group`."""
+"""The kinds of jobs that a configuration may name: Kueue's kinds, and others as `Kind.version.group`."""
 
 from typing import Final, NamedTuple
 

@@ -333,7 +333,7 @@ class FairSharing(Struct):
     preemption_strategies: tuple[str, ...] = ()
 
 
-# All rules, in Kueue's order: those of a file of v1beta1 that names none.
+# All rules, in Kueue's order. A file of v1beta1 that names no rules has all of them.
 PREEMPTION_STRATEGIES: Final = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
 

@@ -20,7 +20,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 class ReadyAnnotationError(ValueError):
-    """An annotation about readiness is invalid; the message is for the user."""
+    """An invalid annotation about readiness. The message is for the user."""
 
 
 def parse_annotation(text: str, base: WaitForPodsReady | None) -> WaitForPodsReady | None:

@@ -14,7 +14,7 @@ OwnerOf = Callable[[str, OwnerReference], ObjectMeta | None]
 
 
 class NestingTooDeepError(Exception):
-    """A chain of owner references is too long or circular; the message is upstream's."""
+    """A chain of owner references that is too long or circular. The message is upstream's."""
 
     def __init__(self) -> None:
         limit = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {MOST_LEVELS}"

@@ -1,6 +1,6 @@
 """The decisions about a new job of any kind (its queue, priority and suspension), and the rules of its changes.
 
-The order and the messages are those of Kueue's webhooks (jobframework/defaults.go, validation.go). Three rules differ
+The order and the messages follow Kueue's webhooks (jobframework/defaults.go, validation.go). Three rules differ
 from upstream:
 
 - A job in a namespace that is not managed runs as it is. Upstream suspends it if it names a queue, and never starts it.

@@ -19,7 +19,7 @@ USER_LABEL: Final = "muster.dev/user"
 # The annotation of the account with the LocalQueue of the user's jobs that name none.
 USER_QUEUE_ANNOTATION: Final = "muster.dev/queue"
 
-# The ClusterRole with the rights that `muster cancel` and `muster hold` need beside those of `edit`.
+# The ClusterRole with the rights that `muster cancel` and `muster hold` need in addition to the rights of `edit`.
 WORK_ROLE: Final = "muster:users:work"
 _CHANGE: Final = ("patch", "update")
 WORK_RULES: Final = (

@@ -1,7 +1,7 @@
 """JSON patch (RFC 6902) with JSON pointers (RFC 6901).
 
 `apply` copies the document once, and the operations change the copy in place. Values of the patch are copied too, so
-neither the caller's document nor the patch ever changes. The error messages are those of kube-apiserver's library. As
+neither the caller's document nor the patch ever changes. The error messages follow kube-apiserver's library. As
 the RFCs require, and stricter than that library, negative indexes and leading zeros are errors, and `add`, `replace`
 and `test` need a `value`.
 """

@@ -1,6 +1,6 @@
 """`scheduling.incubator.k8s.io/v1alpha1`: kube-batch's first PodGroup.
 
-kube-batch's definition allows undeclared fields. The types here declare those of them that kube-batch writes.
+kube-batch's definition allows undeclared fields. The types here declare the undeclared fields that kube-batch writes.
 """
 
 from muster.api.kinds import Kind

@@ -7,7 +7,7 @@ _INTEGER = re.compile(r"[+]?[0-9]{1,18}", re.ASCII)
 
 
 class IndexesError(ValueError):
-    """A text with completion indexes is invalid or unordered; the message is the API server's."""
+    """A text with invalid or unordered completion indexes. The message is the API server's."""
 
 
 def count(text: str, completions: int) -> int:

@@ -1,4 +1,4 @@
-"""The rules of Volcano's Jobs: those of upstream's webhook, and Muster's own.
+"""The rules of Volcano's Jobs: the rules of upstream's webhook, and Muster's own.
 
 Muster's own rules refuse a Job that could never run, because no pod can be created from a template, a name of a pod is
 no host name, or tasks wait for each other.

@@ -14,7 +14,7 @@ _REMEMBERED = 128  # the most characters of a text whose result is cached
 
 
 class PatternError(ValueError):
-    """A pattern is not accepted by RE2."""
+    """A pattern that RE2 does not accept."""
 
 
 class Pattern(Protocol):

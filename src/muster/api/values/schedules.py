@@ -26,7 +26,7 @@ _MOST_DIGITS = 18
 
 
 class ScheduleError(ValueError):
-    """A text is no valid cron schedule; the message is robfig/cron's."""
+    """A text that is no valid cron schedule. The message is robfig/cron's."""
 
 
 class Schedule(Protocol):

@@ -17,7 +17,7 @@ from muster.api.validation import names
 
 
 class SelectorError(ValueError):
-    """A selector is invalid; the message is the API server's."""
+    """An invalid selector. The message is the API server's."""
 
 
 class Operator(Enum):

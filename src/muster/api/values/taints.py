@@ -30,7 +30,7 @@ def count_unwelcome(taints: Iterable[Taint], tolerations: Iterable[Toleration]) 
 def seconds_tolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:
     """Return how many seconds a pod tolerates a node's NoExecute taints: 0 for not at all, None for forever.
 
-    The rule is that of upstream's taint eviction (GetMatchingTolerations). The first toleration of each taint counts,
+    The rule follows upstream's taint eviction (GetMatchingTolerations). The first toleration of each taint counts,
     and among the taints the one with the shortest time.
     """
     tolerations = tuple(tolerations)

@@ -192,7 +192,7 @@ def _read_scalar(event: ScalarEvent, path: str) -> Any:
         return text
     if event.tag:
         raise _refuse(event, path, f"the tag {event.tag} has no meaning here")
-    if not event.implicit[0]:  # it has quotes
+    if not event.implicit[0]:  # a quoted scalar
         return text
     kind = _find_kind(text) if len(text) <= _SHORT else _resolve_kind(text)
     if kind == "str":

@@ -11,8 +11,8 @@ from muster.cluster.apiserver.pods.tunnels.wire import Wire
 from muster.runtime.transport import JSON, Response
 
 MAX_WARNINGS = 100
-MAX_WARNING_LENGTH = 256  # of one sentence; warnings are sent in a header
-MAX_WARNINGS_LENGTH = 4096  # of all sentences together
+MAX_WARNING_LENGTH = 256  # the limit of one warning; warnings are sent in a header
+MAX_WARNINGS_LENGTH = 4096  # the limit of all warnings of a response
 
 
 class Stream(Struct, frozen=True):

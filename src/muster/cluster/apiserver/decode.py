@@ -18,8 +18,8 @@ from muster.runtime.transport import APPLY_PATCH
 
 Document = dict[str, Any]
 
-MAX_BODY_BYTES = 3 * 1024 * 1024  # of a request, as in kube-apiserver
-MAX_OBJECT_BYTES = 3 * 512 * 1024  # of a stored object, as etcd's default
+MAX_BODY_BYTES = 3 * 1024 * 1024  # the limit of a request's body, as in kube-apiserver
+MAX_OBJECT_BYTES = 3 * 512 * 1024  # the limit of a stored object, as etcd's default
 # The bytes that a status, a binding and a deletion may add to the largest object, so that every object can be finished.
 ROOM_FOR_STATUS = 128 * 1024
 
@@ -59,7 +59,7 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
 def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> tuple[Any, tuple[str, ...]]:
     """Decode any value in a body; return the value, and messages about members that occur twice.
 
-    The arguments and errors are those of `decode`.
+    The arguments and errors are the same as for `decode`.
     """
     require_small(body)
     form = _find_format(media_type(content_type))
@@ -79,7 +79,7 @@ def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True
 class ReadAhead(bytes):
     """A body that was decoded in advance, outside the event loop."""
 
-    _decoded: dict[str, tuple[Any, tuple[str, ...]] | Exception]  # by form
+    _decoded: dict[str, tuple[Any, tuple[str, ...]] | Exception]  # the results, by form
 
     @classmethod
     def of(cls, body: bytes, content_type: str) -> "ReadAhead":

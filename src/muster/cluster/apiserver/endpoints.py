@@ -18,7 +18,7 @@ from muster.runtime import metrics
 from muster.runtime.metrics import CONTENT_TYPE
 from muster.runtime.transport import Request, Response
 
-if TYPE_CHECKING:  # it is imported with the first request for a document, and jobs need none
+if TYPE_CHECKING:  # imported at the first request for a document, because most servers get none
     from muster.cluster.apiserver.openapi import OpenApi
 
 # Returns the problem that it has found, or None.
@@ -50,7 +50,7 @@ class Endpoints:
 
     def __init__(self, registry: Registry, metrics: metrics.Registry) -> None:
         self._registry = registry
-        self._documents: tuple[int, Discovery, OpenApi] | None = None  # of this generation of the registry
+        self._documents: tuple[int, Discovery, OpenApi] | None = None  # the registry's generation, and its documents
         self._metrics = metrics
         self.documents: dict[str, Callable[[], StaticAnswer]] = {}
         self.streams: dict[str, Callable[[], Stream]] = {}

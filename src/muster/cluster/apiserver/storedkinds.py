@@ -49,7 +49,7 @@ class StoredKind(msgspec.Struct, frozen=True, rename="camel"):
     new_status: the status of a new object; if absent, the writer's status stays.
     but: an effect that users may expect, and that does not happen here.
 
-    The other fields are those of `registry.resources.Rules`.
+    The other fields are the same as in `registry.resources.Rules`.
     """
 
     api_version: str = ""

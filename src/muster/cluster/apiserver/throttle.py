@@ -61,7 +61,7 @@ class NamespaceThrottle:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._shares: dict[str, _Share] = {}  # by namespace, for those with requests under way
+        self._shares: dict[str, _Share] = {}  # the shares of namespaces with requests under way
         self._newest = self._older = ""  # the two namespaces with the newest requests, and the times of these
         self._newest_at = self._older_at = float("-inf")
 

@@ -144,7 +144,7 @@ class ProcessNode:
         self._state = state
         self._disks = (state, *disks)
         self._offered = resources or {}
-        self._shortages: list[str] = []  # what the machine does not have of it, as sentences
+        self._shortages: list[str] = []  # what the machine lacks of the offer, as sentences
         self._outlive_server = outlive_server
         self._defaults = defaults or {}
         self._states = states
@@ -175,7 +175,7 @@ class ProcessNode:
         self._controller = manager.controller(self.name, self._reconcile, workers=_WORKERS)
         self._controller.watch(self.pods, when=self._is_ours)
         self._shown_objects: ShownObjects = (NamedObjects if guest else AllObjects)(manager, self._on_objects_changed)
-        self._earlier_records = self._storage.pods()  # of the server before this one
+        self._earlier_records = self._storage.pods()  # the records of the previous server
         network.join(name, {each.uid: each.address for each in self._earlier_records if each.address and not each.gone})
 
     def start_isolation_trial(self) -> None:

@@ -98,7 +98,7 @@ class Heartbeat:
         self.last_renewal = self._now()  # when the last renewal that counts was sent
         self._last_answered = self.last_renewal  # when the last renewal that succeeded was sent
         self._is_late = False  # the last renewal that succeeded does not count
-        self._known_status = NodeStatus()  # as last written
+        self._known_status = NodeStatus()  # the status as last written
         self._reported_at = 0.0
         self._uid = ""
         self._term: int | None = None  # the Lease's transitions when it became ours

@@ -1,4 +1,4 @@
-"""Manage shims from the server's side: start them, find those of an earlier server, and read their records.
+"""Manage shims from the server's side: start them, find the shims of an earlier server, and read their records.
 
 An attempt's directory contains all the state. While the shim runs, it locks the file `state` there (a record lock,
 whose holder the kernel names). The file records when the container started and how it exited; see `shim/__init__.py`.
@@ -176,7 +176,7 @@ def _is_of_owner(directory: Path, pid: int) -> bool:
     try:
         return owner == os.geteuid() or Path(f"/proc/{pid}").stat().st_uid == owner
     except FileNotFoundError:
-        return False  # it has just ended
+        return False  # the process has just exited
 
 
 def is_alive(directory: Path) -> bool:

@@ -40,8 +40,8 @@ VACUUM_PAGES = 500  # per transaction that returns pages to the disk
 PROBE_BYTES = 1 << 20  # a disk that cannot take this much counts as full
 RESERVE_BYTES = 4 << 20  # free pages of the database, and the same of log: more than a thousand objects
 RESERVE_SHARE = 8  # the reserve is skipped on a disk with room for fewer than this many reserves
-NEW_BYTES = RESERVE_BYTES  # with less free space nothing new is stored: what is left is for the writes that end jobs
-NEW_SHARE = 20  # of a small disk, this part of it
+NEW_BYTES = RESERVE_BYTES  # with less free space, no new object is stored: the rest is for writes that end jobs
+NEW_SHARE = 20  # on a small disk, one part in this many of the disk
 
 INSERT_ROWS = 1_000  # per statement: SQLite takes 32,766 values
 

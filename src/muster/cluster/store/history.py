@@ -33,7 +33,7 @@ _TABLE = """CREATE TABLE runs (
 )"""
 # Contains all queried columns, so that rows that do not match are not read.
 _INDEX = "CREATE INDEX by_end ON runs (ended, uid, namespace, owner, queue, state, submitted, name)"
-_KNOWN_AT_ONCE = 1_000  # of SQLite's 32,766 values per statement
+_KNOWN_AT_ONCE = 1_000  # values per statement; SQLite allows 32,766
 
 
 class HistoryError(Exception):

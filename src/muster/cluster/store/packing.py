@@ -9,7 +9,7 @@ import msgspec
 LEAST_BYTES = 4 * 1024  # a shorter body stays whole: there is little to gain, and lists of many join them often
 MOST_BYTES = 64 * 1024  # a longer body stays whole, so that a read of one object never joins hundreds of pieces
 PIECE_BYTES = 256  # shorter pieces recur more often, and cost more each
-RECENT = 1_024  # pieces that are remembered at least: those of the newest bodies, for those that come next
+RECENT = 1_024  # the least number of cached pieces: the pieces of the newest bodies, for the next bodies
 # A new piece begins at each of these members, so that a longer text before it, such as a name, does not shift what
 # follows. A cut at a wrong place only costs memory, so text of a user that looks like a member does no harm.
 _MEMBERS = (b'"managedFields":', b'"labels":', b'"annotations":', b'"spec":', b'"status":')

@@ -25,7 +25,7 @@ class PastBytes:
         """Make an empty count. most: the number of bytes above which `exceeded` is set."""
         self.exceeded = asyncio.Event()
         self._most = most
-        self._total = 0  # of all changes ever added
+        self._total = 0  # the size of all changes ever added
         self._forgotten = 0  # the part of the total that is no longer kept
         self._marks: deque[tuple[int, int]] = deque()  # a revision, and the total up to and with it
 

@@ -43,7 +43,7 @@ MANY, TURNS = 5, 4
 HISTORY = 10_000  # changes per resource that watches can resume from
 HISTORY_BYTES = 64 << 20  # the same limit in bytes of replaced bodies, for big objects
 _PACKED_AT_ONCE = 50  # objects that are packed before other tasks run: a millisecond
-PAST_BYTES = 256 << 20  # of all resources together, on disk and in memory: more of them make `past.exceeded`
+PAST_BYTES = 256 << 20  # the limit for all resources, on disk and in memory; above it `past.exceeded` is true
 
 
 class _Collection:
@@ -83,10 +83,10 @@ class Store:
         history: how many changes per resource are kept.
         on_failure: called once if the disk fails permanently.
         """
-        self.revision = 0  # of the newest commit
+        self.revision = 0  # the revision of the newest commit
         self.oldest = 0  # watches from earlier revisions get `Compacted`
         self.durable = journal.durable
-        self.past = PastBytes(PAST_BYTES)  # of the changes after `oldest`
+        self.past = PastBytes(PAST_BYTES)  # the size of the changes after `oldest`
         self._journal = journal
         self._header_of = header_of
         self._history = history

@@ -40,7 +40,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deleting: bool = False
 
 
-Fragments: TypeAlias = tuple[bytes, ...]  # which a reader joins
+Fragments: TypeAlias = tuple[bytes, ...]  # pieces of a body, which the reader joins
 HeaderOf = Callable[[str, bytes], Header]  # (resource, body) -> header
 
 
@@ -94,8 +94,8 @@ class Change(msgspec.Struct, gc=False, eq=False):
     """One creation, update or deletion of an object. Immutable, except for its cached line."""
 
     type: ChangeType
-    entry: Entry  # of a deletion: the last state, with the revision of the deletion
-    previous: Entry | None  # what it replaced; None if added
+    entry: Entry  # the new state; for a deletion the last state, with the deletion's revision
+    previous: Entry | None  # the state that it replaced; None for a new object
     _line: Fragments | None = None
 
     @property
@@ -142,4 +142,4 @@ class Snapshot(NamedTuple):
     """The contents of the store at one revision; later writes do not change it."""
 
     revision: int
-    entries: tuple[Entry, ...]  # of a list, sorted by (namespace, name)
+    entries: tuple[Entry, ...]  # sorted by (namespace, name)

@@ -97,7 +97,7 @@ def _plan_withdrawal(plan: DispatchPlan, view: DispatchView, settings: DispatchS
     """
     end_cluster, home = _find_end_cluster(view), _find_home(view)
     plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not end_cluster))
-    if end_cluster is not None and plan.status.cluster_name is None:  # it ended before that was written
+    if end_cluster is not None and plan.status.cluster_name is None:  # the job ended before its cluster was written
         return _name_home(plan, end_cluster)
     if home is None:
         return plan

@@ -208,7 +208,7 @@ class RemoteCluster:
             try:
                 await client.raw(Request("GET", "/version", timeout_seconds=limit))
             except ApiError:
-                continue  # it answers
+                continue  # the cluster responds
             except TransportError as error:
                 copies.fail(BrokenError(f"it does not answer: {error}", since))
                 return

@@ -201,7 +201,7 @@ class Copies:
         self.is_certain = False
         await cancel(self._tasks)
         if not self._end.cancel():
-            self._end.exception()  # it may have been set while the context was ending
+            self._end.exception()  # mark the exception as retrieved; it may have been set while the context was ending
 
     def keys(self) -> set[str]:
         """Return the keys of all workloads that have a clone or a job in the worker."""

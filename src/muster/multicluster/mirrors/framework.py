@@ -61,7 +61,7 @@ class Mirror(ABC, Generic[T]):
     ) -> dict[str, Any]:
         """Return the copy to create in the worker, under the same name.
 
-        job: as plain JSON it also keeps fields that this type of the kind does not know.
+        job: the job; as plain JSON, it also keeps fields that this type of the kind does not know.
         workload: the name of its Workload.
         origin: the value of the label that marks this manager's objects.
         podsets: the podsets of its Workload, with as many pods as have quota. Fields that an earlier admission in the
@@ -128,7 +128,7 @@ class Mirror(ABC, Generic[T]):
     ) -> list[dict[str, Any]]:
         """Return the JSON patch that makes the copy of an elastic job as large as the local job; [] if it already is.
 
-        podsets: with as many pods as have quota in the manager; the copy does not grow beyond that.
+        podsets: the podsets, with as many pods as have quota in the manager; the copy does not grow beyond that.
         """
         return []
 

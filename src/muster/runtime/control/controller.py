@@ -79,7 +79,7 @@ class Controller:
         self._observer = observer
         self._stop_limit = stop_limit_seconds
         self._tasks: list[asyncio.Task[None]] = []
-        self._last_error: dict[str, str] = {}  # by key, of the keys that fail now
+        self._last_error: dict[str, str] = {}  # the errors of the keys that fail now, by key
         self._silent_until = 0.0  # the end of the time in which no line about a missing answer is logged
         if observer:
             observer.attach(self.queue, workers)

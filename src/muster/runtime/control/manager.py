@@ -92,7 +92,7 @@ class Manager:
         self._running = False
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._has_grace = True  # a stop waits for what the parts have begun
+        self._has_grace = True  # whether a stop waits for the parts' unfinished work
         self._failure: BaseException | None = None
 
     def informer(

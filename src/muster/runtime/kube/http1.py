@@ -1,4 +1,4 @@
-"""Write requests of HTTP/1.1 and parse the responses of Muster's own server. The caller moves the bytes.
+"""Encode requests of HTTP/1.1 and parse the responses of Muster's own server. The caller moves the bytes.
 
 `AnswerReader` takes bytes as they arrive, and returns the head of a response and then the pieces of its body. The body
 has a length, comes in chunks, or ends with the connection. Trailers are dropped.
@@ -49,7 +49,7 @@ class AnswerReader:
         self._rest = bytearray()
         self._left: int | None = None  # bytes of a body without chunks; None: until the connection ends
         self._in_chunks = False
-        self._expected: Literal["size", "data", "line end", "trailer"] = "size"  # of chunks
+        self._expected: Literal["size", "data", "line end", "trailer"] = "size"  # the next part of a chunked body
         self._chunk_left = 0
 
     def add(self, data: bytes) -> list[bytes]:

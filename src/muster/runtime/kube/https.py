@@ -170,7 +170,7 @@ class HttpsTransport:
         Wait for a limited number of loop iterations until the loop has closed their sockets.
         """
         for connection in self._sockets:
-            with suppress(OSError):  # it is closed already
+            with suppress(OSError):  # the socket is closed already
                 connection.shutdown(socket.SHUT_RDWR)
         for _ in range(_ITERATIONS_TO_CLOSE):
             if all(connection.fileno() < 0 for connection in self._sockets):

@@ -88,7 +88,7 @@ class UserConfig(Confidential, frozen=True):
     secrets = ("token", "password", "client_certificate", "client_key")
 
     token: str = ""
-    token_file: Path | None = None  # its content wins over `token`
+    token_file: Path | None = None  # the file's content takes precedence over `token`
     username: str = ""
     password: str = ""
     client_certificate: bytes | None = None  # PEM
@@ -113,7 +113,7 @@ class ConnectionConfig(Struct, frozen=True):
 def require_inline(config: ConnectionConfig) -> None:
     """Raise `InsecureKubeconfigError` if a kubeconfig would read files, run programs or skip checks.
 
-    Call it for a kubeconfig that another user wrote, as in a Secret. The list is that of Kueue's MultiKueue, plus
+    Call it for a kubeconfig that another user wrote, as in a Secret. The list follows Kueue's MultiKueue, plus
     proxies: a proxy is reached without TLS and may be any program within our network. The server decides which users
     may be impersonated.
     """

@@ -99,7 +99,7 @@ class LocalTransport:
         """Open a WebSocket. Raises `ApiError` if the server refuses, `TransportError` if the connection breaks."""
         await ensure_loop()
         if self._tunnels is None:
-            from muster.runtime.kube.https import HttpsTransport  # it takes long to load
+            from muster.runtime.kube.https import HttpsTransport  # this module takes long to load
 
             self._tunnels = HttpsTransport(self.config, self._clock, self._make_random())
         async with self._tunnels.converse(request, protocol) as conversation:

@@ -52,7 +52,7 @@ class _BasePipe:
         self._socket = connection
 
     def is_quiet(self) -> bool:
-        self._socket.setblocking(False)  # with a time-out set, Python itself waits before it reads
+        self._socket.setblocking(False)  # with a timeout, Python itself would wait before each read
         try:
             self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:

@@ -19,7 +19,7 @@ import msgspec
 LogFormat = Literal["json", "text"]
 
 REDACTED = "[redacted]"
-MAX_FILE_BYTES = 100 << 20  # of a log file
+MAX_FILE_BYTES = 100 << 20  # the limit of a log file
 
 _SHORT = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 

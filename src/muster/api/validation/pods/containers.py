@@ -1,4 +1,4 @@
-"""The rules of all containers, and those of init containers and ephemeral containers only."""
+"""The rules of all containers, and further rules of init containers and ephemeral containers."""
 
 from collections.abc import Collection, Mapping
 

@@ -1,6 +1,6 @@
 """The rules of a custom resource's schema: it is structural, and its keywords are consistent.
 
-The rules and messages are those of k8s.io/apiextensions-apiserver (pkg/apiserver/schema/validation.go and
+The rules and messages follow k8s.io/apiextensions-apiserver (pkg/apiserver/schema/validation.go and
 pkg/apis/apiextensions/validation). A schema is structural if the tree of its `properties`, `items` and
 `additionalProperties` alone defines the type of every value. `allOf`, `anyOf`, `oneOf` and `not` only validate values.
 """

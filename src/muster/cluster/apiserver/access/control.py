@@ -54,7 +54,7 @@ class AccessControl:
     def documents(self) -> Mapping[str, Callable[[], StaticAnswer]]:
         """The documents with which other services verify this server's tokens, as functions that make them, by path.
 
-        The documents are those of OpenID Connect discovery.
+        The documents are defined by OpenID Connect discovery.
         """
         configuration = {
             "issuer": ISSUER,

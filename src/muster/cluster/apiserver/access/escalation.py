@@ -1,6 +1,6 @@
 """Refuse roles and bindings that would grant rights which the writer does not have.
 
-A user who may `escalate` a role, or `bind` it, is exempt. The rules are those of k8s.io/kubernetes
+A user who may `escalate` a role, or `bind` it, is exempt. The rules follow k8s.io/kubernetes
 (pkg/registry/rbac/*/policybased).
 """
 

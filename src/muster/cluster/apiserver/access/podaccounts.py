@@ -1,6 +1,6 @@
 """Set the service account of a new pod, and mount the account's token into its containers.
 
-The rules are those of k8s.io/kubernetes (plugin/pkg/admission/serviceaccount), with one exception. The namespace
+The rules follow k8s.io/kubernetes (plugin/pkg/admission/serviceaccount), with one exception. The namespace
 controller creates the account `default` in every namespace, and may not have done so yet. A pod of this account is
 admitted even before the account exists, and then waits for its token.
 """

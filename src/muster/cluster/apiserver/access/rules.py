@@ -1,6 +1,6 @@
 """Decide what rules of roles grant: whether a rule allows an access, and which rights some rules lack. Pure.
 
-The rules are those of k8s.io/kubernetes (pkg/apis/rbac/v1/evaluation_helpers.go) and of
+The rules follow k8s.io/kubernetes (pkg/apis/rbac/v1/evaluation_helpers.go) and
 k8s.io/component-helpers/auth/rbac/validation.
 """
 

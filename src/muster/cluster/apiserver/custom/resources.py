@@ -200,7 +200,7 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
     def _compile(self, kind: Kind[Any]) -> Checker:
         """Compile the checker of request bodies.
 
-        The checker prunes the body and fills in its defaults. The checker treats the metadata as those of a built-in
+        The checker prunes the body and fills in its defaults. The checker treats the metadata like those of a built-in
         kind.
         """
         check_meta = compile_builtin(kind.seen_as(Object))

@@ -26,7 +26,7 @@ class Stored(Struct):
     """The current rules of storage of a definition. Its resources share one instance, which each change updates.
 
     version: the apiVersion in which objects are stored.
-    forms: by apiVersion, the checker that prunes objects and fills in their defaults.
+    forms: the checker that prunes objects and fills in their defaults, by apiVersion.
     convert: converts objects between versions.
     since: the revision after which the current definition has stored all objects.
     """

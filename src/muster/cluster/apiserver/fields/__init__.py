@@ -1,6 +1,6 @@
 """Manage fields: record which manager set which fields of an object, and implement server-side apply.
 
-The rules are those of server-side apply (kubernetes KEP-555). There are two entry points:
+The rules follow server-side apply (kubernetes KEP-555). There are two entry points:
 
 - `update_managers` takes the stored and the new object, and records the changed fields in `metadata.managedFields`.
 - `apply` takes the stored object and a manager's configuration, and returns the merged object. An apply without force

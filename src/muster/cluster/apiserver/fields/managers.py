@@ -154,7 +154,7 @@ def cap_updaters(entries: list[Entry]) -> list[Entry]:
         version = entry.get("apiVersion", "")
         oldest.setdefault(version, entry)
         if entry is oldest[version] or entry.get("manager") == ANCIENT_CHANGES:
-            continue  # what others are merged into is itself merged into nothing
+            continue  # an entry that receives others is not merged itself
         _merge_into_ancient(by_identity, oldest[version], entry)
         surplus -= 1
     return list(by_identity.values())

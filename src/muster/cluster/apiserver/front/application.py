@@ -29,8 +29,8 @@ from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.request.requestinfo import as_list, is_long_running, parse_timeout
 from muster.runtime.transport import Request, Response
 
-REQUEST_SECONDS = 60.0  # until the answer is there, or a stream has begun
-MAX_AUDIT_ID_BYTES = 64  # of an audit ID that the client chose; a longer one is cut, as upstream does
+REQUEST_SECONDS = 60.0  # the time limit until the response is complete, or a stream has begun
+MAX_AUDIT_ID_BYTES = 64  # the limit of a client's audit ID; a longer ID is cut, as upstream
 
 # The ends of paths whose query repeats a parameter: `exec` for the words of a command, `portforward` for ports.
 _TUNNELS = ("/exec", "/portforward")

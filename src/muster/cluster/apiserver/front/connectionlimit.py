@@ -49,7 +49,7 @@ class ConnectionSlot(Struct, eq=False):
 class ConnectionLimit:
     """The connections of a server, at most `most` of them.
 
-    on_relief: called when three quarters of many connections have closed.
+    on_relief: called when at least `MANY` connections were open and three quarters of them have closed.
     """
 
     def __init__(self, most: int, on_relief: Callable[[], object] = lambda: None) -> None:
@@ -91,7 +91,7 @@ class ConnectionLimit:
 
 
 def choose_evicted(slots: Collection[ConnectionSlot], count: int) -> list[ConnectionSlot]:
-    """Return up to `count` connections to close: idle ones, those of the owner with the most first, longest idle first.
+    """Return up to `count` idle connections to close: of the owner with the most first, then the longest idle first.
 
     If no connection is idle, return the newest connection of the owner with the most connections, provided that this
     owner has more than an eighth of all connections.

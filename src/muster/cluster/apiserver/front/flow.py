@@ -29,8 +29,8 @@ from muster.cluster.apiserver.front.loans import Loans
 from muster.runtime.metrics import Gauges, Registry
 from muster.runtime.transport import Request
 
-BYTES_PER_SEAT = 64 * 1024  # of a request's body: the size of one seat, and of one block of room
-OBJECTS_PER_SEAT = 100  # of a list, as upstream
+BYTES_PER_SEAT = 64 * 1024  # the body size that one seat covers, and the size of one block of room
+OBJECTS_PER_SEAT = 100  # the listed objects that one seat covers, as upstream
 LIST_SEATS = 8  # for a list without a limit; no list takes more
 RETRY_AFTER_SECONDS = 1
 # Waking a watch costs as much as sending some ten changes. So each watch rests this long for every open stream.

@@ -10,7 +10,7 @@ from muster.cluster.apiserver.front.asgi import Receive
 
 BODY_SECONDS = 30.0  # for a body to arrive
 SKIP_SECONDS = 2.0  # for the rest of a refused request's body
-SKIP_BYTES = 16 << 20  # of the rest of a refused request's body
+SKIP_BYTES = 16 << 20  # how much of a refused request's body is still read
 # A connection is not kept for the rest of a longer body whose request is refused, as in kube-apiserver.
 SHORT_BYTES = 256 * 1024
 

@@ -22,7 +22,7 @@ from muster.cluster.apiserver.front.unsent import MAX_UNSENT_BYTES, Unsent
 from muster.cluster.apiserver.identity.credentials import HTTP2
 from muster.cluster.memory import give_back
 
-# A client that answers none of these probes has disconnected. The values are those of Go's servers.
+# A client that answers none of these probes has disconnected. Go's servers use the same values.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 9}
 _LOOPBACK = ("127.0.0.1", "::1")
 SETTLED_SECONDS = 1.0  # a client has taken all of an answer that was sent this long ago

@@ -12,7 +12,7 @@ from muster.cluster.apiserver.identity.certificates import load_certificate, use
 from muster.cluster.apiserver.identity.users import User
 
 KEEP_ALIVE_SECONDS = 180  # clients close idle connections themselves, after 90 s or less
-MAX_HEADER_BYTES = 64 * 1024  # of a request
+MAX_HEADER_BYTES = 64 * 1024  # the limit of a request's headers
 HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 BEHIND_BYTES = 64 * 1024  # a client with more unsent bytes than this is behind, and its unsent bytes are counted
 TLS_BYTES = 256 * 1024  # kept by the loop and TLS, in addition, for a connection whose client is behind (measured)
-MAX_UNSENT_BYTES = 256 << 20  # of all clients that are behind
+MAX_UNSENT_BYTES = 256 << 20  # the limit of all slow clients together
 STALLED_SECONDS = 60.0  # a client that takes nothing of its answer for this long is cut off
 GIVE_BACK_BYTES = 64 << 20  # after this much was unsent, memory goes back to the machine once nothing is
 

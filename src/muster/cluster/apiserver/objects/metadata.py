@@ -1,6 +1,6 @@
 """The metadata that the server sets or checks: identity, times, versions.
 
-The functions change documents in place and do no I/O. The rules are those of k8s.io/apiserver (rest.BeforeCreate,
+The functions change documents in place and do no I/O. The rules follow k8s.io/apiserver (rest.BeforeCreate,
 rest.BeforeUpdate, ValidateObjectMetaUpdate). `muster.api.validation.metadata` validates the format of names and labels.
 """
 

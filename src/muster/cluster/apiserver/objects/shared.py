@@ -14,8 +14,8 @@ from muster.runtime.objects import remove_managed_fields
 T = TypeVar("T")
 
 RECENT = 256  # objects that are kept at least; a writer and the followers of its kind read a body within moments
-MOST_BYTES = 64 * 1024  # of a body: bigger objects are decoded for each client
-JOINED_BYTES = 1 << 20  # of bodies in pieces, joined, that are kept at least: those of a hundred pods
+MOST_BYTES = 64 * 1024  # the largest body to share: bigger objects are decoded for each client
+JOINED_BYTES = 1 << 20  # the least size of the cache of joined bodies: the bodies of a hundred pods
 
 
 class SharedObjects:

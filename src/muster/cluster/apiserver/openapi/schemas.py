@@ -163,7 +163,7 @@ _SHAPE = frozenset({"type", "items", "properties", "required", "enum"})
 def custom_as_v2(schema: Mapping[str, Any]) -> Schema:
     """Convert the schema of a custom kind to OpenAPI v2. A value that may have several types gets no type."""
     if "allOf" in schema and "$ref" in schema["allOf"][0]:
-        return as_v2(schema)  # the metadata, whose schema is that of a built-in kind
+        return as_v2(schema)  # the metadata, which have a built-in schema
     result = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
     if any(schema.get(key) for key in _OPEN) and "x-kubernetes-group-version-kind" not in schema:
         result = {key: value for key, value in result.items() if key not in _SHAPE}

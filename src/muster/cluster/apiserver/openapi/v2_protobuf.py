@@ -1,7 +1,7 @@
 """Encode the OpenAPI v2 document in protobuf, the only encoding in which kubectl reads v2.
 
 kubectl 1.28 requests the document before v3, and fails without it. Later releases request it only if v3 is missing.
-The messages and the numbers of their fields are those of gnostic's OpenAPIv2. The encoder covers the parts of OpenAPI
+The messages and the numbers of their fields follow gnostic's OpenAPIv2. The encoder covers the parts of OpenAPI
 that Muster's documents use.
 """
 

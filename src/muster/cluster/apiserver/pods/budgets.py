@@ -1,6 +1,6 @@
 """Decide whether disruption budgets allow the eviction of a pod, and how it changes them. Pure.
 
-The rules are those of k8s.io/kubernetes (pkg/registry/core/pod/storage/eviction.go).
+The rules follow k8s.io/kubernetes (pkg/registry/core/pod/storage/eviction.go).
 """
 
 from collections.abc import Sequence

@@ -84,7 +84,7 @@ def _schema_of(component: str) -> Schema:
 def _fields_of(message: str, properties: Schema) -> dict[int, _Field]:
     """Return the fields of a message by number.
 
-    properties: the schemas of the fields, including those of inline messages.
+    properties: the schemas of the fields, including the fields of inline messages.
     """
     package, _, short_name = message.rpartition(".")
     fields: dict[int, _Field] = {}

@@ -103,7 +103,7 @@ class _Applied(msgspec.Struct, frozen=True):
     view: View
     own: Definitions
 
-    def __call__(self, old: Document, config: Document) -> Document:  # noqa: ARG002  (the signature is that of `View.applied`)
+    def __call__(self, old: Document, config: Document) -> Document:  # noqa: ARG002  (`View.applied` has this signature)
         taken: dict[str, Any] = {
             **self.view.take({"metadata": {}}, config),
             "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,

@@ -22,7 +22,7 @@ from muster.cluster.store import Entry
 
 # In the alphabetical order of discovery documents.
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-VIEW_VERBS = ("get", "patch", "update")  # of a subresource that is a view of its object
+VIEW_VERBS = ("get", "patch", "update")  # the verbs of a subresource that is a view of its object
 
 
 def _keep(stored: Document, written: Document) -> Document:  # noqa: ARG001  (one of many of this shape)

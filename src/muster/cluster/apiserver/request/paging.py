@@ -21,7 +21,7 @@ from muster.cluster.store import Compacted, Entry, Key, Snapshot, Store
 PINNED_SNAPSHOTS = 64
 PINNED_ENTRIES = 1_000_000  # in all pinned states together
 PINNED_FOR = timedelta(minutes=5)  # kube-apiserver compacts etcd after the same time
-NEWEST = -1  # the revision in a token that goes on with the newest state
+NEWEST = -1  # the revision in a token that continues with the newest state
 
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "

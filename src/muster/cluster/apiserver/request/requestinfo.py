@@ -1,6 +1,6 @@
 """The parts of a request's path and query: the target, and the options of a list, watch or write.
 
-Pure. The rules are those of k8s.io/apiserver (request info, query parameter codec). The registry decides whether a
+Pure. The rules follow k8s.io/apiserver (request info, query parameter codec). The registry decides whether a
 target is served: a path in the form of a resource's path names a target, even if no such resource exists.
 """
 

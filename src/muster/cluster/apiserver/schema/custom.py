@@ -1,6 +1,6 @@
 """The dialect of custom resources: it prunes, fills in defaults, and reports all errors in upstream's words.
 
-The rules are those of `apiextensions.k8s.io/v1`:
+The rules follow `apiextensions.k8s.io/v1`:
 
 - Undeclared fields are pruned unless `x-kubernetes-preserve-unknown-fields` is set.
 - A null is pruned if the field is not nullable. The default replaces it if there is one.

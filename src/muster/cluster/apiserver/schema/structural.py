@@ -1,6 +1,6 @@
 """The checkers of kinds that have Muster's types and are CRDs upstream, such as JobSets.
 
-A checker treats the metadata as those of a built-in kind, and everything else as a custom resource. If the status is a
+A checker treats the metadata like a built-in kind's, and everything else as a custom resource. If the status is a
 subresource, a write sets a part of the object, and the checker validates only that part:
 
 - a write of `status`: the status;

@@ -1,6 +1,6 @@
 """The types `Printer` and `Column`, and the words, ages and cells that many kinds share. Pure.
 
-Words and rules are those of upstream's printers (k8s.io/kubernetes, pkg/printers/internalversion) and of
+Words and rules follow upstream's printers (k8s.io/kubernetes, pkg/printers/internalversion) and
 k8s.io/apimachinery/pkg/util/duration.
 """
 

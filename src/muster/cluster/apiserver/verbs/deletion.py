@@ -1,6 +1,6 @@
 """Decide about a deletion: remove the object, mark it for deletion, or leave it as it is. Pure.
 
-The rules are those of k8s.io/apiserver (registry.Store.Delete, rest.BeforeDelete), of pods and of namespaces. A marked
+The rules follow k8s.io/apiserver (registry.Store.Delete, rest.BeforeDelete), also for pods and namespaces. A marked
 object is removed when nothing holds it any more. It is held by finalizers, by its grace period (which the pod's node
 ends), and by the content of a namespace. `remove` reads and writes the store.
 """

@@ -11,10 +11,10 @@ from itertools import islice
 from muster.cluster.store import Change
 from muster.runtime.transport import RawEvent
 
-PIECE_BYTES = 64 * 1024  # of a piece at most: the connection of a slow client keeps one
+PIECE_BYTES = 64 * 1024  # the maximum of one piece: the connection of a slow client keeps one
 BATCH = 64  # events of a batch at most: a follower in this process handles it before the next one is made
 SHARED = 32  # pieces that are kept for other watches
-_LINE_BYTES = 64  # of a line beside its object, at most
+_LINE_BYTES = 64  # the maximum of a line without its object
 
 
 class Pieces:
@@ -22,7 +22,7 @@ class Pieces:
 
     def __init__(self, fragments: Iterator[bytes]) -> None:
         self._fragments = fragments
-        self._rest: bytes | memoryview = b""  # of a fragment
+        self._rest: bytes | memoryview = b""  # the rest of a fragment
 
     def are_left(self) -> bool:
         """Return whether there is another piece."""

@@ -37,7 +37,7 @@ ENTRY_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 
 _BY_TEMPLATE: Final = "resourceclaimtemplate"
-_BASE_LENGTH: Final = 57  # with a hyphen and five characters a name has 63
+_BASE_LENGTH: Final = 57  # a hyphen and five characters follow, and a name has at most 63
 
 
 def claim_name(pod: Pod, entry: str) -> str:

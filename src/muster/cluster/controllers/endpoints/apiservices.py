@@ -88,7 +88,7 @@ class ApiServices(Reconciler):
                 if served is not None:
                     await self._client.create(API_SERVICE.seen_as(dict), api_service(*served))
             elif present.spec.service is not None:
-                return None  # its writer says that another server serves it
+                return None  # another server serves this version, according to the user who wrote the APIService
             elif served is None:
                 if MANAGED in present.metadata.labels:
                     await self._client.delete_object(API_SERVICE, present)

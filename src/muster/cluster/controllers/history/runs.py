@@ -67,7 +67,7 @@ class Runs:
         self._known: set[str] = set()  # recorded before this start
         self._returned: dict[str, Run] = {}  # the other runs that were returned, for as long as objects of them exist
         self._gone: dict[str, _Gone] = {}
-        self._traces: dict[str, Trace] = {}  # of pods that are gone
+        self._traces: dict[str, Trace] = {}  # the traces of deleted pods
         self._failed: dict[str, tuple[Pod, ...]] = {}  # failed pods that went after the end of their due run
 
     def follow(self) -> None:

@@ -1,6 +1,6 @@
 """Compute how many pods of a PodDisruptionBudget are healthy, must be healthy, and may be evicted. Pure.
 
-The rules are those of k8s.io/kubernetes (pkg/controller/disruption).
+The rules follow k8s.io/kubernetes (pkg/controller/disruption).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

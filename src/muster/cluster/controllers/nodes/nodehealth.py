@@ -1,6 +1,6 @@
 """Decide when a node is lost, and which conditions and taints it then gets. Pure.
 
-The rules are those of upstream's node lifecycle controller (pkg/controller/nodelifecycle), with two differences:
+The rules follow upstream's node lifecycle controller (pkg/controller/nodelifecycle), with two differences:
 
 - a node that has never had a Lease is never lost, unless an agent of Muster has registered it, which must have a Lease;
 - NoExecute taints are written at once, and not for one node in ten seconds, because a gang's nodes are lost together.

@@ -111,7 +111,7 @@ class NodeLifecycle(Reconciler):
         else:
             self._ready.discard(name)
         if new is not None and name not in self._watched and name not in self._own and owes_lease(new):
-            self._record_sign_of_life(name, self._grace)  # its first Lease may take as long
+            self._record_sign_of_life(name, self._grace)  # the node's first Lease may take as long
         watch = self._watched.get(name)
         if new is None:
             self._watched.pop(name, None)

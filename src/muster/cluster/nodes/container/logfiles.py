@@ -52,7 +52,7 @@ class Reader:
         self._most_bytes = most_bytes
         self._file: _File | None = None
         self._descriptor = -1
-        self._read_bytes = 0  # of the open file
+        self._read_bytes = 0  # how much of the open file was read
         self._rest = b""
         self._refused: set[Path] = set()  # files of other users
 

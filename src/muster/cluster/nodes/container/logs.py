@@ -43,7 +43,7 @@ class Logs:
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
         self._clock = clock
-        self._followers: Counter[str] = Counter()  # by namespace
+        self._followers: Counter[str] = Counter()  # the number of followers, by namespace
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield the log of a pod, in pieces. Raises `ApiError` before the first piece if there is none."""
@@ -112,7 +112,7 @@ class Logs:
         storage = self._storage.of(pod.metadata.uid)
         numbers = storage.attempts(options.container) if storage.exists() else []
         while numbers and shims.read_record(storage.attempt(options.container, numbers[-1])) is None:
-            numbers.pop()  # begun, but no shim has claimed it yet
+            numbers.pop()  # created, but no shim has claimed it yet
         if options.attempt is not None:
             numbers = [number for number in numbers if number == options.attempt]
         if options.previous:

@@ -19,7 +19,7 @@ _CAPABILITIES = (
     "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
     "CHECKPOINT_RESTORE",
 )  # fmt: skip
-_ALL_NUMBERS = range(64)  # includes those of newer kernels
+_ALL_NUMBERS = range(64)  # includes the numbers of newer kernels
 _OWN_MOUNTS = ("namespaces", "user-namespaces")
 _OWN_USERS = ("user-namespaces", "bubblewrap")
 

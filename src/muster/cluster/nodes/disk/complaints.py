@@ -32,7 +32,7 @@ def describe_os_error(error: OSError) -> str:
     """
     if not error.filename:
         return describe_reason(error)
-    if has_no_room(error):  # what to do stands first: lists cut long messages
+    if has_no_room(error):  # the advice comes first, because lists cut long messages
         disk = _find_mount_point(Path(error.filename))
         figures = f"df -h and df -i of {disk}" if error.errno == errno.ENOSPC else "quota -s"
         return (

@@ -61,7 +61,7 @@ class _Removal:
         self._halted = halted
         self._mount_id = _read_mount_id(parent)
         self._numbers = itertools.count()
-        self._refused: dict[str, OSError] = {}  # by name in the root
+        self._refused: dict[str, OSError] = {}  # the errors, by name in the root
         self._first_error: tuple[str, OSError] | None = None
 
     def run(self) -> None:

@@ -69,7 +69,7 @@ class States:
         except FileNotFoundError:
             return []
         except OSError:
-            return [self.of(job)]  # it could not be renamed
+            return [self.of(job)]  # the directory could not be renamed
         return [moved]
 
     def left_over(self, jobs: Collection[str]) -> list[Path]:

@@ -13,7 +13,7 @@ written first and atomically, so a directory without it never contained anything
 renamed atomically, so nothing waits for its removal, however large it is and whatever fails. Methods that release
 something return the paths to remove, for `remover.py`.
 
-Under a system server the directories above those of pods can be traversed by others, but not listed (0711). The
+Under a system server the directories above the pods' directories can be traversed by others, but not listed (0711). The
 directory of a pod is open to the private group of the account that runs the pod (0710), and an attempt belongs to that
 account. Everything else stays the superuser's: the account can replace nothing that the node opens by its path.
 

@@ -122,7 +122,7 @@ def _read_cgroups(directories: Iterable[Path]) -> Reading | None:
         stat = _read_words(f"{directory}/cpu.stat")
         if b"usage_usec" in stat:
             cpu_seconds = int(stat[stat.index(b"usage_usec") + 1]) / 1e6
-        elif total := _read_words(f"{directory}/cpuacct.usage"):  # of v1, in nanoseconds
+        elif total := _read_words(f"{directory}/cpuacct.usage"):  # cgroup v1, in nanoseconds
             cpu_seconds = int(total[0]) / 1e9
         held = _read_words(f"{directory}/memory.current") or _read_words(f"{directory}/memory.usage_in_bytes")
         if held:

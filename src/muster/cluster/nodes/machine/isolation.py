@@ -36,7 +36,7 @@ class Isolation(Struct, frozen=True):
 
     kind: str = "none"  # namespaces | user-namespaces | bubblewrap | none
     own_pids: bool = False
-    bubblewrap: str = ""  # its path
+    bubblewrap: str = ""  # the path of the program
     problem: str = ""
 
     @property

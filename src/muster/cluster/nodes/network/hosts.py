@@ -1,6 +1,6 @@
 """Write the text of a pod's hosts file, with all names that the pod may use, as there is no DNS server. Pure.
 
-The names are those of a Kubernetes cluster's DNS:
+The names are the same as in a Kubernetes cluster's DNS:
 
 - the pod's own host name, and with a subdomain its full name;
 - `<hostname>.<subdomain>`, also followed by `.<namespace>`, `.svc` and `.svc.cluster.local`, for every pod that has

@@ -43,7 +43,7 @@ class Attempt(Struct, frozen=True):
     started: bool = False  # the startup probe has passed and the postStart hook is done
     ready: bool = False  # the readiness probe passes
     condemned: str = ""  # why the container must be ended and restarted; a sentence
-    condemned_grace_seconds: int | None = None  # of the probe that condemned it, if the probe has its own
+    condemned_grace_seconds: int | None = None  # the failed probe's own grace period, if it has one
     stopping_since: float | None = None  # when the container was asked to end
     killed: bool = False  # the container was sent SIGKILL
 

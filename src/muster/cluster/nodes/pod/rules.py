@@ -23,7 +23,7 @@ class PodEnd(Struct, frozen=True):
     """The reason why a pod must terminate, and the time when its processes are killed.
 
     reason, message: for the pod's status.
-    kill_at: by the monotonic clock.
+    kill_at: when to kill the pod's processes, by the monotonic clock.
     """
 
     kill_at: float

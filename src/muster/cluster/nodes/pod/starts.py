@@ -93,7 +93,7 @@ class Starts:
             raise ShimError(str(error)) from error
 
     async def _launch_in_turn(self, container: Container, number: int) -> Shim | None:
-        if container.name in self.reserves:  # its process exists already
+        if container.name in self.reserves:  # the container's process exists already
             return await self._launch_now(container, number)
         async with self._kit.start_slots.hold(self._pod()):
             return await self._launch_now(container, number)
@@ -108,7 +108,7 @@ class Starts:
         spec = await _compute(container, partial(launching.make_spec, *arguments))
         try:
             return await shims.start(spec, self.reserves.take(container.name))
-        except ClaimedError:  # by a shim that an earlier server started
+        except ClaimedError:  # a shim of an earlier server has claimed the attempt
             return shims.find(directory)
 
     async def _make_environment(self, container: Container) -> Environment:

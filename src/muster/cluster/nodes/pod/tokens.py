@@ -16,7 +16,7 @@ from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.transport import Request
 
-_RENEWAL = 0.8  # of a token's life
+_RENEWAL = 0.8  # the part of a token's lifetime after which it is renewed
 _MAX_AGE_SECONDS = 24 * 3600.0
 
 

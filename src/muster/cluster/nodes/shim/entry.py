@@ -168,7 +168,7 @@ def enter(entry: ExecSpec) -> NoReturn:
             usher.wait()
         code = _wait_for_command(pid)
         if not own_pids:
-            _kill_descendants()  # with a pid namespace they end with the container
+            _kill_descendants()  # in a PID namespace they end with the container
         os._exit(code)
     except BaseException as error:  # noqa: BLE001 - nothing may get past the fork
         os.write(entry["report"], describe(error).encode())

@@ -42,7 +42,7 @@ class Stream:
 
     def __init__(self, name: bytes, show: Callable[[bytes], None] | None = None) -> None:
         self.name = name
-        self.show = show  # to the clients that are attached
+        self.show = show  # sends output to the attached clients
         self._rest = b""  # an unfinished line, shorter than LINE_BYTES
         self._held_since = 0.0  # since when the rest is held back
 

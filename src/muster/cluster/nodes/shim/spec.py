@@ -35,7 +35,7 @@ class ProgramSpec(TypedDict):
 class Spec(ProgramSpec):
     """The instructions of a shim that runs one attempt of one container."""
 
-    directory: str  # of the attempt: has `state`, `log`, `log.1`, ...
+    directory: str  # the attempt's directory, with `state`, `log`, `log.1`, ...
     isolation: str  # namespaces | user-namespaces | bubblewrap | none
     own_pids: bool  # whether there is a pid namespace
     bubblewrap: list[str]  # the command that makes the namespaces and then starts the launcher with `inside`

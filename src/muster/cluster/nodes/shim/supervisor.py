@@ -72,7 +72,7 @@ class Supervisor:
         self._wakeup = -1
         self._cgroups: list[int] = []
         self._container = 0  # process id of the container's first process
-        self._status: int | None = None  # of that process, as waitpid gives it
+        self._status: int | None = None  # the exit status of that process, as waitpid returns it
         self._fence = Fence(spec["fence"], spec["patience"]) if spec["fence"] >= 0 else None
         self._claimed = time.time_ns()
         self._started = 0
@@ -290,7 +290,7 @@ class Supervisor:
     def _kill_all(self) -> None:
         """Send SIGKILL to every process of the container."""
         for group in self._cgroups:
-            try_to(write_file, "cgroup.kill", b"1", group)  # which v1 lacks
+            try_to(write_file, "cgroup.kill", b"1", group)  # cgroup v1 has no such file
         if self._spec["own_pids"]:
             try_to(os.kill, -1, _signal.SIGKILL)
         else:
@@ -415,7 +415,7 @@ def _measure_usage(cgroups: list[int]) -> tuple[int, int]:
         for line in _read_file_in(cgroup, "cpu.stat").splitlines():
             if line.startswith(b"usage_usec "):
                 cpu = int(line.split()[1])
-        if nanoseconds := _read_file_in(cgroup, "cpuacct.usage"):  # of v1
+        if nanoseconds := _read_file_in(cgroup, "cpuacct.usage"):  # cgroup v1
             cpu = int(nanoseconds) // 1000
         # v2 has the peak since Linux 5.19.
         if peak := _read_file_in(cgroup, "memory.peak") or _read_file_in(cgroup, "memory.max_usage_in_bytes"):

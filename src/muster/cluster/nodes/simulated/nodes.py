@@ -145,7 +145,7 @@ class SimulatedNodes(Reconciler):
                 self._classes.add(driver)
             known = self._slices.get(slice_name(name, driver))
             if known is not None and all(one.uid != node.metadata.uid for one in known.metadata.owner_references):
-                with ignoring("NotFound"):  # the slice was that of an earlier node of this name
+                with ignoring("NotFound"):  # the slice belonged to an earlier node of this name
                     await self._client.delete_object(RESOURCE_SLICE, known)
                 known = None
             wanted = slice_for(node, driver, count, known)

@@ -68,7 +68,7 @@ def measure(directory: Path) -> int:
         ):
             disk = os.fstat(descriptor).st_dev if disk is None else disk
             for entry in entries:
-                with contextlib.suppress(OSError):  # it is gone meanwhile
+                with contextlib.suppress(OSError):  # the file was removed meanwhile
                     status = entry.stat(follow_symlinks=False)
                     if status.st_dev != disk or status.st_ino in linked:
                         continue

@@ -96,7 +96,7 @@ def _linked_uri(path: Path, suffix: str) -> Iterator[str]:
     others = [(file, file.with_name(file.name.replace(path.name, f"{path.name}{suffix}"))) for file in (path, log)]
     try:
         if suffix == SEEN:  # this reader holds the lock of the directory
-            for left in path.parent.glob(f"{path.name}{SEEN}*"):  # by a killed process
+            for left in path.parent.glob(f"{path.name}{SEEN}*"):  # files that a killed process left
                 left.unlink(missing_ok=True)
         for file, other in others:
             other.unlink(missing_ok=True)

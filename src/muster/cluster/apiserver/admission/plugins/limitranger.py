@@ -1,6 +1,6 @@
 """Apply LimitRanges: set the default resources of containers, and limit what an object may request.
 
-The rules and messages are those of k8s.io/kubernetes (plugin/pkg/admission/limitranger).
+The rules and messages follow k8s.io/kubernetes (plugin/pkg/admission/limitranger).
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """Compute how much of a ResourceQuota one object uses, and which quotas cover the object. Pure.
 
-The rules are those of k8s.io/kubernetes (pkg/quota/v1/evaluator):
+The rules follow k8s.io/kubernetes (pkg/quota/v1/evaluator):
 
 - A pod counts until it has finished, except for `count/pods`, which counts stored pods.
 - Scopes describe pods and volume claims, so a quota with scopes counts no other objects.

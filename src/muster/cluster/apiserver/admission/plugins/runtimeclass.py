@@ -1,6 +1,6 @@
 """Give a pod the overhead and node selector of its RuntimeClass, and refuse a pod that contradicts its class.
 
-The rules and messages are those of k8s.io/kubernetes (plugin/pkg/admission/runtimeclass).
+The rules and messages follow k8s.io/kubernetes (plugin/pkg/admission/runtimeclass).
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Decide which webhooks match a request, by rules, selectors and versions. Pure.
 
-The rules are those of k8s.io/apiserver (admission/plugin/webhook). With the matchPolicy Equivalent, a rule for one
+The rules follow k8s.io/apiserver (admission/plugin/webhook). With the matchPolicy Equivalent, a rule for one
 version of a resource matches requests for all versions. The webhook then gets the objects in the rule's version.
 """
 

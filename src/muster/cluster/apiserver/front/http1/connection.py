@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[Field] = []
-        self._header_bytes = 0  # of the request: its target, headers and trailers
+        self._header_bytes = 0  # the size of the request's target, headers and trailers
         self._pending_bytes = 0  # read by llhttp since its last event
         self._in_headers = False
         self._incoming: Exchange | None = None  # the request whose body arrives
@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Store a header, or count and drop a trailer: no proxy in front of this server has checked trailers."""
-        self._count(len(name) + len(value) + 4)  # with the colon and the line end
+        self._count(len(name) + len(value) + 4)  # 4 bytes for the colon, the blank and the line end
         if self._in_headers:
             self._headers.append((name.lower(), value))
 
@@ -388,7 +388,7 @@ class Connection(asyncio.Protocol):
             self.close()
         else:
             self._answering.keeps_alive = False
-            self._stop_header_timer()  # its headers are not read any more, so they must not cut the answer off
+            self._stop_header_timer()  # headers are no longer read, so their time limit must not cut off the response
 
     def cut_streams(self) -> None:
         """Break off the current response if it has no end of its own."""

@@ -10,7 +10,7 @@ from muster.cluster.apiserver.front.connectionlimit import ConnectionSlot
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
-UNREAD_BYTES = 64 * 1024  # of a body that the application has not read; beyond it the client must wait
+UNREAD_BYTES = 64 * 1024  # the most unread bytes of a body; beyond it the client must wait
 
 Field = tuple[bytes, bytes]
 
@@ -94,7 +94,7 @@ class Exchange:
         self._pieces: list[bytes] = []
         self._is_lost = False
         self._is_chunked = True
-        self._bytes_left = 0  # of an answer with a length; -1 for one that ends with the connection
+        self._bytes_left = 0  # what remains of a response; -1 if it ends with the connection
         self._news: asyncio.Future[None] | None = None  # set while the application waits for the body
         scope["extensions"] = {EXTENSION: self}
 

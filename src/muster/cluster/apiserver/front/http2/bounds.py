@@ -10,10 +10,10 @@ from muster.cluster.apiserver.front.http2.frames import BadConnection, Code
 # limit, and a TLS handshake costs more than most requests.
 MAX_STREAMS = 5_000
 MAX_RESET_RUNNING = 250  # requests that the application still works on after the client has reset them
-MAX_HEADER_BYTES = 64 * 1024  # of one request
-MAX_HEADERS_BYTES = 16 << 20  # of all requests under way
-BODY_WINDOW = 16 * 1024  # of a body that the application has not begun to read
-READ_WINDOW = 256 * 1024  # of a body that the application reads
+MAX_HEADER_BYTES = 64 * 1024  # the limit of one request
+MAX_HEADERS_BYTES = 16 << 20  # the limit of all requests under way
+BODY_WINDOW = 16 * 1024  # the window of a body that the application does not read yet
+READ_WINDOW = 256 * 1024  # the window of a body that the application reads
 # The window of all bodies together: unread bodies can never fill the window of those that are read.
 WINDOW = MAX_STREAMS * BODY_WINDOW + (4 << 20)
 SMALL_BYTES = 256  # smaller pieces of a long body or answer cost patience

@@ -18,12 +18,12 @@ from muster.cluster.apiserver.front.shared import HEADER_SECONDS, KEEP_ALIVE_SEC
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS, TLS_BYTES
 from muster.cluster.apiserver.identity.users import User
 
-PART_BYTES = 4 * 1024  # of input processed at a time
+PART_BYTES = 4 * 1024  # how much input is processed in one step
 # One turn of the loop processes at most this much input, and begins at most this many requests. Writes that begin in
 # the same turn go to the disk together.
 TURN_BYTES = 64 * 1024
 TURN_REQUESTS = 32
-PIECE_BYTES = 64 * 1024  # of output written at a time: TLS keeps a buffer as big as the biggest write
+PIECE_BYTES = 64 * 1024  # the largest write: TLS keeps a buffer as big as the largest write
 MAX_BEHIND_BYTES = 1 << 20  # of unsent heads and acknowledgements, after which a client that reads nothing is cut off
 
 

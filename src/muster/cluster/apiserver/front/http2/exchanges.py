@@ -30,7 +30,7 @@ class Exchange(Struct):
 class Exchanges(dict[int, Exchange]):
     """The exchanges of one connection, by the numbers of their streams."""
 
-    headers_bytes = 0  # of all exchanges
+    headers_bytes = 0  # the size of the headers of all exchanges
 
     def begin(self, number: int, exchange: Exchange) -> None:
         """Add an exchange."""

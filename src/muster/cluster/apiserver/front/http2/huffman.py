@@ -2,7 +2,8 @@
 
 from functools import cache
 
-# The bits in the code of each byte, and last those of the end. The code is canonical, so the lengths define it.
+# The number of bits in the code of each byte, and last in the code of the end. The code is canonical, so the lengths
+# define it.
 _LENGTHS = bytes.fromhex(
     "0d171c1c1c1c1c1c1c181e1c1c1e1c1c1c1c1c1c1c1c1e1c1c1c1c1c1c1c1c1c060a0a0c0d06080b0a0a080b080606060505050606060606"
     "060607080f060c0a0d06070707070707070707070707070707070707070707070807080d130d0e060f050605060506060605070706060605"

@@ -17,7 +17,7 @@ class Outgoing:
         self._written: list[bytes | memoryview] = []
         self._ready: dict[int, None] = {}  # streams that can send within their windows; the next to send comes first
         self._may_send = DEFAULT_WINDOW
-        self.first_window = DEFAULT_WINDOW  # of a new stream
+        self.first_window = DEFAULT_WINDOW  # the window of a new stream
         self._answered_by = 0  # free window updates, which data that was sent has earned
         self._was_small = False  # whether the window cut the last piece of an answer to less than `SMALL_BYTES`
 

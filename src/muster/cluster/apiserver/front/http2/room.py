@@ -15,7 +15,7 @@ class Room:
         self._out = out
         self._may_come = WINDOW
         self._owed = 0  # the part of `_may_come` that the client has not been granted yet
-        self.of_body = DEFAULT_WINDOW  # of a new stream; the protocol's until the client has acknowledged our settings
+        self.of_body = DEFAULT_WINDOW  # a new stream's window; the default until the client acknowledges the settings
 
     @property
     def is_known(self) -> bool:

@@ -67,7 +67,7 @@ class Stream:
         self.is_received = request.is_over  # the whole request has arrived
         self._received: deque[bytes] = deque()
         self._is_read = False
-        self._has_begun = False  # whether the answer has begun
+        self._has_begun = False  # whether the response has begun
         self._has_ended = False
         self._unsent = 0
         self.held = 0  # bytes of the answer that the application still holds

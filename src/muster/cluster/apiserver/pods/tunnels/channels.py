@@ -19,8 +19,8 @@ from msgspec import Struct
 from muster.api.status import Status, StatusCause, StatusDetails
 
 _CLOSE = 255  # in v5, the channel of a message whose data names the channel that ends
-_MAX_SIZE_BYTES = 1024  # of a terminal's size as JSON
-_MAX_SIZES_BYTES = 16 * _MAX_SIZE_BYTES  # of the sizes in one message
+_MAX_SIZE_BYTES = 1024  # the limit of a terminal's size as JSON
+_MAX_SIZES_BYTES = 16 * _MAX_SIZE_BYTES  # the limit of all sizes in one message
 _MAX_CELLS = 65535
 
 

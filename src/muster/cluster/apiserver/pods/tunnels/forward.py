@@ -13,7 +13,7 @@ from muster.cluster.apiserver.pods.tunnels.wire import Wire, WireError
 from muster.cluster.nodeconnection import Dial
 from muster.runtime.tasks import cancel
 
-MAX_CONNECTIONS = 1000  # of one client, open at once
+MAX_CONNECTIONS = 1000  # the most open connections of one client
 _PIECE_BYTES = 32 << 10
 # The maximum number of queued pieces for a port. When it is reached, the client's other connections wait too.
 _QUEUED_PIECES = 8

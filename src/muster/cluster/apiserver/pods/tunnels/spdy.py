@@ -13,7 +13,7 @@ from msgspec import Struct
 
 _VERSION = 3
 _FIN = 1
-MAX_CONTROL_BYTES = 64 << 10  # of a control frame; data frames are not collected, so their size has no limit
+MAX_CONTROL_BYTES = 64 << 10  # the limit of a control frame; data frames are not collected, and have no limit
 MAX_HEADER_BYTES = 64 << 10
 MAX_HEADERS = 100
 
@@ -92,7 +92,7 @@ class Spdy:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._stream, self._last, self._left = 0, False, 0  # of the data frame that is being received
+        self._stream, self._last, self._left = 0, False, 0  # facts about the data frame that is being received
         self._answers: list[bytes] = []
         self._newest = 0  # the highest stream that the client opened
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
