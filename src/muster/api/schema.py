@@ -148,7 +148,7 @@ def list_components(roots: Iterable[Component]) -> dict[str, Schema]:
         name, _ = _identify(component)
         if name not in schemas:
             schemas[name] = schema_of(component)
-            waiting += _components_in(component)
+            waiting += _list_components_in(component)
     return dict(sorted(schemas.items()))
 
 
@@ -386,10 +386,10 @@ def _get_hints(type_: type) -> Mapping[str, Any]:
     return typing.get_type_hints(type_, include_extras=True)
 
 
-def _components_in(component: Component) -> list[Component]:
+def _list_components_in(component: Component) -> list[Component]:
     name, type_ = _identify(component)
     if (schema := published.schema_of(name)) is not None:
-        return list(_names_in(schema))
+        return list(_list_names_in(schema))
     members: list[Component] = []
     waiting = list(_get_hints(type_).values())
     while waiting:
@@ -401,17 +401,17 @@ def _components_in(component: Component) -> list[Component]:
     return members
 
 
-def _names_in(schema: Any) -> Iterator[str]:
+def _list_names_in(schema: Any) -> Iterator[str]:
     """Yield the names of the components that a schema refers to."""
     if isinstance(schema, dict):
         for keyword, value in schema.items():
             if keyword == "$ref":
                 yield value.rpartition("/")[2]
             else:
-                yield from _names_in(value)
+                yield from _list_names_in(value)
     elif isinstance(schema, list):
         for value in schema:
-            yield from _names_in(value)
+            yield from _list_names_in(value)
 
 
 @cache

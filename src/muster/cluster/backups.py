@@ -179,7 +179,7 @@ def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path
         if occupied and not replace:
             raise DataDirectoryError(f"{home} holds a cluster ({', '.join(occupied)}): --force keeps its files aside")
         aside = home / f"before-restore-{now:{_STAMP}}"
-        revision = max(backup.revision, _newest_marked(home)) + BEYOND
+        revision = max(backup.revision, _read_newest_marked(home)) + BEYOND
         archive.install(home, Backup(backup.records, revision, {}), aside)
         keys = {Path(name).name: content for name, content in backup.files.items() if name.startswith(f"{PKI}/")}
         for name in (*([PKI] if keys else []), *_HISTORY):
@@ -197,7 +197,7 @@ def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path
         return None
 
 
-def _newest_marked(home: Path) -> int:
+def _read_newest_marked(home: Path) -> int:
     """Return the newest revision in the mark of a home; 0 if no mark can be read."""
     try:
         marked = read_mark(home)

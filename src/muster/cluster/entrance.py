@@ -92,7 +92,7 @@ class Entrance:
         """
         host, _ = self._exposure.inside(self._port)
         inside = bind_socket(host, self._port, "--port")
-        self._port = _port_of(inside)  # addresses without a port of their own get this one
+        self._port = _get_port(inside)  # addresses without a port of their own get this one
         self._listeners[host, self._port] = inside
         for host, number in self._exposure.outside(self._port):
             if (host, number) not in self._listeners:
@@ -140,7 +140,7 @@ class Entrance:
         if not self._exposure.addresses:
             return ""
         first = self._listeners[self._exposure.outside(self._port)[0]]
-        return make_url(self._exposure.certified[0], _port_of(first))
+        return make_url(self._exposure.certified[0], _get_port(first))
 
     def close(self) -> None:
         """Close the sockets that are not in use yet, and remove the local sockets."""
@@ -220,7 +220,7 @@ def find_last_port(home: Path) -> int:
         return 0
 
 
-def _port_of(listener: socket.socket) -> int:
+def _get_port(listener: socket.socket) -> int:
     return int(listener.getsockname()[1])
 
 

@@ -97,7 +97,7 @@ class UnixUsers:
         name = user_name_of(account.name)
         if uid == 0:
             return User(name, frozenset({MASTERS, AUTHENTICATED}), str(uid))
-        await self._furnish(account)
+        await self._create_namespace_objects(account)
         names = map(group_name_of, groups)
         return User(name, frozenset({UNIX_USERS, AUTHENTICATED, *names}), str(uid))
 
@@ -107,7 +107,7 @@ class UnixUsers:
         account = self._find(uid)
         return account, name_groups(account)
 
-    async def _furnish(self, account: Account) -> None:
+    async def _create_namespace_objects(self, account: Account) -> None:
         """Create the user's namespace and its initial objects, unless that was done before. Raises `ApiError`."""
         name = namespace_of(account.name, account.uid)
         marks = {UNIX_USER: account.name, UNIX_UID: str(account.uid)}

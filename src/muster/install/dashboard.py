@@ -76,7 +76,7 @@ def dashboard_documents(options: Options) -> Iterator[Json]:
             "template": {
                 "metadata": {
                     "labels": PART_OF | _SELECTED,
-                    "annotations": _annotate(options),
+                    "annotations": _make_annotations(options),
                 },
                 "spec": _make_pod(options, identity),
             },
@@ -122,7 +122,7 @@ def describe_rights(options: Options) -> str:
     )
 
 
-def _annotate(options: Options) -> Json:
+def _make_annotations(options: Options) -> Json:
     """Return an annotation with a hash of the Configuration, so that the pods restart when it changes."""
     return {"muster.dev/configuration": hashlib.sha256(options.text.encode()).hexdigest()[:16]}
 

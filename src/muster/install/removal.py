@@ -77,10 +77,10 @@ def make_removal_script(options: Options) -> str:
         "JOBSETS_OF_OTHERS": "" if takes_jobsets else _OTHERS_JOBSETS,
         "JOBSET_LEASE": LEASE_NAME,
         "JOBSET_NAMESPACE": options.settings.muster.job_set_namespace,
-        "JOBSET_SECONDS": str(_takeover_seconds(LeaderElection())),
+        "JOBSET_SECONDS": str(_compute_takeover_seconds(LeaderElection())),
         "LEASE": election.resource_name,
         "LEASE_NAMESPACE": options.lease_namespace,
-        "LEASE_SECONDS": str(_takeover_seconds(election)),
+        "LEASE_SECONDS": str(_compute_takeover_seconds(election)),
         "LOOK_SECONDS": str(_LOOK_SECONDS),
         "NAMESPACE": options.namespace,
         "OURS": OURS,
@@ -96,7 +96,7 @@ def make_removal_script(options: Options) -> str:
     return _PLACE.sub(lambda match: values[match[1]], text)
 
 
-def _takeover_seconds(election: LeaderElection) -> int:
+def _compute_takeover_seconds(election: LeaderElection) -> int:
     """Return the seconds within which a standby replica takes a free Lease, rounded up."""
     return ceil((1 + _JITTER) * election.retry_period / SECOND) + _LOOK_SECONDS
 
@@ -112,7 +112,7 @@ def _make_removals(installed: Iterable[Json], wanted: Callable[[str], bool], how
     cluster writes it whenever one of its parts changes, and would create it again.
     how: further arguments of the commands.
     """
-    groups = groupby((each for each in installed if wanted(each["kind"])), key=_kind_and_place)
+    groups = groupby((each for each in installed if wanted(each["kind"])), key=_make_kubectl_arguments)
     lines = [
         f"remove {kind}{place}{how}" + "".join(f" \\\n  {each['metadata']['name']}" for each in several)
         for (kind, place), several in groups
@@ -120,7 +120,7 @@ def _make_removals(installed: Iterable[Json], wanted: Callable[[str], bool], how
     return "\n".join(reversed(lines))
 
 
-def _kind_and_place(document: Json) -> tuple[str, str]:
+def _make_kubectl_arguments(document: Json) -> tuple[str, str]:
     """Return an object's kind, with its group, and its namespace, as arguments for kubectl.
 
     The group is needed because other groups may have a kind of that name.

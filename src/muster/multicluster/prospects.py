@@ -58,7 +58,7 @@ class Prospects:
         if self._by_start or self._lets_lead:
             fleet.on_standing(self._follow)
 
-    def _seconds(self, workload: Workload, cluster: str) -> float | None:
+    def _estimate_seconds(self, workload: Workload, cluster: str) -> float | None:
         """Return the seconds until a workload would start in a cluster if it went there now; None if unknown."""
         queue = self._find_queue(workload, cluster)
         if queue is None:
@@ -67,7 +67,7 @@ class Prospects:
         load = self._loads.get((cluster, queue.metadata.name), _EMPTY)
         try:
             return seconds_until_start(
-                sum_requests(workload), queue, load, self._remaining_seconds(workload, timedelta())
+                sum_requests(workload), queue, load, self._estimate_remaining_seconds(workload, timedelta())
             )
         except QuantityError:  # a worker may send anything
             return None
@@ -88,7 +88,7 @@ class Prospects:
             is_open = self._lets_lead and key_of(workload) not in self._leads and all(one.is_empty for one in remotes)
             needed = [is_open and not self._is_doubted(one.cluster) for one in remotes]
         return tuple(
-            replace(one, seconds=self._seconds(workload, one.cluster)) if is_needed and one.chosen_for else one
+            replace(one, seconds=self._estimate_seconds(workload, one.cluster)) if is_needed and one.chosen_for else one
             for one, is_needed in zip(remotes, needed, strict=True)
         )
 
@@ -104,7 +104,7 @@ class Prospects:
             self._leads.pop(key, None)
         elif plan.lead == view.lead:
             if is_silent(plan.lead, view.remotes, now):
-                self._doubt(plan.lead.cluster, plan.lead.since + HEAD_START)
+                self._mark_doubtful(plan.lead.cluster, plan.lead.since + HEAD_START)
         else:
             self._leads[key] = plan.lead
         for cluster in plan.create if self._by_start or self._lets_lead else ():
@@ -116,14 +116,14 @@ class Prospects:
         if lead is None or lead.cluster != cluster:
             return False
         self._leads[key] = end(lead)
-        self._doubt(cluster, self._clock.now())
+        self._mark_doubtful(cluster, self._clock.now())
         return True
 
     def forget(self, key: str) -> None:
         """Drop the facts about a deleted workload."""
         self._leads.pop(key, None)
 
-    def _doubt(self, cluster: str, since: datetime) -> None:
+    def _mark_doubtful(self, cluster: str, since: datetime) -> None:
         self._doubted[cluster] = max(since + DOUBTED, self._doubted.get(cluster, since))
 
     def _is_doubted(self, cluster: str) -> bool:
@@ -174,13 +174,13 @@ class Prospects:
         holds = home_of(workload.metadata) == cluster
         ran = now - find_last_change(find(workload.status.conditions, ADMITTED), now) if holds else timedelta()
         try:
-            ahead = Ahead(sum_requests(workload), self._remaining_seconds(workload, ran), holds)
+            ahead = Ahead(sum_requests(workload), self._estimate_remaining_seconds(workload, ran), holds)
         except QuantityError:
             return
         where = (cluster, queue.metadata.name)
         self._loads[where] = self._loads.get(where, _EMPTY).add_workload(ahead)
 
-    def _remaining_seconds(self, workload: Workload, ran: timedelta) -> float:
+    def _estimate_remaining_seconds(self, workload: Workload, ran: timedelta) -> float:
         """Return how much longer a workload is estimated to run, from its limit and earlier runs."""
         if not self._by_start:
             return UNKNOWN_SECONDS

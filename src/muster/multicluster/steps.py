@@ -123,7 +123,7 @@ class Steps:
 
     def note_end(self, one: Dispatched) -> datetime | None:
         """Return since when the local job shows that it has finished; None if it does not, or for a group of pods."""
-        mirror, memory = one.mirror, self._memory_of(one)
+        mirror, memory = one.mirror, self._get_memory(one)
         if (
             mirror is None
             or is_group(one.workload.metadata)
@@ -137,9 +137,9 @@ class Steps:
 
     def unsettled_seconds(self, one: Dispatched) -> float:
         """Return for how many seconds a pending request may still create a job of the workload in any worker."""
-        return (self._memory_of(one).settled - self._clock.now()).total_seconds()
+        return (self._get_memory(one).settled - self._clock.now()).total_seconds()
 
-    def _memory_of(self, one: Dispatched) -> _Memory:
+    def _get_memory(self, one: Dispatched) -> _Memory:
         memory = self._memories.get(one.key)
         if memory is None:  # requests of an earlier process are not known
             meta = one.workload.metadata
@@ -205,7 +205,7 @@ class Steps:
 
     async def remove(self, worker: Worker, one: Dispatched) -> Result:
         """Remove all objects of the workload from the worker. Return None if all are gone, else the seconds to wait."""
-        memory = self._memory_of(one)
+        memory = self._get_memory(one)
         memory.made = {what: when for what, when in memory.made.items() if what[0] != worker.there.name}
         memory.last.clear()
         return None if await worker.remove(one) else GOING_SECONDS
@@ -265,7 +265,7 @@ class Steps:
             await self.write_status(one, job, patch)
         except ApiError as error:
             if is_for_good(error):
-                self._memory_of(one).unshown[meta_of(copy).name] = meta_of(copy).resource_version
+                self._get_memory(one).unshown[meta_of(copy).name] = meta_of(copy).resource_version
             raise
         return None
 
@@ -281,7 +281,7 @@ class Steps:
         after = await self._show_status(one, job, copy, one.mirror.status(job, copy)) if copy is not None else None
         if after is not None:
             return after
-        self._memory_of(one).last[name] = revision_of(copy) if copy is not None else NO_REVISION
+        self._get_memory(one).last[name] = revision_of(copy) if copy is not None else NO_REVISION
         return 0.0
 
     async def _start_job(self, worker: Worker, one: Dispatched, job: Any) -> Result:
@@ -291,11 +291,11 @@ class Steps:
             return await self._make_once(worker, one, what, partial(worker.start, one, job))
         except (ApiError, TransportError) as error:
             if not isinstance(error, ApiError) or error.code >= 500:
-                self._memory_of(one).settled = self._clock.now() + UNANSWERED
+                self._get_memory(one).settled = self._clock.now() + UNANSWERED
             raise
 
     def _note_barred(self, worker: Worker, one: Dispatched) -> Result:
-        self._memory_of(one).barred[worker.there.name] = self._clock.now() + BARRED_FOR
+        self._get_memory(one).barred[worker.there.name] = self._clock.now() + BARRED_FOR
         return 0.0
 
     async def is_barred(self, worker: Worker, one: Dispatched) -> Result:
@@ -303,7 +303,7 @@ class Steps:
 
         Return the seconds until the next check.
         """
-        bars, cluster = self._memory_of(one).barred, worker.there.name
+        bars, cluster = self._get_memory(one).barred, worker.there.name
         if bars[cluster] <= self._clock.now():
             if not await worker.is_barred(one):
                 del bars[cluster]
@@ -322,13 +322,13 @@ class Steps:
         now = self._clock.now()
         try:
             if not self._was_made(one, what) and await make():
-                self._memory_of(one).made[what] = now
+                self._get_memory(one).made[what] = now
         except BarredError:
             return self._note_barred(worker, one)
         return SEEN_SECONDS
 
     def _was_made(self, one: Dispatched, what: tuple[str, str, str]) -> bool:
-        before = self._memory_of(one).made.get(what)
+        before = self._get_memory(one).made.get(what)
         return before is not None and (self._clock.now() - before).total_seconds() < SEEN_SECONDS
 
     async def _remove_stale(self, worker: Worker, one: Dispatched, kind: Kind[Any], copy: Any) -> Result:

@@ -95,7 +95,7 @@ class DispatchController(Reconciler):
         self._fleet, self._recorder = fleet, recorder
         self._mirrors = {(mirror.kind.api_version, mirror.kind.kind): mirror for mirror in mirrors}
         self._settings = dispatch_settings(configuration, manager.clock.now())
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _index_by_owner, _BY_CHECK: _checks_of})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _index_by_owner, _BY_CHECK: _list_checks_of})
         self._prospects = Prospects(fleet, self._workloads, manager.clock, configuration.dispatcher_name)
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
@@ -109,11 +109,11 @@ class DispatchController(Reconciler):
         decide_again = self._controller.queue.add_after
         self._errands = Errands(manager.clock, manager.random, decide_again, self._log_failure)
         self._workloads.on_change(self._on_workload)
-        self._controller.watch(self._checks, self._keys_of_check, when=_has_spec_changed)
-        self._controller.watch(self._configs, self._keys_of_config, when=_has_spec_changed)
+        self._controller.watch(self._checks, self._find_keys_of_check, when=_has_spec_changed)
+        self._controller.watch(self._configs, self._find_keys_of_config, when=_has_spec_changed)
         for key, jobs in self._jobs.items():
             jobs.on_change(partial(self._forget_shown_job, self._latest_jobs[key]))
-            self._controller.watch(jobs, self._keys_of_job)
+            self._controller.watch(jobs, self._find_keys_of_job)
         fleet.on_change(partial(self._controller.queue.add_after, seconds=GATHER_SECONDS))
         fleet.on_standing(self._on_cluster_standing)
 
@@ -146,20 +146,20 @@ class DispatchController(Reconciler):
             or (old is not None and bool(old.status.admission_checks or home_of(old.metadata)))
         )
 
-    def _keys_of_job(self, job: Any) -> Iterable[str]:
+    def _find_keys_of_job(self, job: Any) -> Iterable[str]:
         return map(key_of, self._workloads.by(_BY_OWNER, meta_of(job).uid))
 
-    def _keys_of_check(self, check: AdmissionCheck) -> Iterable[str]:
+    def _find_keys_of_check(self, check: AdmissionCheck) -> Iterable[str]:
         return map(key_of, self._workloads.by(_BY_CHECK, check.metadata.name))
 
-    def _keys_of_config(self, config: MultiKueueConfig) -> Iterable[str]:
-        for check in self._multikueue_checks().values():
+    def _find_keys_of_config(self, config: MultiKueueConfig) -> Iterable[str]:
+        for check in self._select_multikueue_checks().values():
             if check.spec.parameters is not None and check.spec.parameters.name == config.metadata.name:
-                yield from self._keys_of_check(check)
+                yield from self._find_keys_of_check(check)
 
     def _on_cluster_standing(self, _cluster: str) -> None:
         """Queue the workloads without a home, because a cluster was connected or lost, or serves other kinds."""
-        for name in self._multikueue_checks():
+        for name in self._select_multikueue_checks():
             for workload in self._workloads.by(_BY_CHECK, name):
                 if not home_of(workload.metadata):
                     self._controller.queue.add(key_of(workload))
@@ -229,7 +229,7 @@ class DispatchController(Reconciler):
 
     def _make_view(self, one: Dispatched) -> DispatchView:
         home = home_of(one.workload.metadata)
-        checks = self._multikueue_checks()
+        checks = self._select_multikueue_checks()
         name = of_workload(one.workload.status, checks)
         parameters = checks[name].spec.parameters if name else None
         config = self._configs.get(parameters.name) if parameters is not None else None
@@ -249,7 +249,7 @@ class DispatchController(Reconciler):
             lead=self._prospects.lead(one.key),
         )
 
-    def _multikueue_checks(self) -> dict[str, AdmissionCheck]:
+    def _select_multikueue_checks(self) -> dict[str, AdmissionCheck]:
         checks = (check for check in self._checks.all() if check.spec.controller_name == MULTI_KUEUE_CONTROLLER)
         return {check.metadata.name: check for check in checks}
 
@@ -427,7 +427,7 @@ def _index_by_owner(workload: Workload) -> Iterable[str]:
     return [owner.uid for owner in owners_of(workload.metadata)]
 
 
-def _checks_of(workload: Workload) -> Iterable[str]:
+def _list_checks_of(workload: Workload) -> Iterable[str]:
     """Return the names of the workload's checks; none if it has finished."""
     over = is_true(workload.status.conditions, FINISHED)
     return () if over else [check.name for check in workload.status.admission_checks]

@@ -42,12 +42,12 @@ class Routes:
         headers.pop(AUDIT_ID, None)
         body = Body(scope["method"], headers, receive)
         try:
-            answer = await self._answer(InboundRequest(scope, headers, caller, body))
+            answer = await self._answer_request(InboundRequest(scope, headers, caller, body))
         except ApiError as error:
             answer = text_answer(error.code, f"{error}\n")
-        await respond(answer, scope, headers, body, caller, send, _no_rest)
+        await respond(answer, scope, headers, body, caller, send, _skip_rest)
 
-    async def _answer(self, request: InboundRequest) -> Response | Stream:
+    async def _answer_request(self, request: InboundRequest) -> Response | Stream:
         handler = self._exact.get(request.path)
         if handler is None:
             prefix = next((path for path in self._prefixes if request.path.startswith(path)), None)
@@ -65,5 +65,5 @@ def text_answer(status: int, text: str) -> Response:
     return Response(status, text.encode(), _TEXT)
 
 
-async def _no_rest() -> None:
+async def _skip_rest() -> None:
     """Return at once, because this server need not pause between the pieces of a stream to serve other clients."""

@@ -34,13 +34,13 @@ class Scrapers:
         cached = self._answers.get((token, path))
         if cached is not None and cached[1] > self._clock.monotonic():
             return cached[0]
-        status = await self._ask(token, path)
+        status = await self._review_token(token, path)
         if len(self._answers) >= MOST_ANSWERS:
             self._answers.clear()
         self._answers[token, path] = status, self._clock.monotonic() + ANSWER_SECONDS
         return status
 
-    async def _ask(self, token: str, path: str) -> int:
+    async def _review_token(self, token: str, path: str) -> int:
         review = await self._client.create(TOKEN_REVIEW, TokenReview(spec=TokenReviewSpec(token=token)))
         if not review.status.authenticated:
             return 401

@@ -98,7 +98,7 @@ def make_authority(name: str, now: datetime, life: timedelta) -> Credential:
     subject = subject_of(f"{name}-{serial % 2**32:08x}")
     builder = _make_builder(subject, subject, key, serial, now, life)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
+    builder = builder.add_extension(_make_key_usage(signs_certificates=True), critical=True)
     return Credential(builder.sign(key, hashes.SHA256()), key)
 
 
@@ -118,11 +118,11 @@ def issue_certificate(
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _make_builder(subject, authority.certificate.subject, key, x509.random_serial_number(), now, life)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
+    builder = builder.add_extension(_make_key_usage(signs_certificates=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = builder.add_extension(identifier, critical=False)
-    if alternatives := [_general_name(name) for name in names]:
+    if alternatives := [_make_general_name(name) for name in names]:
         builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
     return Credential(builder.sign(authority.key, hashes.SHA256()), key)
 
@@ -177,7 +177,7 @@ def _make_builder(
     )
 
 
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def _make_key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -191,7 +191,7 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _general_name(name: str) -> x509.GeneralName:
+def _make_general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:

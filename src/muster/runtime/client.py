@@ -117,7 +117,7 @@ class Client:
         continue_: the token of the previous page; "" for the first page.
         resource_version: the version to list at; None for the newest.
         """
-        page, _ = await self._page(
+        page, _ = await self._get_page(
             kind,
             namespace,
             labelSelector=labels,
@@ -128,14 +128,14 @@ class Client:
         )
         return page
 
-    async def _page(self, kind: Kind[T], namespace: str, **parameters: str) -> tuple[Page[T], int]:
+    async def _get_page(self, kind: Kind[T], namespace: str, **parameters: str) -> tuple[Page[T], int]:
         """Return one page and its size in bytes."""
         body = (await self._send("GET", kind.path(namespace), _query(**parameters))).body
         try:
             with collector_paused():
                 return kind.decode_page(body), len(body)
         except _UNREADABLE as error:
-            raise _unreadable_answer(kind, body, error) from error
+            raise _make_unreadable_error(kind, body, error) from error
 
     async def list(
         self,
@@ -160,7 +160,7 @@ class Client:
         limit = str(self._page_size)
         while True:
             try:
-                page, more = await self._page(kind, namespace, **where, limit=limit, **{"continue": continue_})
+                page, more = await self._get_page(kind, namespace, **where, limit=limit, **{"continue": continue_})
             except ApiError as error:
                 if error.code != 410 or not continue_ or limits is not None:
                     raise
@@ -244,7 +244,7 @@ class Client:
         try:
             response = await self._send("PATCH", path, query, msgspec.json.encode(patch), type)
         except ApiError as error:
-            raise (_conflict_with_another(error, kind, name) or error) from None
+            raise (_convert_uid_conflict(error, kind, name) or error) from None
         return self._decode(kind, response.body)
 
     async def patch_object(
@@ -349,7 +349,7 @@ class Client:
         try:
             return kind.decode(body) if self.neighbor is None else self.neighbor.decode(kind, body)
         except _UNREADABLE as error:
-            raise _unreadable_answer(kind, body, error) from error
+            raise _make_unreadable_error(kind, body, error) from error
 
     async def _send(
         self,
@@ -369,7 +369,7 @@ def _make_path(kind: Kind[Any], name: str, namespace: str, subresource: str = ""
     return kind.path(namespace, name, subresource)
 
 
-def _conflict_with_another(error: ApiError, kind: Kind[Any], name: str) -> ApiError | None:
+def _convert_uid_conflict(error: ApiError, kind: Kind[Any], name: str) -> ApiError | None:
     """Return a Conflict error if the server refused (422) to change a UID; otherwise None.
 
     The refusal means that the object was deleted, and that another object has its name.
@@ -413,7 +413,7 @@ class _Events(Generic[T]):
             event = _line_decoder.decode(line)
             return _read_event(self._kind, event.type, event.object, Kind.decode)
         except _UNREADABLE as error:
-            raise _unreadable_answer(self._kind, line, error) from error
+            raise _make_unreadable_error(self._kind, line, error) from error
 
 
 class _NeighborEvents(Generic[T]):
@@ -435,7 +435,7 @@ class _NeighborEvents(Generic[T]):
         try:
             return _read_event(self._kind, type_, body, self._neighbor.decode)
         except _UNREADABLE as error:
-            raise _unreadable_answer(self._kind, body, error) from error
+            raise _make_unreadable_error(self._kind, body, error) from error
 
 
 B = TypeVar("B", bytes, msgspec.Raw)
@@ -500,7 +500,7 @@ async def iterate_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield rest
 
 
-def _unreadable_answer(kind: Kind[Any], body: bytes, error: Exception) -> TransportError:
+def _make_unreadable_error(kind: Kind[Any], body: bytes, error: Exception) -> TransportError:
     start = body[:120].decode(errors="replace")
     return UnreadableAnswerError(f"the server's answer is not a {kind.kind} as we know it: {error}: {start!r}")
 

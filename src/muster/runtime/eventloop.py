@@ -50,11 +50,11 @@ def drive(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def _go_on(main: Coroutine[Any, Any, T]) -> T:
-    return await _rest_of(main)
+    return await _run_rest_of(main)
 
 
 @types.coroutine
-def _rest_of(main: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+def _run_rest_of(main: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
     result: T = yield from main
     return result
 

@@ -159,7 +159,7 @@ class Informer(Generic[T]):
         log.debug("%s: not served, asked for again", self.kind.resource)
         await self._call_handlers(self._reflector.replace_all((), ""))
         self.synced.set()
-        self._begun()
+        self._on_watch_begun()
 
     async def _watch(self) -> None:
         is_neighbor = self._client.neighbor is not None
@@ -174,7 +174,7 @@ class Informer(Generic[T]):
                     self.kind, resource_version=version, timeout_seconds=int(seconds), **self._where
                 ) as events,
             ):
-                self._begun()
+                self._on_watch_begun()
                 seen = 0
                 turn_ends_at = handled_at = 0.0
                 rearm_at = math.inf if is_neighbor else 0.0
@@ -215,7 +215,7 @@ class Informer(Generic[T]):
             return
         await self._clock.sleep(delay)
 
-    def _begun(self) -> None:
+    def _on_watch_begun(self) -> None:
         self.trouble = self._reported = ""
         self._outage.reported = False
         if self._heard is not None:

@@ -24,11 +24,11 @@ class Limits(Struct, frozen=True):
 
     def admit(self, body: bytes) -> None:
         """Raise `TransportError` if a response, not decoded yet, has too many parts."""
-        _admit(body, self.parts)
+        _require_few_parts(body, self.parts)
 
     def admit_line(self, line: bytes) -> None:
         """Raise `TransportError` if an event, not decoded yet, exceeds a limit."""
-        _admit(line, self.line_parts)
+        _require_few_parts(line, self.line_parts)
 
     def admit_list(self, plural: str, objects: int, size: int) -> None:
         """Raise `TransportError` if a list exceeds a limit.
@@ -41,6 +41,6 @@ class Limits(Struct, frozen=True):
             raise TransportError(f"the server lists more than {self.size >> 20} MiB of {plural}")
 
 
-def _admit(body: bytes, parts: int) -> None:
+def _require_few_parts(body: bytes, parts: int) -> None:
     if sum(map(body.count, (b"{", b"[", b","))) > parts:  # counts too many where strings hold such characters
         raise TransportError(f"the server sent more than {parts} parts at once")

@@ -74,23 +74,23 @@ class Registry:
 
     def text(self) -> bytes:
         """Return all metrics in the text format of `CONTENT_TYPE`."""
-        return b"".join(self._pieces())
+        return b"".join(self._render_pieces())
 
     async def scrape(self) -> bytes:
         """Return the same text as `text`, and let other tasks run between its parts."""
         parts = []
-        for piece in self._pieces():
+        for piece in self._render_pieces():
             parts.append(piece)
             await asyncio.sleep(0)
         return b"".join(parts)
 
-    def _pieces(self) -> Iterator[bytes]:
+    def _render_pieces(self) -> Iterator[bytes]:
         """Yield all metrics as text, some milliseconds of work at a time."""
         if self._process:
             yield _render_process()
         for ask in self._computed:
             # All at once, because what `ask` reads may change between the parts of a scrape.
-            yield from map(str.encode, chain.from_iterable([_series_of(gauges).pieces() for gauges in ask()]))
+            yield from map(str.encode, chain.from_iterable([_make_series(gauges).pieces() for gauges in ask()]))
         named: tuple[Series[Any], ...] = (
             *self._gauges.values(), *self._counters.values(), *self._histograms.values(),
         )  # fmt: skip
@@ -105,7 +105,7 @@ class Registry:
         return metrics[name]
 
 
-def _series_of(gauges: Gauges) -> Series[Level]:
+def _make_series(gauges: Gauges) -> Series[Level]:
     series = make_gauge(gauges.name, gauges.text, gauges.labels)
     for labels, value in gauges.values:
         series.labels(*labels).set(value)

@@ -195,12 +195,12 @@ class Bundles:
 
     async def _put_all(self) -> None:
         bundle = self._certificates.bundle
-        for kind, obj, edits in self._edits(bundle) if bundle else ():
+        for kind, obj, edits in self._list_edits(bundle) if bundle else ():
             with ignoring("Conflict", "NotFound"):  # the object has changed, and the informer will tell
                 await self._client.edit_object(kind, obj, edits)
                 log.debug("%s %s has the authority", kind.kind, obj.metadata.name)
 
-    def _edits(self, bundle: bytes) -> Iterator[tuple[Kind[Any], Any, Operations]]:
+    def _list_edits(self, bundle: bytes) -> Iterator[tuple[Kind[Any], Any, Operations]]:
         for each, informer in self._targets:
             for obj in informer.all():
                 if edits := each.edits(obj, bundle, self._certificates.names):

@@ -113,7 +113,7 @@ def find_due(held: Held, names: Iterable[str], now: datetime) -> DueParts:
     server = held.server
     if server is None or not _is_accepted(server.certificate, held.authorities, names, now):
         return DueParts(authority, server=True)
-    if authority or held.signer is None or now < _settled_at(held.signer.certificate):
+    if authority or held.signer is None or now < _compute_settled_time(held.signer.certificate):
         return DueParts(authority)  # the serving certificate is valid, and not every server knows the newest authority
     old = renewal_of(server.certificate) <= now
     return DueParts(server=old or not is_signed_by(server.certificate, held.signer.certificate))
@@ -143,11 +143,11 @@ def next_due(held: Held) -> datetime | None:
     signer, server = held.signer.certificate, held.server.certificate
     if not is_signed_by(server, signer):
         known = (one for one in held.authorities if is_signed_by(server, one))
-        return min(_settled_at(signer), *(one.not_valid_after_utc for one in (server, *known)))
+        return min(_compute_settled_time(signer), *(one.not_valid_after_utc for one in (server, *known)))
     return min(renewal_of(signer), renewal_of(server))
 
 
-def _settled_at(authority: x509.Certificate) -> datetime:
+def _compute_settled_time(authority: x509.Certificate) -> datetime:
     return authority.not_valid_before_utc + SKEW + SETTLING
 
 

@@ -91,14 +91,14 @@ class ReviewDecisions:
         if request.object is None:
             return reviews.make_allowing_answer(request)
         try:
-            errors = self._errors(request, request.object, find)
+            errors = self._find_errors(request, request.object, find)
         except _UnreadableError as error:
             return reviews.make_refusing_answer(request, str(error))
         if errors:
             return reviews.make_refusing_answer(request, join_errors(errors))
-        return reviews.make_allowing_answer(request, warnings=self._warnings(request, request.object))
+        return reviews.make_allowing_answer(request, warnings=self._find_warnings(request, request.object))
 
-    def _warnings(self, request: Request, document: Json) -> tuple[str, ...]:
+    def _find_warnings(self, request: Request, document: Json) -> tuple[str, ...]:
         kind = self._idle.get(request.key)
         if kind is None or request.sub_resource:
             return ()
@@ -162,8 +162,8 @@ class ReviewDecisions:
         own = admission.name_of_workload(JOB, job.metadata)
         return admission.waits_for_quota(pod, job, find(WORKLOAD, namespace, own))
 
-    def _errors(self, request: Request, document: Json, find: Find) -> Sequence[FieldError]:
-        errors = _broken_rules(request, document)
+    def _find_errors(self, request: Request, document: Json, find: Find) -> Sequence[FieldError]:
+        errors = _find_broken_rules(request, document)
         if errors or request.sub_resource:
             return errors
         around = FoundSurroundings(self._above, find)
@@ -183,7 +183,7 @@ class ReviewDecisions:
         return pods.validate_create(new) if old is None else pods.validate_update(new, old, around)
 
 
-def _broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
+def _find_broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
     """Return the errors in an object by the validation of its kind, which also applies to objects without a queue."""
     if request.key not in _RULES:
         return ()

@@ -88,12 +88,12 @@ class Certificates:
         self._stopping = True
         self._changed.set()
 
-    def _secret(self) -> Secret | None:
+    def _get_secret(self) -> Secret | None:
         return self._informer.get(f"{self._meta.namespace}/{self._meta.name}")
 
     async def _renew_if_due(self) -> float:
         """Load the certificate in the Secret, and renew what is due; return the seconds until the next check."""
-        secret, now = self._secret(), self._clock.now()
+        secret, now = self._get_secret(), self._clock.now()
         held = certificates.read(secret.data if secret is not None else {})
         if secret is not None:  # first: a due certificate may still be valid, and its renewal may be refused
             self._load(secret.data.get(CERTIFICATE, b""), secret.data.get(KEY, b""))

@@ -88,15 +88,17 @@ def make_allowing_answer(request: Request, patch: list[Json] | None = None, warn
     warnings: the server passes them to its client.
     """
     if not patch:
-        return _answer(_Response(uid=request.uid, allowed=True, warnings=warnings))
-    return _answer(_Response(uid=request.uid, allowed=True, patch=msgspec.json.encode(patch), patch_type="JSONPatch"))
+        return _encode_answer(_Response(uid=request.uid, allowed=True, warnings=warnings))
+    return _encode_answer(
+        _Response(uid=request.uid, allowed=True, patch=msgspec.json.encode(patch), patch_type="JSONPatch")
+    )
 
 
 def make_refusing_answer(request: Request, why: str) -> bytes:
     """Return the response that refuses the write. The server shows which webhook refused, and then this reason."""
     status = Status(status="Failure", code=403, reason="Forbidden", message=why)
-    return _answer(_Response(uid=request.uid, allowed=False, status=status))
+    return _encode_answer(_Response(uid=request.uid, allowed=False, status=status))
 
 
-def _answer(response: _Response) -> bytes:
+def _encode_answer(response: _Response) -> bytes:
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})

@@ -20,7 +20,7 @@ def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
     """Return a function that sets the defaults of the kind's schema in a document, in place."""
 
     def default(document: Json) -> None:
-        fill = _filler_of(kind)
+        fill = _get_filler(kind)
         if fill is not None:
             fill(document)
 
@@ -28,7 +28,7 @@ def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
 
 
 @cache
-def _filler_of(kind: Kind[Any]) -> _Fill | None:
+def _get_filler(kind: Kind[Any]) -> _Fill | None:
     # Compiled on first use, because the schema of pods takes long to compile.
     return _make_filler(make_structural_schema(kind))
 

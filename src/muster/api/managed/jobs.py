@@ -170,7 +170,7 @@ def find_forbidden_changes(
     """Yield the forbidden changes of a job's queueing metadata, most of which may change only while it is suspended."""
     yield from _queue_change(new, old, around, suspended=suspended)
     if not suspended and not is_elastic(old.annotations):
-        yield from validate_immutable(_prebuilt_path(new), prebuilt_name(new), prebuilt_name(old))
+        yield from validate_immutable(_find_prebuilt_path(new), prebuilt_name(new), prebuilt_name(old))
     if not (suspended and was_suspended):
         path, label = _describe_label(MAX_EXEC_TIME_SECONDS_LABEL), MAX_EXEC_TIME_SECONDS_LABEL
         yield from validate_immutable(path, new.labels.get(label, ""), old.labels.get(label, ""))
@@ -213,7 +213,7 @@ def _validate_longest_run(meta: ObjectMeta) -> Errors:
     elif seconds <= 0:
         yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), seconds, "should be greater than 0")
     elif seconds > _MAX_INT32:  # Kueue accepts the value and truncates it
-        yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), text, _out_of_range(text))
+        yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), text, _make_range_message(text))
 
 
 # Words.
@@ -228,7 +228,7 @@ def _name_of(meta: ObjectMeta, label: str) -> Iterator[FieldError]:
         yield from make_errors(_describe_label(label), value, names.dns_subdomain(value))
 
 
-def _prebuilt_path(meta: ObjectMeta) -> str:
+def _find_prebuilt_path(meta: ObjectMeta) -> str:
     name = PREBUILT_WORKLOAD_NAME_LABEL
     return annotation_path(name) if meta.annotations.get(name) else _describe_label(name)
 
@@ -243,7 +243,7 @@ def parse_integer(text: str) -> int | None:
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
-def _out_of_range(text: str) -> str:
+def _make_range_message(text: str) -> str:
     """Return Go's error message for a number that is too large."""
     return f'strconv.Atoi: parsing "{text}": value out of range'
 

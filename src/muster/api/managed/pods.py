@@ -254,11 +254,11 @@ def _validate_group(meta: ObjectMeta) -> Errors:
     elif size is not None:
         yield required(_group_name_path(meta), both)
         return
-    if size is not None and (complaint := _wrong_size(size)):
+    if size is not None and (complaint := _explain_wrong_size(size)):
         yield invalid(annotation_path(POD_GROUP_TOTAL_COUNT), size, complaint)
 
 
-def _wrong_size(text: str) -> str:
+def _explain_wrong_size(text: str) -> str:
     if not _INTEGER.fullmatch(text):
         return f'strconv.Atoi: parsing "{text[:100]}": invalid syntax'
     if int(text) < 1:

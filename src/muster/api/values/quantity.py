@@ -164,16 +164,16 @@ def _parse_fraction(text: str) -> "Fraction":
 @lru_cache(maxsize=4096)
 def _format_canonical(text: str) -> str:
     nanos, form = _parse(text)
-    return text if _stays(text, -9) else _write(nanos, form)
+    return text if _is_canonical(text, -9) else _write(nanos, form)
 
 
 @lru_cache(maxsize=4096)
 def _rounded_up_to_milli(text: str) -> str:
     nanos, form = _parse(text)
-    return text if _stays(text, -3) else _write(_round_up(nanos, 10**6), form)
+    return text if _is_canonical(text, -3) else _write(_round_up(nanos, 10**6), form)
 
 
-def _stays(text: str, finest: int) -> bool:
+def _is_canonical(text: str, finest: int) -> bool:
     """Return whether upstream's parser treats a text as canonical.
 
     The parser does so for most canonical texts, and for some texts with leading signs and zeros.

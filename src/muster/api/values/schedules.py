@@ -1,11 +1,11 @@
 """Parse cron schedules as Kubernetes does (robfig/cron v3, `ParseStandard`), and find their starts.
 
-A schedule has five fields with names, ranges and steps, or is `@daily` and its like, or `@every 1h30m`. A start is a
-minute at which the clock of the schedule's time zone shows what the fields say. Where daylight saving time skips what
-they say, there is no start; where it repeats that, there are two.
+A schedule has five fields with names, ranges and steps, or is a shorthand such as `@daily`, or `@every 1h30m`. A start
+is a minute whose local time, in the schedule's time zone, matches the fields. A matching local time that daylight
+saving time skips has no start; one that it repeats has two.
 
-The packages for cron expressions read other dialects (7 for Sunday, `L`, `#`), start what daylight saving time skips,
-and do not refuse in upstream's words. So the parser is Muster's own.
+Existing packages for cron expressions parse other dialects (7 for Sunday, `L`, `#`), start at skipped times, and have
+other error messages. So Muster has its own parser.
 """
 
 from collections.abc import Mapping, Sequence

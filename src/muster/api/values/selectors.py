@@ -149,14 +149,14 @@ def _make_matcher(requirements: list[Requirement]) -> LabelMatcher:
 
 
 def _make_requirement(key: str, operator: Operator, values: list[str]) -> Requirement:
-    errors = list(_requirement_errors(key, operator, values))
+    errors = list(_find_requirement_errors(key, operator, values))
     if errors:
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         raise SelectorError(text)
     return Requirement(key, operator, frozenset(values))
 
 
-def _requirement_errors(key: str, operator: Operator, values: list[str]) -> Iterator[str]:
+def _find_requirement_errors(key: str, operator: Operator, values: list[str]) -> Iterator[str]:
     if messages := names.label_key(key):
         yield str(FieldError("key", INVALID, key, "; ".join(messages)))
     if operator in (Operator.IN, Operator.NOT_IN) and not values:
@@ -212,7 +212,7 @@ class _Parser:
             raise SelectorError(f"found '{self._peek.text}', expected: !, identifier, or 'end of string'")
         while self._peek.text:
             try:
-                yield self._one()
+                yield self._parse_requirement()
             except SelectorError as error:
                 raise SelectorError(f"unable to parse requirement: {error}") from None
             token = self._next()
@@ -231,7 +231,7 @@ class _Parser:
         self._position += bool(token.text)  # the position never moves past the end
         return token
 
-    def _one(self) -> Requirement:
+    def _parse_requirement(self) -> Requirement:
         absent = self._peek.text == "!"
         if absent:
             self._next()
@@ -248,10 +248,10 @@ class _Parser:
         operator = _BINARY.get(sign.text)
         if operator is None:
             raise SelectorError(f"found '{sign.text}', expected: {_BINARY_NAMES}")
-        values = self._set() if operator in (Operator.IN, Operator.NOT_IN) else [self._exact()]
+        values = self._set() if operator in (Operator.IN, Operator.NOT_IN) else [self._parse_value()]
         return _make_requirement(key.text, operator, sorted(set(values)))
 
-    def _exact(self) -> str:
+    def _parse_value(self) -> str:
         if self._peek.text in ("", ","):
             return ""
         token = self._next()
@@ -353,10 +353,10 @@ def parse_field_selector(text: str) -> FieldMatcher:
         assert match is not None  # the pattern matches the empty string too
         terms.append(match[0])
         position = match.end() + 1
-    return FieldMatcher(tuple(_field_requirement(text, term) for term in sorted(filter(None, terms))))
+    return FieldMatcher(tuple(_parse_field_requirement(text, term) for term in sorted(filter(None, terms))))
 
 
-def _field_requirement(text: str, term: str) -> FieldRequirement:
+def _parse_field_requirement(text: str, term: str) -> FieldRequirement:
     match = _FIELD.fullmatch(term)
     if match is None:
         raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")

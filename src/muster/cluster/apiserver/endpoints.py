@@ -72,7 +72,7 @@ class Endpoints:
         return inquiry.access(request, user) if inquiry is not None else None
 
     def respond(self, request: Request) -> Response | Stream:
-        """Answer a GET of any path except inquiries and the metrics. Raises `ApiError` (404, 406)."""
+        """Answer a GET of any path except the metrics and the paths of an `Inquiry`. Raises `ApiError` (404, 406)."""
         path = _get_path(request)
         first, _, rest = path.strip("/").partition("/")
         if first in _HEALTH:

@@ -564,7 +564,7 @@ class ProcessNode:
         return None
 
     def _make_runner(self, kit: Kit, pod: Pod) -> PodRunner:
-        key, gathering = key_of(pod), _gathering_seconds(pod)
+        key, gathering = key_of(pod), _compute_gathering_seconds(pod)
         return PodRunner(kit, pod, wake=lambda: self._controller.queue.add_after(key, gathering))
 
     async def _step_pod(self, key: str, runner: PodRunner) -> Result:
@@ -606,7 +606,7 @@ class ProcessNode:
 
         Raises `ApiError`.
         """
-        patch = _status_patch(runner, plan)
+        patch = _make_status_patch(runner, plan)
         if patch is None:
             return True
         if plan.over and not runner.is_oversized and (used := _measure_use(runner)) != Usage():
@@ -683,7 +683,7 @@ def list_offered_resources(machine: Machine, instead: Mapping[str, Quantity]) ->
     return resources | {resource: str(count) for resource, count in counts.items()} | dict(instead) | limited
 
 
-def _status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
+def _make_status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
     """Return the patch of the pod's status; None if nothing changed.
 
     If the full status is too large for the object, the patch contains only a short final status, and a running pod gets
@@ -704,7 +704,7 @@ def _is_too_large(error: ApiError) -> bool:
     return is_refusal(error, "RequestEntityTooLarge") or (error.code == 500 and "request is too large" in str(error))
 
 
-def _gathering_seconds(pod: Pod) -> float:
+def _compute_gathering_seconds(pod: Pod) -> float:
     """Return for how many seconds to collect changes of a pod before the next reconcile.
 
     A reconcile costs time for each container of the pod.

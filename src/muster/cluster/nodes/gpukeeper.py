@@ -29,11 +29,11 @@ class GpuKeeper:
         while True:
             await self._clock.sleep(SAMPLE_SECONDS)
             try:
-                await self._sample()
+                await self._take_sample()
             except (NoAnswerError, OSError) as error:
                 log.debug("what containers use of the GPUs is not known: %s", error)
 
-    async def _sample(self) -> None:
+    async def _take_sample(self) -> None:
         runners = {runner.uid: runner for runner in self._runners.values()}
         gpus_by_container = {(uid, name): gpus for uid, runner in runners.items() for name, gpus in runner.gpus.items()}
         if not gpus_by_container:

@@ -95,7 +95,7 @@ class Heartbeat:
         self._address, self._port, self._identity = address, port, identity
         self._gpus = gpus
         self._holder, self._lease_seconds, self._fence = holder or name, lease_seconds, fence
-        self.last_renewal = self._now()  # when the last renewal that counts was sent
+        self.last_renewal = self._get_moment()  # when the last renewal that counts was sent
         self._last_answered = self.last_renewal  # when the last renewal that succeeded was sent
         self._is_late = False  # the last renewal that succeeded does not count
         self._known_status = NodeStatus()  # the status as last written
@@ -107,7 +107,7 @@ class Heartbeat:
 
     def silent_seconds(self) -> float:
         """Return the seconds since the last renewal that counts was sent, including time in which the machine slept."""
-        return self._now().seconds_since(self.last_renewal)
+        return self._get_moment().seconds_since(self.last_renewal)
 
     async def register(self) -> None:
         """Create or update the Node object, and retry until the server accepts it or the node shuts down.
@@ -156,7 +156,7 @@ class Heartbeat:
             pause = self._lease_seconds / _RENEWALS
             try:
                 async with asyncio.timeout(pause):
-                    await self._beat()
+                    await self._report_once()
             except (
                 ApiError,
                 TransportError,
@@ -188,7 +188,7 @@ class Heartbeat:
         except (ApiError, TransportError) as error:
             log.warning("%s: cannot report that the node is shutting down: %s", self._name, error)
 
-    async def _beat(self) -> None:
+    async def _report_once(self) -> None:
         try:
             await self._renew_lease()
             if self._identity:
@@ -235,7 +235,7 @@ class Heartbeat:
         The error's code is 404 if the Node is deleted, and 409 if another agent with this node name has taken the
         Lease.
         """
-        moment, sent = micro_time(self._clock.now()), self._now()
+        moment, sent = micro_time(self._clock.now()), self._get_moment()
         lease: Lease | None = None
         with ignoring("NotFound"):
             renewal = {"spec": {"renewTime": moment}}
@@ -266,7 +266,7 @@ class Heartbeat:
             self._fence.record_renewal(sent.boot, self._lease_seconds)
         self.last_renewal = sent
 
-    def _now(self) -> Moment:
+    def _get_moment(self) -> Moment:
         return Moment(self._clock.monotonic(), boot_nanoseconds())
 
     async def _take_lease(self, lease: Lease) -> None:

@@ -24,12 +24,12 @@ class LimitKeeper:
         """Sample the containers' memory at an interval until cancelled, and kill the containers over their limits."""
         for number in itertools.count():
             try:
-                await self._sample(exact=number % EXACT_EVERY == 0)
+                await self._take_sample(exact=number % EXACT_EVERY == 0)
             except OSError as error:  # such as too many open files
                 log.warning("cannot read what the containers use: %s", error)
             await self._clock.sleep(SAMPLE_SECONDS)
 
-    async def _sample(self, *, exact: bool) -> None:
+    async def _take_sample(self, *, exact: bool) -> None:
         runners = {runner.uid: runner for runner in self._runners.values()}
         containers: dict[Key, Metered] = {
             (uid, name): metered for uid, runner in runners.items() for name, metered in runner.list_metered()

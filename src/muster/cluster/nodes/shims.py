@@ -209,8 +209,8 @@ class ReservedShim:
         """
         self._descriptors: list[int] = []
         try:
-            self.report, self._reporter = self._pipe()
-            reader, self._word = self._pipe()
+            self.report, self._reporter = self._make_pipe()
+            reader, self._word = self._make_pipe()
             self._spec = os.memfd_create("muster-spec", os.MFD_CLOEXEC)
             self._descriptors.append(self._spec)
             reserved: Reserved = {
@@ -243,7 +243,7 @@ class ReservedShim:
             os.close(descriptor)
         self._descriptors.clear()
 
-    def _pipe(self) -> tuple[int, int]:
+    def _make_pipe(self) -> tuple[int, int]:
         pipe = os.pipe2(os.O_CLOEXEC)
         self._descriptors += pipe
         return pipe
@@ -344,12 +344,12 @@ def enter(
         entry: ExecSpec = {
             **command,
             "pidfd": shim.pidfd,
-            "namespaces": _foreign_namespaces(shim.pid),
+            "namespaces": _find_foreign_namespaces(shim.pid),
             "report": report,
             "terminal": terminal,
         }
         pass_on = [shim.pidfd, *([report] if report > 2 else [])]
-        if (user := _user_of(command)) is not None:
+        if (user := _find_user_id(command)) is not None:
             for stream in {*streams} - {-1}:
                 os.fchown(stream, user, -1)  # a program may want to reopen its terminal or its output
         return _launch_shim("enter", entry, pass_on, streams)
@@ -357,7 +357,7 @@ def enter(
         raise ShimError(f"cannot run a command in the container: {describe_reason(error)}") from error
 
 
-def _user_of(command: ProgramSpec) -> int | None:
+def _find_user_id(command: ProgramSpec) -> int | None:
     """Return the ID of the user that runs a command; None for the user of this process."""
     if command["identity"] is not None:
         return command["identity"]["uid"]
@@ -445,7 +445,7 @@ def _launch_shim(mode: str, spec: Any, pass_on: list[int], streams: processes.St
         os.close(descriptor)
 
 
-def _foreign_namespaces(pid: int) -> int:
+def _find_foreign_namespaces(pid: int) -> int:
     """Return the namespaces of a process in which this process is not, as flags for the system call setns."""
     flags = 0
     for name, flag in _NAMESPACES:

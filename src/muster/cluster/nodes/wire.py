@@ -40,7 +40,7 @@ def pod_status_patch(pod: Pod, status: PodStatus) -> dict[str, Any] | None:
     before, after = to_wire(pod.status), to_wire(status)
     conditions_before = {condition["type"]: condition for condition in before.pop("conditions", [])}
     conditions = [
-        _null_missing(conditions_before.get(condition["type"], {}), condition)
+        _add_nulls(conditions_before.get(condition["type"], {}), condition)
         for condition in after.pop("conditions", [])
         if conditions_before.get(condition["type"]) != condition
     ]
@@ -76,7 +76,7 @@ def _replace_list(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"$patch": "replace"}, *items]
 
 
-def _null_missing(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def _add_nulls(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """Return the condition `after`, with null for each field that only `before` has.
 
     A patch merges the entries of the list of conditions, so only null removes a field.

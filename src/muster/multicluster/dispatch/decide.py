@@ -75,7 +75,7 @@ def decide(view: DispatchView, settings: DispatchSettings, now: datetime) -> Dis
     if state == CHECK_READY:  # upstream's guard: the check is ready, but the home is unknown
         return _set_check(plan, view, CHECK_RETRY, GONE, now)
     if winner := _choose_home(view):
-        known_at = _known_at(view, settings)
+        known_at = _compute_known_time(view, settings)
         return replace(plan, home=winner) if known_at <= now else replace(plan, wake_at=known_at)
     return _plan_nomination(plan, view, settings, now)
 
@@ -106,17 +106,17 @@ def _plan_withdrawal(plan: DispatchPlan, view: DispatchView, settings: DispatchS
             return replace(plan, home="")
         # remove everything else in that cluster
         return replace(plan, mirror=home.cluster) if home is end_cluster else plan
-    given_up_at = _given_up_at(home, home.lost_since, settings)
+    given_up_at = _compute_give_up_time(home, home.lost_since, settings)
     return replace(plan, home="") if given_up_at <= now else replace(plan, wake_at=given_up_at)
 
 
-def _given_up_at(home: Remote, lost_since: datetime, settings: DispatchSettings) -> datetime:
+def _compute_give_up_time(home: Remote, lost_since: datetime, settings: DispatchSettings) -> datetime:
     """Return when to give up a home whose cluster is lost: after the timeout, and a first attempt to connect."""
     given_up_at = lost_since + settings.lost_timeout
     return given_up_at if home.is_tried else max(given_up_at, settings.began + TRYING)
 
 
-def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
+def _compute_known_time(view: DispatchView, settings: DispatchSettings) -> datetime:
     """Return the time before which the manager must not choose a home, because the workload may run elsewhere.
 
     A workload that is older than this manager's start may run in a cluster that is not connected yet. That is possible
@@ -164,7 +164,7 @@ def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSett
     assert home is not None
     plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not home))
     if home.lost_since is not None:
-        given_up_at = _given_up_at(home, home.lost_since, settings)
+        given_up_at = _compute_give_up_time(home, home.lost_since, settings)
         return replace(plan, wake_at=given_up_at) if now < given_up_at else _plan_after_home_lost(plan, view, now)
     if is_true(view.workload.status.conditions, EVICTED):
         return _plan_stop(plan, view, home, now)

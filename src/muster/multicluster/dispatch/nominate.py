@@ -31,7 +31,7 @@ def nominate_clusters(
     if settings.dispatcher not in (ALL_AT_ONCE, INCREMENTAL, EARLIEST_START):
         return before, None
     if settings.dispatcher == EARLIEST_START:
-        remotes = sorted(remotes, key=_until_start)
+        remotes = sorted(remotes, key=_get_seconds_until_start)
     names = [remote.cluster for remote in remotes if remote.cluster not in before]
     if settings.dispatcher == ALL_AT_ONCE:
         return (*before, *sorted(names))[:MOST_NOMINATED], None
@@ -53,5 +53,5 @@ def _count_rounds(status: WorkloadStatus, now: datetime) -> tuple[datetime, int]
     return begun, max(0, (now - begun) // ROUND) + 1
 
 
-def _until_start(remote: Remote) -> float:
+def _get_seconds_until_start(remote: Remote) -> float:
     return remote.seconds if remote.seconds is not None else UNKNOWN

@@ -76,11 +76,11 @@ def find_check_activity(
 ) -> Activity:
     """Return the activity of a check. clusters: the existing clusters by name, with whether each is active."""
     if problem := find_reference_problem(parameters):
-        return _bad_config(problem)
+        return _make_bad_config(problem)
     assert parameters is not None
     config = configs.get(parameters.name)
     if config is None:
-        return _bad_config(f'{MULTI_KUEUE_CONFIG.kind}.{MULTI_KUEUE_CONFIG.group} "{parameters.name}" not found')
+        return _make_bad_config(f'{MULTI_KUEUE_CONFIG.kind}.{MULTI_KUEUE_CONFIG.group} "{parameters.name}" not found')
     return find_activity_of_clusters(config.spec.clusters, clusters)
 
 
@@ -112,7 +112,7 @@ def find_reference_problem(
     return ""
 
 
-def _bad_config(problem: str) -> Activity:
+def _make_bad_config(problem: str) -> Activity:
     return Activity(False, BAD_CONFIG, f"Cannot load the AdmissionChecks parameters: {problem}")
 
 

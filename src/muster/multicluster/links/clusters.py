@@ -78,7 +78,7 @@ class Fleet:
         self._on_change: list[Callable[[str], None]] = []
         self._on_standing: list[Callable[[str], None]] = []
         self._on_queues: list[Callable[[], None]] = []
-        workloads.add_index(_BY_CLUSTER, _clusters_of)
+        workloads.add_index(_BY_CLUSTER, _list_clusters_of)
 
     def get(self, name: str) -> RemoteCluster | None:
         """Return the cluster with this name; None if there is no such MultiKueueCluster.
@@ -206,7 +206,7 @@ class ClusterController(Reconciler):
         self._controller.watch(self._clusters)
         if features.is_enabled("MultiKueueClusterProfile"):
             self._profiles = manager.informer(CLUSTER_PROFILE, namespace=self._namespace, optional=True)
-            self._controller.watch(self._profiles, self._users_of_profile)
+            self._controller.watch(self._profiles, self._find_clusters_using_profile)
 
     async def run(self) -> None:
         """Reconcile until `stop`, then disconnect all clusters."""
@@ -284,15 +284,15 @@ class ClusterController(Reconciler):
         """
         if self._secrets is None:
             self._secrets = self._manager.informer(SECRET.seen_as(Object), namespace=self._namespace)
-            self._controller.watch(self._secrets, self._users_of_secret)
+            self._controller.watch(self._secrets, self._find_clusters_using_secret)
 
-    def _users_of_secret(self, secret: Object) -> list[str]:
+    def _find_clusters_using_secret(self, secret: Object) -> list[str]:
         """Return the clusters whose kubeconfig is in a Secret."""
         return [
             cluster.metadata.name for cluster in self._clusters.all() if _get_secret(cluster) == secret.metadata.name
         ]
 
-    def _users_of_profile(self, profile: ClusterProfile) -> list[str]:
+    def _find_clusters_using_profile(self, profile: ClusterProfile) -> list[str]:
         name = profile.metadata.name
         return [cluster.metadata.name for cluster in self._clusters.all() if _get_profile(cluster) == name]
 
@@ -314,7 +314,7 @@ def _get_profile(cluster: MultiKueueCluster) -> str:
     return named.name if named is not None else ""
 
 
-def _clusters_of(workload: Workload) -> tuple[str, ...]:
+def _list_clusters_of(workload: Workload) -> tuple[str, ...]:
     """Return the clusters where a workload runs, is nominated, or may have left objects."""
     status = workload.status
     names = (home_of(workload.metadata), *status.nominated_cluster_names, status.cluster_name)

@@ -193,13 +193,13 @@ class RemoteCluster:
     async def _wait_until_broken(self, client: Client, copies: Copies) -> NoReturn:
         """Wait until a watch breaks or the worker stops responding. Raises `BrokenError`."""
         seconds = self._around.ping_seconds
-        pings = [] if seconds is None else [asyncio.create_task(self._ping(client, copies, seconds))]
+        pings = [] if seconds is None else [asyncio.create_task(self._ping_repeatedly(client, copies, seconds))]
         try:
             await copies.raise_when_broken()
         finally:
             await cancel(pings)
 
-    async def _ping(self, client: Client, copies: Copies, seconds: float) -> None:
+    async def _ping_repeatedly(self, client: Client, copies: Copies, seconds: float) -> None:
         """Send a small request at an interval, because the watches of a frozen worker are silent but not broken."""
         clock, limit = self._around.clock, max(seconds, LEAST_ANSWER_SECONDS)
         while True:

@@ -89,7 +89,7 @@ class Register:
         text = cluster.metadata.annotations.get(IDENTITY_ANNOTATION, "")
         before = identity_in(text)
         same = before.is_same(identity) if before is not None else None
-        if not same and (homes := await self._homes(name)):
+        if not same and (homes := await self._list_workloads_at_home(name)):
             if same is False or not any(map(has_job_of, homes)):
                 return _describe_replacement(before, identity, len(homes))
             same = True
@@ -100,7 +100,7 @@ class Register:
             await self._client.patch_object(MULTI_KUEUE_CLUSTER.seen_as(Object), cluster, patch, lock=False)
         return ""
 
-    async def _homes(self, name: str) -> list[str]:
+    async def _list_workloads_at_home(self, name: str) -> list[str]:
         """Return the keys of the workloads whose home is this cluster.
 
         Ask the manager's server, because the cache may be stale.

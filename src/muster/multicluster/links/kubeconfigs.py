@@ -85,13 +85,13 @@ def read(path: str, directory: Path | None = DIRECTORY) -> bytes:
     Links are followed before the check, so that none leads out of the directory.
     """
     if directory is not None and (not path.startswith("/") or ".." in Path(path).parts):
-        raise _outside_error(path, directory)
+        raise _make_outside_error(path, directory)
     if "\0" in path:
         raise UnreachableKubeconfigError("the path has a NUL")
     try:
         real_path = Path(os.path.realpath(path, strict=True))
         if directory is not None and not real_path.is_relative_to(os.path.realpath(directory)):
-            raise _outside_error(path, directory)
+            raise _make_outside_error(path, directory)
         return _read_plain_file(real_path)
     except OSError as error:
         raise UnreachableKubeconfigError(f"{path}: cannot be read: {error.strerror}") from None
@@ -126,7 +126,7 @@ class Files:
         await cancel(self._reads.values())
 
 
-def _outside_error(path: str, directory: Path) -> UnreachableKubeconfigError:
+def _make_outside_error(path: str, directory: Path) -> UnreachableKubeconfigError:
     return UnreachableKubeconfigError(f"{path}: kubeconfig path is not under the allowed prefix {directory}")
 
 

@@ -36,7 +36,7 @@ def find_connection(profile: ClusterProfile, configured: Sequence[AccessProvider
         "current-context": name,
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "clusters": [{"name": name, "cluster": offered[provider.name]}],
-        "users": [{"name": name, "user": {"exec": _plugin_config(provider.exec_config)}}],
+        "users": [{"name": name, "user": {"exec": _make_plugin_config(provider.exec_config)}}],
     }
     try:
         config = from_dict(document, f"ClusterProfile {name}").connection()
@@ -46,7 +46,7 @@ def find_connection(profile: ClusterProfile, configured: Sequence[AccessProvider
     return config
 
 
-def _plugin_config(credentials: ExecCredentials) -> dict[str, Any]:
+def _make_plugin_config(credentials: ExecCredentials) -> dict[str, Any]:
     """Return the plugin in kubeconfig form, without terminal input."""
     return {
         "apiVersion": credentials.api_version,

@@ -45,9 +45,9 @@ class PodMirror(Mirror[Pod]):
         """
         if self.has_ended(local):
             return {}
-        if _was_told(remote) and remote.status.phase != "Succeeded":
+        if _was_told_to_end(remote) and remote.status.phase != "Succeeded":
             return _as_made(local) if is_finished(remote) else {}
-        return _patch(local, _mirror_shown(local, remote.status))
+        return _make_patch(local, _mirror_shown(local, remote.status))
 
     def make_stop_patch(self, local: Pod, now: datetime) -> dict[str, Any]:  # noqa: ARG002  (it is as if it had never run)
         """Return the patch that gives the local pod the status of a new pod; {} if it has finished."""
@@ -92,7 +92,7 @@ def _mirror_shown(local: Pod, remote: PodStatus) -> PodStatus:
     return replace(status, conditions=conditions)
 
 
-def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
+def _make_patch(local: Pod, status: PodStatus) -> dict[str, Any]:
     """Return the patch that leads to a status.
 
     A change that is not allowed at once, as from finished to running, takes two. A status that the server would refuse
@@ -114,7 +114,7 @@ def _make_initial_status(local: Pod) -> PodStatus:
     return replace(status, qos_class=before.qos_class, observed_generation=before.observed_generation)
 
 
-def _was_told(pod: Pod) -> bool:
+def _was_told_to_end(pod: Pod) -> bool:
     condition = find_condition(pod, _TOLD)
     return condition is not None and condition.status == "True"
 

@@ -47,12 +47,12 @@ class ManagerQuotaController(Reconciler):
         super().__init__(manager)
         self._fleet = fleet
         self._queues = manager.informer(CLUSTER_QUEUE)
-        self._local = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _cluster_queue})
+        self._local = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _get_cluster_queue_key})
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
         self._clusters = manager.informer(MULTI_KUEUE_CLUSTER, optional=True)
         self._controller.watch(self._queues, when=_has_spec_changed)
-        self._controller.watch(self._local, _cluster_queue, when=_has_spec_changed, gather=GATHER_SECONDS)
+        self._controller.watch(self._local, _get_cluster_queue_key, when=_has_spec_changed, gather=GATHER_SECONDS)
         self._controller.watch(self._checks, self._list_queues, when=_has_spec_changed, gather=GATHER_SECONDS)
         self._controller.watch(self._configs, self._list_queues, when=_has_spec_changed, gather=GATHER_SECONDS)
         self._controller.watch(self._clusters, self._list_queues, when=has_changed_usability, gather=GATHER_SECONDS)
@@ -136,7 +136,7 @@ class ManagerQuotaController(Reconciler):
                 await self._client.patch_object(CLUSTER_QUEUE, queue, patch, subresource="status")
 
 
-def _cluster_queue(local: LocalQueue) -> tuple[str, ...]:
+def _get_cluster_queue_key(local: LocalQueue) -> tuple[str, ...]:
     return (local.spec.cluster_queue,)
 
 

@@ -99,7 +99,7 @@ class Controller:
         when: returns whether a change, as (old, new), matters; None for every change.
         gather: the delay in seconds, so that several changes for one key cause one reconcile.
         """
-        keys_of = keys or _own_key
+        keys_of = keys or _list_own_key
 
         def on_change(old: T | None, new: T | None) -> None:
             if when is not None and not when(old, new):
@@ -226,5 +226,5 @@ def _is_behind(error: Exception, delay: float) -> bool:
     )
 
 
-def _own_key(obj: Any) -> tuple[str]:
+def _list_own_key(obj: Any) -> tuple[str]:
     return (key_of(obj),)

@@ -123,7 +123,7 @@ class Election:
         Raises `LeadershipLostError` when the Lease is lost; `work` was cancelled and has stopped by then.
         """
         while not await self._try():
-            await self._clock.sleep(self._seconds_until_next_try())
+            await self._clock.sleep(self._compute_seconds_until_next_try())
         log.info("%s leads (%s/%s)", self.identity, self._namespace, self._name)
         working = asyncio.create_task(work(), name=f"work-of-{self.identity}")
         renewing = asyncio.create_task(self._renew(), name=f"lease-of-{self.identity}")
@@ -142,7 +142,7 @@ class Election:
         renewing.result()
         raise LeadershipLostError(f"{self.identity} could not renew lease {self._namespace}/{self._name} in time")
 
-    def _seconds_until_next_try(self) -> float:
+    def _compute_seconds_until_next_try(self) -> float:
         """Return the seconds until the next attempt to take the Lease: at the latest just after it expires."""
         if self._seen is None or not self._seen.spec.holder_identity:
             return self._random.jitter(self._timing.retry, _JITTER)

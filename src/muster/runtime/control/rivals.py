@@ -236,10 +236,10 @@ def _list_items(value: Any) -> list[Any]:
 
 def _find_identity_field(items: list[Any]) -> str:
     """Return the field that identifies the items of a list; "" if there is none."""
-    return next((key for key in _IDENTITIES if items and all(_identity_of(item, key) for item in items)), "")
+    return next((key for key in _IDENTITIES if items and all(_get_text(item, key) for item in items)), "")
 
 
-def _identity_of(item: Any, key: str) -> str:
+def _get_text(item: Any, key: str) -> str:
     value = item.get(key) if isinstance(item, dict) else None
     return value if isinstance(value, str) else ""
 

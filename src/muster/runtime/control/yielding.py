@@ -83,7 +83,7 @@ class YieldingTransport:
             return await self._inner.request(request)
         record = meet_object(record, _get_uid(before))
         if record.waits(now):
-            held = record.held_by(await self._would_change(request, before, us), now)
+            held = record.held_by(await self._predict_changes(request, before, us), now)
             if held is not None:
                 wait = math.ceil(held.free_at - now)
                 return _make_refusal(
@@ -103,7 +103,7 @@ class YieldingTransport:
                 )
         return answer
 
-    async def _would_change(self, request: Request, before: Document | None, us: str) -> list[FieldChange]:
+    async def _predict_changes(self, request: Request, before: Document | None, us: str) -> list[FieldChange]:
         """Return the changes that a write would make, according to a dry run on the server.
 
         before: the object before the write; None if it does not exist.

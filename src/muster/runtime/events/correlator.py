@@ -111,7 +111,7 @@ class Correlator:
         return sighting if self._is_allowed(event, now) else None
 
     def _combine(self, event: Occurrence, now: datetime) -> tuple[Hashable, str]:
-        key = (*_source_key(event), event.type, event.reason)
+        key = (*_make_source_key(event), event.type, event.reason)
         if event.series:
             return key, event.message
         similar = self._similar.get(key)
@@ -125,7 +125,7 @@ class Correlator:
         return key, COMBINED + event.message
 
     def _is_allowed(self, event: Occurrence, now: datetime) -> bool:
-        key = _source_key(event)
+        key = _make_source_key(event)
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = _Bucket(BURST, now)
@@ -139,7 +139,7 @@ class Correlator:
         return True
 
 
-def _source_key(event: Occurrence) -> tuple[str, ...]:
+def _make_source_key(event: Occurrence) -> tuple[str, ...]:
     """Return the key of an event's source and object.
 
     The key leaves out the resourceVersion, which only tells when the object was read.

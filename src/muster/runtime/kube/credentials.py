@@ -114,9 +114,9 @@ class ConfiguredSource:
 
     async def login(self) -> Credential:
         """Return the configured credential, reading its files again. Raises `CredentialError`."""
-        return Credential(self._authorization(), self._certificate())
+        return Credential(self._make_authorization(), self._load_certificate())
 
-    def _authorization(self) -> str:
+    def _make_authorization(self) -> str:
         user = self._user
         if user.token_file is not None:
             try:
@@ -129,7 +129,7 @@ class ConfiguredSource:
             return make_bearer_header(user.token, f"{self._where}: token")
         return make_basic_header(user.username, user.password) if user.username else ""
 
-    def _certificate(self) -> ClientCertificate | None:
+    def _load_certificate(self) -> ClientCertificate | None:
         user = self._user
         certificate = user.client_certificate or (
             user.client_certificate_file and read_file(user.client_certificate_file)
@@ -186,7 +186,7 @@ class Vault:
         """Return the credential for the next request. Raises `CredentialError`."""
         held = self._held
         if held is None or held.is_due(self._source.max_age_seconds, self._clock.now(), self._clock.monotonic()):
-            return await self._shared_login()
+            return await self._await_shared_login()
         return held.credential
 
     async def refuse(self, credential: Credential) -> Credential | None:
@@ -215,7 +215,7 @@ class Vault:
             self._login.cancel()
             await asyncio.wait([self._login])
 
-    async def _shared_login(self) -> Credential:
+    async def _await_shared_login(self) -> Credential:
         login = self._login
         if login is None:
             login = self._login = asyncio.create_task(self._renew(), name="login")

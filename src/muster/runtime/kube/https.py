@@ -101,7 +101,7 @@ class HttpsTransport:
 
         The time limit of the request does not include a login for a new credential, which has its own limit.
         """
-        return await self._authenticated(request, self._whole)
+        return await self._send_authenticated(request, self._read_whole)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -109,7 +109,7 @@ class HttpsTransport:
 
         Raises `ApiError` if the server refuses, `TransportError` if the connection breaks.
         """
-        answer = await self._authenticated(request, self._begun)
+        answer = await self._send_authenticated(request, self._read_if_failed)
         if isinstance(answer, Response):
             raise error_of(answer, request.method)
         try:
@@ -125,17 +125,17 @@ class HttpsTransport:
         headers = [*self._headers, *([("Authorization", credential.authorization)] if credential.authorization else [])]
         try:
             socket = await self._open_session().ws_connect(
-                URL(self._url(request), encoded=True),
+                URL(self._make_url(request), encoded=True),
                 method=request.method,
                 protocols=(protocol,),
                 headers=headers,
-                ssl=self._context(credential.certificate),
+                ssl=self._make_context(credential.certificate),
                 server_hostname=cluster.tls_server_name or None,
                 proxy=cluster.proxy_url or None,
                 max_msg_size=self._max_response_bytes,
             )
         except aiohttp.WSServerHandshakeError as error:
-            raise await self._refusal(request, error.status) from None
+            raise await self._find_refusal(request, error.status) from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{self._where(request)}: {explain(error)}") from None
         try:
@@ -143,7 +143,7 @@ class HttpsTransport:
         finally:
             await socket.close()
 
-    async def _refusal(self, request: Request, status: int) -> ApiError:
+    async def _find_refusal(self, request: Request, status: int) -> ApiError:
         """Return why the server refused a WebSocket.
 
         The handshake loses the server's message. So this method sends the request again without an upgrade, and reads
@@ -177,7 +177,7 @@ class HttpsTransport:
                 return
             await asyncio.sleep(0)
 
-    async def _authenticated(self, request: Request, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]) -> A:
+    async def _send_authenticated(self, request: Request, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]) -> A:
         self._require_open(request)
         credential = await self._vault.current()
         answer = await self._send_in_time(request, credential, read)
@@ -219,7 +219,7 @@ class HttpsTransport:
                 if isinstance(error, aiohttp.ClientSSLError):
                     self._tls = None  # the next request reads the files again: they may have been rotated
                 self._require_open(request)
-                raise _broken_connection(self._where(request), error) from None
+                raise _make_connection_error(self._where(request), error) from None
 
         return await send_with_retries(send, request.method, self._clock, lambda: self._random, deadline)
 
@@ -235,10 +235,10 @@ class HttpsTransport:
         cluster = self.config.cluster
         response = await self._open_session().request(
             request.method,
-            URL(self._url(request), encoded=True),
+            URL(self._make_url(request), encoded=True),
             headers=headers,
             data=request.body or None,
-            ssl=self._context(credential.certificate),
+            ssl=self._make_context(credential.certificate),
             server_hostname=cluster.tls_server_name or None,
             proxy=cluster.proxy_url or None,
             allow_redirects=False,
@@ -256,7 +256,7 @@ class HttpsTransport:
             response.close()
             raise
 
-    async def _whole(self, response: aiohttp.ClientResponse) -> Response:
+    async def _read_whole(self, response: aiohttp.ClientResponse) -> Response:
         chunks: list[bytes] = []
         size = 0
         async for chunk in response.content.iter_any():
@@ -271,9 +271,9 @@ class HttpsTransport:
         response.release()
         return Response(response.status, b"".join(chunks), response.content_type, headers)
 
-    async def _begun(self, response: aiohttp.ClientResponse) -> Response | aiohttp.ClientResponse:
+    async def _read_if_failed(self, response: aiohttp.ClientResponse) -> Response | aiohttp.ClientResponse:
         if response.status >= 300:
-            return await self._whole(response)
+            return await self._read_whole(response)
         return response
 
     def _require_open(self, request: Request) -> None:
@@ -299,7 +299,7 @@ class HttpsTransport:
         self._sockets.add(made)
         return made
 
-    def _context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | bool:
+    def _make_context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | bool:
         """Return the TLS context for a client certificate; True if no connection uses TLS.
 
         Connections are pooled by context, so a new context leads to new connections.
@@ -311,7 +311,7 @@ class HttpsTransport:
             self._tls = (certificate, client_context(cluster, certificate))
         return self._tls[1]
 
-    def _url(self, request: Request) -> str:
+    def _make_url(self, request: Request) -> str:
         return f"{self.config.cluster.server}{path_and_query(request)}"
 
     def _where(self, request: Request) -> str:
@@ -323,7 +323,7 @@ class _ClosedHereError(aiohttp.ClientConnectionError):
     """A stream that is read after this process has closed the transport."""
 
 
-def _broken_connection(where: str, error: Exception) -> TransportError:
+def _make_connection_error(where: str, error: Exception) -> TransportError:
     if isinstance(error, _ClosedHereError):
         return ClosedError(f"{where}: {explain(error)}")
     # After a timeout there is no retry: the wait was long enough. Nor does a retry help against a refused certificate.
@@ -349,7 +349,7 @@ class _Chunks:
         except TimeoutError:
             raise TransportError(f"{self._where}: nothing came for {self._idle_seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise _broken_connection(self._where, error) from None
+            raise _make_connection_error(self._where, error) from None
         if not chunk:
             raise StopAsyncIteration
         return chunk

@@ -380,7 +380,7 @@ def _check_url(place: _Place, name: str, text: str, schemes: tuple[str, ...]) ->
 
 def _parse_user(place: _Place, entry: _User) -> UserConfig:
     if entry.auth_provider is not None:
-        place.fail("auth-provider", _auth_provider(entry.auth_provider.name))
+        place.fail("auth-provider", _advise_on_auth_provider(entry.auth_provider.name))
     if entry.token and entry.username:
         place.fail("username", "cannot be combined with token; remove one of them")
     certificate, certificate_file = place.pem(entry, "client-certificate", b"CERTIFICATE")
@@ -397,12 +397,12 @@ def _parse_user(place: _Place, entry: _User) -> UserConfig:
         client_certificate_file=certificate_file,
         client_key=key,
         client_key_file=key_file,
-        exec=None if entry.exec is None else _exec(place, entry.exec),
+        exec=None if entry.exec is None else _parse_exec(place, entry.exec),
         impersonation=_parse_impersonation(place, entry),
     )
 
 
-def _auth_provider(name: str) -> str:
+def _advise_on_auth_provider(name: str) -> str:
     instead = {
         "oidc": "use the kubelogin exec plugin (https://github.com/int128/kubelogin, `kubectl oidc-login setup`)",
         "azure": "run `kubelogin convert-kubeconfig` (https://github.com/Azure/kubelogin)",
@@ -411,7 +411,7 @@ def _auth_provider(name: str) -> str:
     return f"the {name!r} provider, which refreshes tokens inside the client, is not supported; {instead}"
 
 
-def _exec(place: _Place, entry: _Exec) -> ExecConfig:
+def _parse_exec(place: _Place, entry: _Exec) -> ExecConfig:
     if not entry.command:
         place.fail("exec.command", "is missing; it names the program that prints the credential")
     if entry.api_version not in EXEC_API_VERSIONS:

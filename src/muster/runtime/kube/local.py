@@ -124,7 +124,7 @@ class LocalTransport:
         """
         if request.allowed is not None and not request.allowed():
             raise not_allowed(self._where(request))
-        with self._explaining(request):
+        with self._explain_errors(request):
             text = write_request(
                 request.method, path_and_query(request), [*self._headers, *headers_of(request)], request.body
             )
@@ -179,7 +179,7 @@ class LocalTransport:
         pipe.close()
 
     @contextmanager
-    def _explaining(self, request: Request) -> Iterator[None]:
+    def _explain_errors(self, request: Request) -> Iterator[None]:
         """Convert an error of an exchange inside the `with` block to a `TransportError`."""
         where = self._where(request)
         try:

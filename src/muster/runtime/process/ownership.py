@@ -145,7 +145,7 @@ def is_trusted(uid: int) -> bool:
 
 
 def _is_nameless(uid: int) -> bool:
-    return uid == _overflow_uid() and uid != os.geteuid() and _in_user_namespace()
+    return uid == _overflow_uid() and uid != os.geteuid() and _is_in_user_namespace()
 
 
 def _is_private_group(info: os.stat_result) -> bool:
@@ -159,7 +159,7 @@ def _is_private_group(info: os.stat_result) -> bool:
     return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
 
 
-def _in_user_namespace() -> bool:
+def _is_in_user_namespace() -> bool:
     """Return whether this process is in a user namespace, where all users without a name look like the same user."""
     return _read("/proc/self/uid_map").split() != ["0", "0", "4294967295"]
 

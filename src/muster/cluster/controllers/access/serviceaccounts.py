@@ -62,15 +62,15 @@ class CertificatePublisher(Reconciler):
 
     def _on_namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if old is None and new is not None:
-            for name in self._wanted_maps(new.metadata.name):
+            for name in self._make_wanted_maps(new.metadata.name):
                 self._controller.queue.add(f"{new.metadata.name}/{name}")
 
     def _on_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         changed = new or old
-        if changed is not None and changed.metadata.name in self._wanted_maps(changed.metadata.namespace):
+        if changed is not None and changed.metadata.name in self._make_wanted_maps(changed.metadata.namespace):
             self._controller.queue.add(key_of(changed))
 
-    def _wanted_maps(self, namespace: str) -> dict[str, ConfigMap]:
+    def _make_wanted_maps(self, namespace: str) -> dict[str, ConfigMap]:
         """Return the ConfigMaps that a namespace should have, by name."""
         root = ConfigMap(
             metadata=ObjectMeta(name=ROOT_CA, annotations={_DESCRIPTION: _ABOUT}), data={"ca.crt": self._pem}
@@ -84,7 +84,7 @@ class CertificatePublisher(Reconciler):
         namespace = self._namespaces.get(where)
         if namespace is None or namespace.metadata.deletion_timestamp is not None:
             return None
-        present, wanted = self._maps[name].get(key), self._wanted_maps(where)[name]
+        present, wanted = self._maps[name].get(key), self._make_wanted_maps(where)[name]
         with ignoring("AlreadyExists", "Forbidden", "NotFound"):  # or the namespace is going
             if present is None:
                 await self._client.create(CONFIG_MAP, wanted, where)
@@ -117,26 +117,26 @@ class TokenSecrets(Reconciler):
             return
         meta = account.metadata
         for secret in self._secrets.all():
-            if secret.metadata.namespace == meta.namespace and _account_of(secret) == meta.name:
+            if secret.metadata.namespace == meta.namespace and _find_account_name(secret) == meta.name:
                 self._controller.queue.add(key_of(secret))
 
     async def _reconcile(self, key: str) -> Result:
         secret = self._secrets.get(key)
-        if secret is None or secret.metadata.deletion_timestamp is not None or not _account_of(secret):
+        if secret is None or secret.metadata.deletion_timestamp is not None or not _find_account_name(secret):
             return None
         meta = secret.metadata
-        account = self._accounts.get(f"{meta.namespace}/{_account_of(secret)}")
+        account = self._accounts.get(f"{meta.namespace}/{_find_account_name(secret)}")
         wanted_uid = meta.annotations.get(ACCOUNT_UID, "")
         with ignoring("NotFound", "Conflict"):  # gone, or changed, which calls this again
             if account is None or wanted_uid not in ("", account.metadata.uid):
                 if wanted_uid:  # the secret's account existed, and is gone
                     await self._client.delete_object(SECRET, secret)
                 return None
-            if patch := self._missing_patch(secret, account):
+            if patch := self._make_missing_patch(secret, account):
                 await self._client.patch_object(SECRET, secret, patch)
         return None
 
-    def _missing_patch(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:
+    def _make_missing_patch(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:
         """Return the patch that adds the missing data to a token Secret; {} if nothing is missing."""
         meta, data = secret.metadata, secret.data
         wanted = {"ca.crt": self._authority_pem, "namespace": meta.namespace.encode()}
@@ -154,6 +154,6 @@ def _is_token_secret(old: Secret | None, new: Secret | None) -> bool:
     return secret is not None and secret.type == TOKEN_SECRET
 
 
-def _account_of(secret: Secret) -> str:
+def _find_account_name(secret: Secret) -> str:
     """Return the name of the account that a token Secret belongs to; "" for any other Secret."""
     return secret.metadata.annotations.get(ACCOUNT_NAME, "") if secret.type == TOKEN_SECRET else ""

@@ -48,14 +48,14 @@ class TeamQueues(Reconciler):
         self._namespaces = manager.informer(NAMESPACE)
         self._bindings = manager.informer(ROLE_BINDING)
         self._controller.watch(self._queues, when=_has_other_users)
-        self._namespaces.on_change(self._namespace_changed)
-        self._bindings.on_change(self._binding_changed)
+        self._namespaces.on_change(self._on_namespace_changed)
+        self._bindings.on_change(self._on_binding_changed)
 
-    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+    def _on_namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if old is None and new is not None and UNIX_USER in new.metadata.annotations:
             self._queue_teams()
 
-    def _binding_changed(self, old: RoleBinding | None, new: RoleBinding | None) -> None:
+    def _on_binding_changed(self, old: RoleBinding | None, new: RoleBinding | None) -> None:
         if old is None and new is not None and USER_LABEL in new.metadata.labels:
             self._queue_teams()
 

@@ -113,12 +113,12 @@ class ClaimMaker(Reconciler):
     def __init__(self, manager: Manager, recorder: Recorder) -> None:
         super().__init__(manager)
         self._recorder = recorder
-        self._pods = manager.informer(POD, indexes={_BY_TEMPLATE: _template_keys})
+        self._pods = manager.informer(POD, indexes={_BY_TEMPLATE: _list_template_keys})
         self._claims = manager.informer(RESOURCE_CLAIM)
         self._templates = manager.informer(RESOURCE_CLAIM_TEMPLATE)
         self._controller.watch(self._pods, when=lambda _, new: new is not None and bool(new.spec.resource_claims))
         self._controller.watch(self._templates, self._find_waiting_pods, when=lambda old, _: old is None)
-        self._controller.watch(self._claims, _owner_keys, when=lambda _, new: new is None)
+        self._controller.watch(self._claims, _list_owner_keys, when=lambda _, new: new is None)
 
     async def _reconcile(self, key: str) -> Result:
         pod = self._pods.get(key)
@@ -199,12 +199,12 @@ class ClaimReleaser(Reconciler):
             await self._client.delete_object(RESOURCE_CLAIM, claim)
 
 
-def _template_keys(pod: Pod) -> Iterable[str]:
+def _list_template_keys(pod: Pod) -> Iterable[str]:
     names = (one.resource_claim_template_name for one in pod.spec.resource_claims)
     return {f"{pod.metadata.namespace}/{name}" for name in names if name is not None}
 
 
-def _owner_keys(claim: ResourceClaim) -> Iterator[str]:
+def _list_owner_keys(claim: ResourceClaim) -> Iterator[str]:
     for one in claim.metadata.owner_references:
         if one.kind == POD.kind and one.controller:
             yield f"{claim.metadata.namespace}/{one.name}"

@@ -122,13 +122,13 @@ class ClaimBinder(Reconciler):
         self._root = root
         self._remove = remove
         self._claims = manager.informer(PERSISTENT_VOLUME_CLAIM)
-        self._volumes = manager.informer(PERSISTENT_VOLUME, indexes={_BY_CLAIM: _key_of_claim})
-        self._pods = manager.informer(POD, indexes={_BY_CLAIM: _claims_in_use})
+        self._volumes = manager.informer(PERSISTENT_VOLUME, indexes={_BY_CLAIM: _list_claim_keys})
+        self._pods = manager.informer(POD, indexes={_BY_CLAIM: _list_claims_in_use})
         self._classes: Any = manager.informer(STORAGE_CLASS)
         self._controller.watch(self._claims)
-        self._controller.watch(self._volumes, _key_of_claim)
+        self._controller.watch(self._volumes, _list_claim_keys)
         # A pod that finishes may be the last that uses a directory.
-        self._controller.watch(self._pods, _claims_in_use, when=_has_just_ended)
+        self._controller.watch(self._pods, _list_claims_in_use, when=_has_just_ended)
 
     async def _reconcile(self, key: str) -> Result:
         claim = self._claims.get(key)
@@ -210,13 +210,13 @@ class ClaimBinder(Reconciler):
         return any(one.metadata.annotations.get(_DEFAULT_CLASS) == "true" for one in classes)
 
 
-def _key_of_claim(volume: PersistentVolume) -> Iterator[str]:
+def _list_claim_keys(volume: PersistentVolume) -> Iterator[str]:
     claim = volume.spec.claim_ref
     if claim is not None:
         yield f"{claim.namespace}/{claim.name}"
 
 
-def _claims_in_use(pod: Pod) -> Iterator[str]:
+def _list_claims_in_use(pod: Pod) -> Iterator[str]:
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
             yield f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"

@@ -104,7 +104,7 @@ class ApiServices(Reconciler):
 def api_service(group: str, version: str) -> dict[str, Any]:
     """Return the APIService of a group version that this server serves itself."""
     ours = group in _GROUPS
-    priorities = (_GROUPS[group], _version_priority(group, version)) if ours else (1000, 100)
+    priorities = (_GROUPS[group], _compute_version_priority(group, version)) if ours else (1000, 100)
     return {
         "metadata": {"name": f"{version}.{group}", "labels": {MANAGED: "onstart" if ours else "true"}},
         "spec": {
@@ -116,7 +116,7 @@ def api_service(group: str, version: str) -> dict[str, Any]:
     }
 
 
-def _version_priority(group: str, version: str) -> int:
+def _compute_version_priority(group: str, version: str) -> int:
     """Return upstream's priority of a version: newer versions come first, and stable versions before others."""
     stable = _STABLE.fullmatch(version)
     return 1 if not group else 15 * int(stable[1]) if stable else 9

@@ -162,7 +162,7 @@ class Runs:
                 self._keep_failed(uid, pod)
                 is_news = not self._pods.by(BY_JOB, *job_key(pod))  # the last one
             else:
-                is_news = _reported_usage(new) != (_reported_usage(old) if old is not None else "")
+                is_news = _read_reported_usage(new) != (_read_reported_usage(old) if old is not None else "")
             if is_news and (uid in self._returned or uid in self._gone):
                 self._mark_due(uid)
 
@@ -222,7 +222,7 @@ class Runs:
         return above is not None and JOB_SET.is_of(above)
 
 
-def _reported_usage(pod: Pod) -> str:
+def _read_reported_usage(pod: Pod) -> str:
     """Return the usage annotation that the node wrote when the pod finished; "" without one."""
     return pod.metadata.annotations.get(USAGE_ANNOTATION, "")
 

@@ -35,7 +35,7 @@ class GarbageCollector(Reconciler):
 
         kinds: the built-in kinds. The collector also follows each custom kind as long as the server serves it.
         """
-        super().__init__(manager, workers=WORKERS, lane=self._lane_of)
+        super().__init__(manager, workers=WORKERS, lane=self._find_lane)
         self._manager = manager
         self._graph = Graph()
         self._kinds: dict[str, Kind[Object]] = {}
@@ -45,7 +45,7 @@ class GarbageCollector(Reconciler):
             self._follow(kind)
         follow_custom_kinds(manager, kinds, self._on_kind_changed)
 
-    def _lane_of(self, uid: str) -> Lane:
+    def _find_lane(self, uid: str) -> Lane:
         """Return the lane of an object in the queue: its namespace.
 
         Lanes take turns, so a user who deletes many objects does not delay the objects of others.
@@ -140,11 +140,13 @@ class GarbageCollector(Reconciler):
                     )
                 case DropReferences(item, owners):
                     remaining = [owner for owner in item.owners if owner.uid not in owners]
-                    await self._patch(item, {"ownerReferences": remaining})
+                    await self._patch_metadata(item, {"ownerReferences": remaining})
                 case DropFinalizer(item, finalizer):
-                    await self._patch(item, {"finalizers": [name for name in item.finalizers if name != finalizer]})
+                    await self._patch_metadata(
+                        item, {"finalizers": [name for name in item.finalizers if name != finalizer]}
+                    )
 
-    async def _patch(self, item: Item, metadata: dict[str, Any]) -> None:
+    async def _patch_metadata(self, item: Item, metadata: dict[str, Any]) -> None:
         """Change the metadata of the object's version on which the decision was based.
 
         The patch replaces whole lists.

@@ -32,11 +32,11 @@ def make_conditions(
     """
     known = {condition.type: condition for condition in before}
     updated = [NamespaceCondition(type=type_, status="False", reason=why, message=text) for type_, why, text in _SOUND]
-    updated += [_content_condition(left), _finalizers_condition(left)]
+    updated += [_make_content_condition(left), _make_finalizers_condition(left)]
     return tuple(_with_transition_time(condition, known.get(condition.type), now) for condition in updated)
 
 
-def _content_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
+def _make_content_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
     type_ = "NamespaceContentRemaining"
     counts = sorted((_qualify(resource), len(objects)) for resource, objects in left.items() if objects)
     if not counts:
@@ -47,7 +47,7 @@ def _content_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceConditi
     return NamespaceCondition(type=type_, status="True", reason="SomeResourcesRemain", message=message)
 
 
-def _finalizers_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
+def _make_finalizers_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
     type_ = "NamespaceFinalizersRemaining"
     counts = Counter(name for objects in left.values() for obj in objects for name in obj.metadata.finalizers)
     if not counts:

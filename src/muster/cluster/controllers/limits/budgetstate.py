@@ -75,13 +75,13 @@ def _count_desired(spec: PodDisruptionBudgetSpec, pods: int, replicas: int) -> t
     replicas: how many the pods' owners want.
     """
     if spec.max_unavailable is not None:
-        return replicas, max(0, replicas - _part_of(spec.max_unavailable, replicas))
+        return replicas, max(0, replicas - _compute_part(spec.max_unavailable, replicas))
     if isinstance(spec.min_available, str):
-        return replicas, _part_of(spec.min_available, replicas)
+        return replicas, _compute_part(spec.min_available, replicas)
     return (0, 0) if spec.min_available is None else (pods, spec.min_available)
 
 
-def _part_of(of: int | str, whole: int) -> int:
+def _compute_part(of: int | str, whole: int) -> int:
     """Return an amount as a number: a percentage of `whole`, rounded up, or the number itself."""
     return of if isinstance(of, int) else -(-int(of.removesuffix("%")) * whole // 100)
 

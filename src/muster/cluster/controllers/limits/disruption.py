@@ -147,10 +147,10 @@ class DisruptionController(Reconciler):
 
 def _is_relevant(old: Pod | None, new: Pod | None) -> bool:
     """Return whether a change of a pod changes the status of a budget."""
-    return old is None or new is None or _relevant_facts(old) != _relevant_facts(new)
+    return old is None or new is None or _select_relevant_facts(old) != _select_relevant_facts(new)
 
 
-def _relevant_facts(pod: Pod) -> object:
+def _select_relevant_facts(pod: Pod) -> object:
     meta = pod.metadata
     return meta.labels, meta.deletion_timestamp, meta.owner_references, is_ready(pod)
 

@@ -55,13 +55,13 @@ class LostPodCollector(Reconciler):
     async def _end_pod(self, pod: Pod, node: str) -> None:
         with ignoring("NotFound", "Conflict"):
             if not is_finished(pod):
-                patch = {"status": self._failed_status(node)}
+                patch = {"status": self._make_failed_status(node)}
                 await self._client.patch_object(
                     POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
                 )
             await self._client.delete_object(POD, pod, grace_period_seconds=0)
 
-    def _failed_status(self, node: str) -> dict[str, Any]:
+    def _make_failed_status(self, node: str) -> dict[str, Any]:
         condition = {
             "type": "DisruptionTarget",
             "status": "True",

@@ -116,7 +116,7 @@ class NodeLifecycle(Reconciler):
         if new is None:
             self._watched.pop(name, None)
         elif watch is not None:
-            if old is not None and _reported_at(old) != _reported_at(new):
+            if old is not None and _find_report_time(old) != _find_report_time(new):
                 self._record_sign_of_life(name, watch.patience)
             if old is None or read_readiness(old) != read_readiness(new) or old.spec.taints != new.spec.taints:
                 self._controller.queue.add(name)
@@ -128,7 +128,7 @@ class NodeLifecycle(Reconciler):
         node, watch = self._nodes.get(name), self._watched.get(name)
         if node is None or watch is None:
             return None
-        left = self._seconds_left(watch)
+        left = self._compute_seconds_left(watch)
         if left <= 0:
             node = await self._declare_lost(node)
         await self._write_taints(node, is_silent=left <= 0)
@@ -136,7 +136,7 @@ class NodeLifecycle(Reconciler):
             await self._mark_pods(name)
         return left if left > 0 else None
 
-    def _seconds_left(self, watch: _Watch) -> float:
+    def _compute_seconds_left(self, watch: _Watch) -> float:
         """Return for how many seconds the node may still be silent, and set `due` to the end of this time.
 
         A time in which this process did not run does not count as silence.
@@ -188,6 +188,6 @@ class NodeLifecycle(Reconciler):
             raise refusal
 
 
-def _reported_at(node: Node) -> object:
+def _find_report_time(node: Node) -> object:
     ready = find(node.status.conditions, "Ready")
     return ready.last_heartbeat_time if ready is not None else None

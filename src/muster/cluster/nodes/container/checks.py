@@ -97,7 +97,9 @@ async def _check_http(target: Target, action: HTTPGetAction, timeout: float) -> 
     request = "\r\n".join([*lines, "", ""]).encode()
     try:
         async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_connection(host, port, ssl=_unverified_context() if secure else None)
+            reader, writer = await asyncio.open_connection(
+                host, port, ssl=_make_unverified_context() if secure else None
+            )
             try:
                 writer.write(request)
                 status = (await reader.readline()).split(b" ")
@@ -127,7 +129,7 @@ def _resolve_port(target: Target, port: int | str) -> int:
 
 
 @cache
-def _unverified_context() -> ssl.SSLContext:
+def _make_unverified_context() -> ssl.SSLContext:
     """Return a TLS context that verifies no certificate.
 
     A probe only needs an answer, and pods make their own certificates. The context loads no certificate authorities,

@@ -226,17 +226,17 @@ def command_of(
     """
     context = container.security_context or SecurityContext()
     account = kit.account_of(pod)
-    with _acting_for(account):
-        writable = _writable_paths(kit, container, volumes, variables)
+    with _act_for(account):
+        writable = _list_writable_paths(kit, container, volumes, variables)
     env = environment.encode(variables)
     if not kit.isolation.own_pids:
         env.append((MARK, make_mark(pod.metadata.uid, container.name).encode()))
     return {
-        "identity": _identity_of(account) if account is not None else None,
+        "identity": _make_shim_account(account) if account is not None else None,
         "argv": environment.encode_words(argv),
         "env": env,
         "working_directory": os.fsencode(container.working_dir or "/"),
-        "umask": _umask_of(pod),
+        "umask": _find_umask(pod),
         "ids": rights.find_ids(pod, context) if account is None else None,
         "no_new_privileges": context.allow_privilege_escalation is False or account is not None,
         "dropped": rights.list_dropped_capabilities(context),
@@ -246,7 +246,7 @@ def command_of(
     }
 
 
-def _umask_of(pod: Pod) -> int:
+def _find_umask(pod: Pod) -> int:
     """Return the umask of the pod's processes. Raises `ConfigError`."""
     text = pod.metadata.annotations.get(UMASK_ANNOTATION)
     if text is None:
@@ -257,12 +257,12 @@ def _umask_of(pod: Pod) -> int:
         raise ConfigError(str(error)) from None
 
 
-def _acting_for(account: Account | None) -> AbstractContextManager[None]:
+def _act_for(account: Account | None) -> AbstractContextManager[None]:
     """Return a context in which file access has the rights of an account; None means the node's own user."""
     return acting_as(account) if account is not None else nullcontext()
 
 
-def _identity_of(account: Account) -> ShimAccount:
+def _make_shim_account(account: Account) -> ShimAccount:
     groups = [*account.groups, account.private_group]
     limits = read_limits(Login(account.name, name_groups(account)))
     return {"uid": account.uid, "gid": account.gid, "groups": groups, "limits": limits}
@@ -287,7 +287,7 @@ def make_spec(
     argv = environment.command_line(container, container_environment.variables)
     storage = kit.storage.of(pod.metadata.uid)
     account = kit.account_of(pod)
-    with _acting_for(account):
+    with _act_for(account):
         mounts = [
             *_list_own_mounts(container, storage, directory),
             *_hide_gpus(kit, pod, container),
@@ -365,7 +365,7 @@ def _list_own_mounts(container: Container, storage: PodStorage, directory: Path)
     return mounts
 
 
-def _writable_paths(
+def _list_writable_paths(
     kit: Kit, container: Container, volumes: PodVolumes, variables: Mapping[str, str]
 ) -> list[str] | None:
     """Return the paths that the container may write if its root is read-only; None if its root is writable."""

@@ -91,7 +91,7 @@ class Reader:
         at_end = False
         while self._file is not None or (yield from self._open_next()):
             yield from iter(self._read_lines, None)
-            if not self._newer_files() or (at_end and not (yield from self._open_next())):
+            if not self._list_newer_files() or (at_end and not (yield from self._open_next())):
                 return
             at_end = not at_end  # read again: the last lines may precede the next file's creation only just
             yield b""
@@ -115,7 +115,7 @@ class Reader:
     def _list_files(self) -> list[_File]:
         return _list_files(self._directory)[-self._most_files :]
 
-    def _newer_files(self) -> list[_File]:
+    def _list_newer_files(self) -> list[_File]:
         """Return the files that are newer than the open one."""
         number = self._file.number if self._file is not None else -1
         return [file for file in self._list_files() if file.number > number and file.path not in self._refused]
@@ -129,12 +129,12 @@ class Reader:
         number, text_bytes = -1, 0
         if self._file is not None:
             number, text_bytes = self._file.number, self._file.text_bytes
-        newer = self._newer_files()
+        newer = self._list_newer_files()
         if newer and newer[0].number > number + 1 and self._file is not None:
             text_bytes += yield from _count_text_bytes(self._descriptor, self._most_bytes)
         rest, self._rest = self._rest, b""
         while newer and not self._open_file(newer[0]):
-            newer = self._newer_files()
+            newer = self._list_newer_files()
         if newer:
             if rest:  # a full disk left the line without an end
                 yield rest + b"\n"

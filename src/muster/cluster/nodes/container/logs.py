@@ -70,7 +70,7 @@ class Logs:
                 yield record(Missing(reader.dropped))
             while True:
                 over = not options.follow or not shims.is_alive(directory)
-                for block in chain(reader.read(), _loss_notice(directory) if over else ()):
+                for block in chain(reader.read(), _write_loss_notice(directory) if over else ()):
                     data = form.feed(block)
                     del block  # a thousand clients may be slow to take their data
                     if left is not None:
@@ -193,7 +193,7 @@ def read_tail(directory: Path, lines: int, limit_bytes: int) -> str:
     return data.decode(errors="replace")
 
 
-def _loss_notice(directory: Path) -> Iterator[bytes]:
+def _write_loss_notice(directory: Path) -> Iterator[bytes]:
     """Yield a notice of lines that a finished attempt printed and its shim could not log, if there are any."""
     record = shims.read_record(directory)
     if record is not None and record.untold:

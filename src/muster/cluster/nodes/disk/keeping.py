@@ -44,7 +44,7 @@ class Keeping:
         if not guest:
             self._jobs = (manager.informer(JOB), manager.informer(JOB_SET, optional=True))
         for informer in self._jobs:
-            informer.on_change(self._job_changed)
+            informer.on_change(self._on_job_changed)
 
     def forget(self, uid: str) -> None:
         """Remove the files of a deleted pod that has no processes. Keep its logs if its job still exists."""
@@ -88,7 +88,7 @@ class Keeping:
         same = (meta for meta in jobs if meta.uid == record.job)
         return any(meta.deletion_timestamp is None and meta.namespace == record.namespace for meta in same)
 
-    def _job_changed(self, old: Job | JobSet | None, new: Job | JobSet | None) -> None:
+    def _on_job_changed(self, old: Job | JobSet | None, new: Job | JobSet | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._remover.add(self._past.forget(old.metadata.uid))
             if self._states is not None:

@@ -71,7 +71,7 @@ class _Removal:
             return
         with self._open_writable(name, self._parent) as root:
             before: list[str] = []
-            while (batch := self._next_names(root)) and batch != before and len(self._refused) < _MOST_REFUSALS:
+            while (batch := self._list_next_names(root)) and batch != before and len(self._refused) < _MOST_REFUSALS:
                 before = batch
                 for entry in batch:
                     if self._halted():
@@ -85,7 +85,7 @@ class _Removal:
             raise RemovalError(f"{self._path} cannot be removed: {what!a} in it: {error.strerror}{more}")
         os.rmdir(name, dir_fd=self._parent)
 
-    def _next_names(self, root: int) -> list[str]:
+    def _list_next_names(self, root: int) -> list[str]:
         """Return up to a batch of names that remain in the root."""
         with os.scandir(root) as entries:
             return list(itertools.islice((e.name for e in entries if e.name not in self._refused), _BATCH))

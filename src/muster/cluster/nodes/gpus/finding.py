@@ -49,9 +49,9 @@ class _Watcher(Generic[T]):
         if self._is_asking:
             raise NoAnswerError(_NO_ANSWER)
         self._is_asking = True
-        return await _run_query(self._answer)
+        return await _run_query(self._query_driver)
 
-    def _answer(self) -> T:
+    def _query_driver(self) -> T:
         try:
             return self._query(self._gpus, self._state)
         finally:

@@ -77,7 +77,7 @@ def shared_part(circle: Circle, peers: Iterable[Peer], services: Iterable[Servic
     peers: all pods with addresses.
     machine: the text of the machine's own hosts file.
     """
-    alive = sorted((peer for peer in peers if not is_finished(peer.pod)), key=_order_key)
+    alive = sorted((peer for peer in peers if not is_finished(peer.pod)), key=_make_sort_key)
     names: dict[str, list[str]] = {peer.address: _list_names(peer.pod, circle) for peer in alive}
     for service in services:
         for peer in alive:
@@ -124,7 +124,7 @@ def _selects(service: Service, pod: Pod) -> bool:
     )
 
 
-def _order_key(peer: Peer) -> tuple[str, int, str]:
+def _make_sort_key(peer: Peer) -> tuple[str, int, str]:
     """Return the key that sorts pods by namespace and name, with `job-2` before `job-10`."""
     name = peer.pod.metadata.name
     return peer.pod.metadata.namespace, len(name), name

@@ -54,7 +54,7 @@ class Network:
         apart: bool = False,
     ) -> None:
         self._clock = manager.clock
-        indexes = {BY_NODE: by_node, _UNBOUND: _circle_if_unbound, _LIVE: _node_if_live}
+        indexes = {BY_NODE: by_node, _UNBOUND: _find_circle_of_unbound, _LIVE: _find_node_of_unfinished}
         self.pods = manager.informer(POD, fields=f"spec.nodeName={only_node}" if only_node else "", indexes=indexes)
         self._services = manager.informer(SERVICE)
         self._addresses = addresses
@@ -141,7 +141,7 @@ class Network:
             self._addresses.restore(new.metadata.uid, new.status.pod_ip)
         if new is None and old is not None and old.spec.node_name not in self._nodes:
             self._addresses.release(old.metadata.uid)  # the address may have been reserved
-        if _hosts_facts(old) != _hosts_facts(new):
+        if _select_hosts_facts(old) != _select_hosts_facts(new):
             self._invalidate()
 
     def _invalidate(self) -> None:
@@ -156,14 +156,14 @@ class Network:
             return ""
 
 
-def _circle_if_unbound(pod: Pod) -> tuple[str, ...]:
+def _find_circle_of_unbound(pod: Pod) -> tuple[str, ...]:
     """Return the index key of an unbound pod whose controller sets host names; () for other pods."""
     circle = Circle.of(pod)
     unbound = circle.owner and pod.spec.hostname and not pod.spec.node_name
     return (f"{circle.namespace}/{circle.owner}",) if unbound else ()
 
 
-def _node_if_live(pod: Pod) -> tuple[str, ...]:
+def _find_node_of_unfinished(pod: Pod) -> tuple[str, ...]:
     """Return the index key, its node, of a pod that has not finished; () for other pods.
 
     In a long sweep of jobs, most pods have finished.
@@ -171,7 +171,7 @@ def _node_if_live(pod: Pod) -> tuple[str, ...]:
     return (pod.spec.node_name,) if pod.spec.node_name and not is_finished(pod) else ()
 
 
-def _hosts_facts(pod: Pod | None) -> object:
+def _select_hosts_facts(pod: Pod | None) -> object:
     """Return the fields of a pod that hosts files depend on; None for a pod that is finished or deleted."""
     if pod is None or is_finished(pod):
         return None

@@ -77,8 +77,8 @@ def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
     """Return what to do for a pod now, the status to report, and when to decide again."""
     end = end_of(pod, facts, now)
     finished = end is not None or has_finished(pod, facts)
-    alive = [container for container in _all_containers(pod) if is_alive(facts.of(container.name))]
-    over = finished and not alive and not any(facts.of(container.name).starting for container in _all_containers(pod))
+    alive = [container for container in _list_containers(pod) if is_alive(facts.of(container.name))]
+    over = finished and not alive and not any(facts.of(container.name).starting for container in _list_containers(pod))
     if finished:
         actions = tuple(_plan_ending(pod, facts, end, alive, now))
     elif not facts.prepared:
@@ -108,7 +108,7 @@ def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
         attempt = container_facts.attempt
         if attempt is None or not attempt.is_alive or not attempt.condemned:
             continue
-        grace = _condemned_grace_seconds(pod, attempt)
+        grace = _find_condemned_grace_seconds(pod, attempt)
         if attempt.stopping_since is None:
             yield Stop(container.name, attempt.condemned, grace)
         elif not attempt.killed and now.monotonic >= attempt.stopping_since + grace:
@@ -168,7 +168,7 @@ def _list_times(pod: Pod, facts: PodFacts, end: PodEnd | None, *, finished: bool
     finished: whether the pod is terminating or terminated.
     """
     if finished:
-        for container in _all_containers(pod):
+        for container in _list_containers(pod):
             attempt = facts.of(container.name).attempt
             if attempt is not None and attempt.is_alive and not attempt.killed:
                 kill_at = _kill_at(pod, end, attempt)
@@ -188,7 +188,7 @@ def _list_times(pod: Pod, facts: PodFacts, end: PodEnd | None, *, finished: bool
             yield time
         attempt = container_facts.attempt
         if attempt and attempt.is_alive and attempt.stopping_since is not None and not attempt.killed:
-            yield attempt.stopping_since + _condemned_grace_seconds(pod, attempt)
+            yield attempt.stopping_since + _find_condemned_grace_seconds(pod, attempt)
 
 
 def _list_notes(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, finished: bool) -> Iterator[PodNote]:
@@ -210,10 +210,10 @@ def _list_notes(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, fini
             yield PodNote("Warning", "BackOff", message, container.name, number)
 
 
-def _condemned_grace_seconds(pod: Pod, attempt: Attempt) -> float:
+def _find_condemned_grace_seconds(pod: Pod, attempt: Attempt) -> float:
     own_seconds = attempt.condemned_grace_seconds
     return float(grace_seconds(pod) if own_seconds is None else own_seconds)
 
 
-def _all_containers(pod: Pod) -> tuple[Container, ...]:
+def _list_containers(pod: Pod) -> tuple[Container, ...]:
     return (*pod.spec.init_containers, *pod.spec.containers)

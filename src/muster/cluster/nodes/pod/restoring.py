@@ -56,7 +56,7 @@ def restore_container(pod: Pod, container: Container, storage: PodStorage, now: 
     ]
     if not numbers or (status is not None and status.restart_count > numbers[-1]):
         return Restored(
-            ContainerFacts(_attempt_from_status(status, now), restarts=status.restart_count if status else 0)
+            ContainerFacts(_make_attempt_from_status(status, now), restarts=status.restart_count if status else 0)
         )
     number = numbers[-1]
     directory = storage.attempt(container.name, number)
@@ -169,7 +169,7 @@ def _find_status(pod: Pod, name: str) -> ContainerStatus | None:
     return next((status for status in statuses if status.name == name), None)
 
 
-def _attempt_from_status(status: ContainerStatus | None, now: Now) -> Attempt | None:
+def _make_attempt_from_status(status: ContainerStatus | None, now: Now) -> Attempt | None:
     """Return the last attempt of a container from its status in the API, if the disk has no record of it."""
     if status is None:
         return None

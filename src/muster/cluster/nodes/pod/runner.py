@@ -254,7 +254,7 @@ class PodRunner:
             self._containers[container.name] = restored.facts
             self._prepared = self._prepared or restored.facts.attempt is not None
             if restored.shim is not None:
-                self._attend(container, restored.shim, fresh=False, ready=restored.ready)
+                self._watch_shim(container, restored.shim, fresh=False, ready=restored.ready)
         if self._prepared:
             try:
                 self._kit.network.enter(self.pod, self.storage.hosts)
@@ -493,7 +493,7 @@ class PodRunner:
             attempt = replace(attempt, exit=exit)
         self._record_attempt(container, action, attempt)
         if shim is not None:
-            self._attend(container, shim, fresh=True, ready=False)
+            self._watch_shim(container, shim, fresh=True, ready=False)
 
     def _record_attempt(self, container: Container, action: Start, attempt: Attempt) -> None:
         """Record the new attempt of a container, and an event that it started or could not start."""
@@ -505,7 +505,7 @@ class PodRunner:
         else:
             self._record_event("Normal", "Started", f"Started container {container.name}", container.name)
 
-    def _attend(self, container: Container, shim: Shim, *, fresh: bool, ready: bool) -> None:
+    def _watch_shim(self, container: Container, shim: Shim, *, fresh: bool, ready: bool) -> None:
         """Watch a running container for its exit, and run its hook and probes.
 
         fresh: whether the container was just started.

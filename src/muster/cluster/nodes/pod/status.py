@@ -191,7 +191,7 @@ def _make_conditions(
         yield make_condition(pod, now.wall, "Ready", False, reason)
         yield make_condition(pod, now.wall, "ContainersReady", False, reason)
     else:
-        unready = [status.name for status in _statuses_for_readiness(pod, statuses) if not status.ready]
+        unready = [status.name for status in _select_statuses_for_readiness(pod, statuses) if not status.ready]
         reason = "ContainersNotReady" if unready else ""
         message = f"containers with unready status: [{' '.join(unready)}]" if unready else ""
         gates = "" if unready else _describe_closed_gates(pod)
@@ -213,7 +213,7 @@ def _make_conditions(
         yield make_condition(pod, now.wall, "DisruptionTarget", True, "TerminationByKubelet", FENCED_MESSAGE)
 
 
-def _statuses_for_readiness(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> Iterator[ContainerStatus]:
+def _select_statuses_for_readiness(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> Iterator[ContainerStatus]:
     """Return the statuses that the pod's readiness depends on: the statuses of main containers and sidecars."""
     passing = {container.name for container in pod.spec.init_containers if not is_sidecar(container)}
     return (status for status in statuses if status.name not in passing)

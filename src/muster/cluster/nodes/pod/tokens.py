@@ -45,10 +45,10 @@ class PodTokens:
             cached = self._cached.get(request)
             if cached is None or cached.renew_at <= now:
                 lasts = min(_RENEWAL * request.seconds, _MAX_AGE_SECONDS)
-                self._cached[request] = _CachedToken(await self._request(pod, request), now + lasts)
+                self._cached[request] = _CachedToken(await self._request_token(pod, request), now + lasts)
         return {request: cached.token for request, cached in self._cached.items()}
 
-    async def _request(self, pod: Pod, request: AskedToken) -> str:
+    async def _request_token(self, pod: Pod, request: AskedToken) -> str:
         meta = pod.metadata
         spec = TokenRequestSpec(
             audiences=(request.audience,) if request.audience else (),

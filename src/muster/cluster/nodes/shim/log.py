@@ -172,7 +172,7 @@ class Log:
         """Append lines to the log, or count them as lost."""
         if not pieces:
             return
-        head = self._next_stamp() + b" " + stream + b" "
+        head = self._make_next_stamp() + b" " + stream + b" "
         parts, text_bytes = [], 0
         for tag, text in pieces:
             mark = head + tag + b" "
@@ -196,7 +196,7 @@ class Log:
         """Write a notice of lost lines into the log. Raises OSError."""
         if self.untold:
             text = f"[muster: {self.untold} lines are missing here: {self.trouble}]\n".encode()
-            self._append(self._next_stamp() + b" stderr F " + text)
+            self._append(self._make_next_stamp() + b" stderr F " + text)
             self._text_bytes += len(text)
             self._mentioned = self.lost
 
@@ -248,7 +248,7 @@ class Log:
         del self._files[0]
         return True
 
-    def _next_stamp(self) -> bytes:
+    def _make_next_stamp(self) -> bytes:
         """Return the current time as RFC 3339 with nanoseconds; never earlier than the last returned time."""
         self._now = max(self._now, time.time_ns())
         seconds, nanoseconds = divmod(self._now, 1_000_000_000)

@@ -44,14 +44,14 @@ class SimulatedLeases:
             for number, names in enumerate(few, 1):
                 await asyncio.gather(*map(self._renew, names))
                 due = begun + number * RENEW_SECONDS / len(few)
-                if await self._stopped_within(due - self._clock.monotonic()):
+                if await self._is_stopped_within(due - self._clock.monotonic()):
                     return
 
     async def stop(self) -> None:
         """Stop the renewals. The nodes count as dead when their Leases have expired."""
         self._stopping.set()
 
-    async def _stopped_within(self, seconds: float) -> bool:
+    async def _is_stopped_within(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(max(seconds, 0.0)):
                 await self._stopping.wait()

@@ -85,7 +85,7 @@ class SimulatedNodes(Reconciler):
         self._classes: set[str] = set()  # drivers whose device class exists
         self._slices = manager.informer(RESOURCE_SLICE, optional=True)
         self._claims = manager.informer(RESOURCE_CLAIM, optional=True)
-        self._controller.watch(self._claims, _pods_of_claim, when=lambda _, new: new is not None)
+        self._controller.watch(self._claims, _list_pods_of_claim, when=lambda _, new: new is not None)
         self._controller.watch(self._pods, when=self._is_ours)
         self._controller.watch(self._nodes, when=self._is_own_node_gone)
 
@@ -205,7 +205,7 @@ class SimulatedNodes(Reconciler):
             return None
         if stage.next.to == "run" and not is_prepared(pod, self._claims.get):
             return None  # a change of its claims wakes the pod
-        remaining = self._seconds_left(pod, stage)
+        remaining = self._compute_seconds_left(pod, stage)
         if remaining > 0:
             return remaining
         step = advance(pod, stage, self._clock.now(), _ADDRESS)
@@ -217,7 +217,7 @@ class SimulatedNodes(Reconciler):
             self._enter_stage(restarted, stage, self._clock.monotonic())  # the pod runs once more
         return None
 
-    def _seconds_left(self, pod: Pod, stage: Stage) -> float:
+    def _compute_seconds_left(self, pod: Pod, stage: Stage) -> float:
         """Return how many seconds remain until a simulated pod leaves its stage.
 
         If the stage is new, record that it begins. After a restart of the server, the time of a run counts from the
@@ -227,7 +227,7 @@ class SimulatedNodes(Reconciler):
         entered = self._entered.get(pod.metadata.uid)
         if entered is None or entered[0] != stage.name:
             since = now
-            began = _running_since(pod)
+            began = _find_running_since(pod)
             if entered is None and stage.next.to == "end" and began is not None:
                 since -= max((self._clock.now() - began).total_seconds(), 0.0)
             entered = self._enter_stage(pod, stage, since)
@@ -258,11 +258,11 @@ class SimulatedNodes(Reconciler):
         return self._registers and new is None and old is not None and old.metadata.name in self.node_names
 
 
-def _pods_of_claim(claim: ResourceClaim) -> Iterator[str]:
+def _list_pods_of_claim(claim: ResourceClaim) -> Iterator[str]:
     yield from (f"{claim.metadata.namespace}/{one.name}" for one in claim.status.reserved_for)
 
 
-def _running_since(pod: Pod) -> datetime | None:
+def _find_running_since(pod: Pod) -> datetime | None:
     """Return when the pod's containers last started; None if they do not run."""
     running = [status.state.running for status in pod.status.container_statuses if status.state.running]
     return max((state.started_at for state in running if state.started_at), default=None)
@@ -288,21 +288,21 @@ class SimulatedConnection:
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002  (the protocol's argument)
         """Raise `ApiError` (400), because simulated pods run no programs."""
-        raise _nothing_runs(pod, "no command can run in it")
+        raise _make_not_running_error(pod, "no command can run in it")
 
     def attach(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002
         """Raise `ApiError` (400), because simulated pods run no programs."""
-        raise _nothing_runs(pod, "there is nothing to attach to")
+        raise _make_not_running_error(pod, "there is nothing to attach to")
 
     def dial(self, pod: Pod) -> Dial:
         """Raise `ApiError` (400), because simulated pods run no programs."""
-        raise _nothing_runs(pod, "it has no ports")
+        raise _make_not_running_error(pod, "it has no ports")
 
     async def measure_usage(self) -> Mapping[tuple[str, str], Reading]:
         """Return the simulated usage of containers, by the pod's UID and the container's name."""
         return dict(self._play_usage())
 
 
-def _nothing_runs(pod: Pod, what: str) -> ApiError:
+def _make_not_running_error(pod: Pod, what: str) -> ApiError:
     where = f'"{pod.spec.node_name}" of pod "{pod.metadata.name}"'
     return bad_request(f"nothing runs on simulated nodes, such as {where}: {what}")

@@ -145,10 +145,10 @@ def delay_seconds(pod: Pod, stage: Stage, fraction: float) -> float:
             seconds = _parse_duration(text)
             break
     seconds = max(seconds, 0.0) + stage.delay.jitter_seconds * fraction
-    return seconds + (_back_off_seconds(pod, seconds) if stage.next.to == "end" else 0.0)
+    return seconds + (_compute_back_off_seconds(pod, seconds) if stage.next.to == "end" else 0.0)
 
 
-def _back_off_seconds(pod: Pod, ran_seconds: float) -> float:
+def _compute_back_off_seconds(pod: Pod, ran_seconds: float) -> float:
     """Return the back-off, in seconds, before the current run of a restarted pod's containers.
 
     The rules follow `pod/rules.py`.
@@ -206,7 +206,7 @@ def _make_ended(pod: Pod, now: datetime, code: int) -> PodStatus:
         conditions=_make_conditions(pod, now, ready=False, reason="PodFailed" if phase == "Failed" else "PodCompleted"),
         container_statuses=tuple(
             msgspec.structs.replace(
-                status, ready=False, started=False, state=_make_terminated(_started_at(status, now), now, code)
+                status, ready=False, started=False, state=_make_terminated(_find_start_time(status, now), now, code)
             )
             for status in pod.status.container_statuses
         ),
@@ -222,7 +222,7 @@ def _make_restarted(pod: Pod, now: datetime, code: int) -> PodStatus:
             msgspec.structs.replace(
                 status,
                 state=running,
-                last_state=_make_terminated(_started_at(status, now), now, code),
+                last_state=_make_terminated(_find_start_time(status, now), now, code),
                 restart_count=status.restart_count + 1,
             )
             for status in pod.status.container_statuses
@@ -259,7 +259,7 @@ def _make_terminated(began: datetime, now: datetime, code: int) -> ContainerStat
     return ContainerState(terminated=ended)
 
 
-def _started_at(status: ContainerStatus, now: datetime) -> datetime:
+def _find_start_time(status: ContainerStatus, now: datetime) -> datetime:
     running = status.state.running
     return (running.started_at if running else None) or now
 

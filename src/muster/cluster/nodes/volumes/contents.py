@@ -136,26 +136,27 @@ def make_content(pod: Pod, volume: Volume, objects: Objects, around: NodeFacts, 
     if volume.config_map is not None:
         source = volume.config_map
         return _make_tree(
-            _files_of_config_map(pod, source, source.name, objects, _mode_or_default(source.default_mode)), limit
+            _make_files_of_config_map(pod, source, source.name, objects, _fill_in_mode(source.default_mode)), limit
         )
     if volume.secret is not None:
         secret_source = volume.secret
         return _make_tree(
-            _files_of_secret(
-                pod, secret_source, secret_source.secret_name, objects, _mode_or_default(secret_source.default_mode)
+            _make_files_of_secret(
+                pod, secret_source, secret_source.secret_name, objects, _fill_in_mode(secret_source.default_mode)
             ),
             limit,
         )
     if volume.downward_api is not None:
         downward_source = volume.downward_api
         return _make_tree(
-            _files_of_fields(pod, downward_source.items, around, _mode_or_default(downward_source.default_mode)), limit
+            _make_files_of_fields(pod, downward_source.items, around, _fill_in_mode(downward_source.default_mode)),
+            limit,
         )
     if volume.projected is not None:
-        mode = _mode_or_default(volume.projected.default_mode)
+        mode = _fill_in_mode(volume.projected.default_mode)
         files: dict[str, File] = {}
         for projection in volume.projected.sources:
-            shown = _make_tree(_files_of_projection(pod, projection, objects, around, mode), limit)
+            shown = _make_tree(_make_files_of_projection(pod, projection, objects, around, mode), limit)
             limit -= size_of(shown)
             files |= shown.files
         return Tree(files)
@@ -210,15 +211,15 @@ def relocate_variables(variables: Mapping[str, str], places: Mapping[str, str]) 
     return {name: relocate(text) for name, text in variables.items()}
 
 
-def _files_of_projection(
+def _make_files_of_projection(
     pod: Pod, projection: VolumeProjection, objects: Objects, around: NodeFacts, mode: int
 ) -> dict[str, File]:
     if projection.config_map is not None:
-        return _files_of_config_map(pod, projection.config_map, projection.config_map.name, objects, mode)
+        return _make_files_of_config_map(pod, projection.config_map, projection.config_map.name, objects, mode)
     if projection.secret is not None:
-        return _files_of_secret(pod, projection.secret, projection.secret.name, objects, mode)
+        return _make_files_of_secret(pod, projection.secret, projection.secret.name, objects, mode)
     if projection.downward_api is not None:
-        return _files_of_fields(pod, projection.downward_api.items, around, mode)
+        return _make_files_of_fields(pod, projection.downward_api.items, around, mode)
     if projection.service_account_token is not None:
         token = projection.service_account_token
         return {_check_path(token.path): File(objects.tokens[read_requested_token(token)].encode(), mode)}
@@ -227,7 +228,7 @@ def _files_of_projection(
     )
 
 
-def _files_of_config_map(
+def _make_files_of_config_map(
     pod: Pod, source: ConfigMapVolumeSource | ConfigMapProjection, name: str, objects: Objects, mode: int
 ) -> dict[str, File]:
     config_map: ConfigMap | None = objects.config_maps.get(name)
@@ -238,7 +239,7 @@ def _files_of_config_map(
     return _select_files(data, source.items, mode, where, optional=bool(source.optional))
 
 
-def _files_of_secret(
+def _make_files_of_secret(
     pod: Pod, source: SecretVolumeSource | SecretProjection, name: str, objects: Objects, mode: int
 ) -> dict[str, File]:
     secret: Secret | None = objects.secrets.get(name)
@@ -248,7 +249,9 @@ def _files_of_secret(
     return _select_files(secret.data if secret else {}, source.items, mode, where, optional=bool(source.optional))
 
 
-def _files_of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: NodeFacts, mode: int) -> dict[str, File]:
+def _make_files_of_fields(
+    pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: NodeFacts, mode: int
+) -> dict[str, File]:
     containers = {container.name: container for container in (*pod.spec.init_containers, *pod.spec.containers)}
     files = {}
     fields: dict[str, bytes] = {}  # annotations are long, and many items can refer to them
@@ -300,5 +303,5 @@ def _check_path(path: str) -> str:
     return normal
 
 
-def _mode_or_default(mode: int | None) -> int:
+def _fill_in_mode(mode: int | None) -> int:
     return _DEFAULT_MODE if mode is None else mode & 0o7777

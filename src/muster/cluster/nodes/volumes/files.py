@@ -49,7 +49,7 @@ def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None 
     if current.is_symlink() and _has_exactly(current, files, group):
         return False
     old = _list_versions(directory)
-    new = directory / _fresh_name(old)
+    new = directory / _choose_fresh_name(old)
     try:
         for path, file in files.items():
             _write_file(new / path, file, group)
@@ -153,7 +153,7 @@ def _write_file(path: Path, file: File, group: int | None) -> None:
         path.write_bytes(file.data)
     if group is not None:
         os.chown(path, -1, group)
-    path.chmod(_mode_of(file, group))
+    path.chmod(_compute_mode(file, group))
 
 
 def _make_directories(path: Path) -> None:
@@ -167,7 +167,7 @@ def _make_directories(path: Path) -> None:
         directory.chmod(_DIRECTORY_MODE)
 
 
-def _mode_of(file: File, group: int | None) -> int:
+def _compute_mode(file: File, group: int | None) -> int:
     """Return the mode of a file. The group that owns the pod's volumes, if there is one, can read every file."""
     return file.mode | (0o440 if group is not None else 0)
 
@@ -177,7 +177,7 @@ def _has_exactly(directory: Path, files: Mapping[str, File], group: int | None) 
     present = _list_files(directory)
     return present == files.keys() and all(
         (directory / name).read_bytes() == file.data
-        and stat.S_IMODE((directory / name).stat().st_mode) == _mode_of(file, group)
+        and stat.S_IMODE((directory / name).stat().st_mode) == _compute_mode(file, group)
         for name, file in files.items()
     )
 
@@ -205,7 +205,7 @@ def _list_versions(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir() if path.name.startswith("..") and not path.is_symlink()]
 
 
-def _fresh_name(existing: list[str]) -> str:
+def _choose_fresh_name(existing: list[str]) -> str:
     return next(name for number in itertools.count(1) if (name := f"..{number}") not in existing)
 
 

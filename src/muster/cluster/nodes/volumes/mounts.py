@@ -115,7 +115,7 @@ def list_bubblewrap_arguments(operations: Sequence[Operation], tree: Tree | None
             if target != "/":
                 arguments += ["--tmpfs", target]
             for name in tree.entries(rest[0]) or ():
-                arguments += _entry_arguments(posixpath.join(rest[0], name), posixpath.join(target, name), tree)
+                arguments += _make_entry_arguments(posixpath.join(rest[0], name), posixpath.join(target, name), tree)
         elif kind == "directory":
             arguments += ["--dir", target]
         elif kind == "bind":
@@ -125,7 +125,7 @@ def list_bubblewrap_arguments(operations: Sequence[Operation], tree: Tree | None
     return arguments
 
 
-def _entry_arguments(source: str, target: str, tree: Tree) -> list[str]:
+def _make_entry_arguments(source: str, target: str, tree: Tree) -> list[str]:
     real = tree.real(source)
     if real != source:  # the directory itself is a real path, so the entry is a link
         return ["--symlink", real, target]

@@ -64,7 +64,7 @@ class PodVolumes:
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is not None and volume.name in self._sources:
                 continue  # a claim's volume stays for the pod's life, even after the claim is deleted
-            with _naming_volume(volume):
+            with _name_volume_in_errors(volume):
                 volume_content = make_content(pod, volume, objects, around, bytes_left)
                 bytes_left -= size_of(volume_content)
             contents.append((volume, volume_content))
@@ -82,7 +82,7 @@ class PodVolumes:
 
     def _write_volumes(self, volumes: Sequence[tuple[Volume, Content]]) -> None:
         for volume, volume_content in volumes:
-            with _naming_volume(volume):
+            with _name_volume_in_errors(volume):
                 if isinstance(volume_content, HostPath):
                     self._sources[volume.name] = files.prepare_host_path(volume_content)
                     continue
@@ -127,15 +127,15 @@ class PodVolumes:
 
 
 @contextmanager
-def _naming_volume(volume: Volume) -> Iterator[None]:
+def _name_volume_in_errors(volume: Volume) -> Iterator[None]:
     """Raise errors of the `with` block as a `VolumeError` that contains the volume's name."""
     try:
         yield
     except VolumeError as error:
-        raise VolumeError(_setup_message(volume.name, str(error)), waits=error.waits) from None
+        raise VolumeError(_make_setup_message(volume.name, str(error)), waits=error.waits) from None
     except OSError as error:
-        raise VolumeError(_setup_message(volume.name, describe_os_error(error))) from error
+        raise VolumeError(_make_setup_message(volume.name, describe_os_error(error))) from error
 
 
-def _setup_message(volume: str, why: str) -> str:
+def _make_setup_message(volume: str, why: str) -> str:
     return f'MountVolume.SetUp failed for volume "{volume}" : {why}'

@@ -32,7 +32,7 @@ def _make_immutable_rule(field: str, condition: str) -> str:
     return f"!({_HELD} && {condition}) || oldSelf.spec.{field} == self.spec.{field}"
 
 
-def _or_zero(field: str) -> str:
+def _make_default_zero(field: str) -> str:
     return f"(has({field}) ? {field} : 0)"
 
 
@@ -50,7 +50,7 @@ _SAME_QUEUE_AND_TIME: Sequence[Rule] = (
     ),
     Rule(
         f"!({_is_true(ADMITTED, 'oldSelf')} && {_is_true(ADMITTED, 'self')}) || "
-        f"{_or_zero(f'oldSelf.{_TIME}')} == {_or_zero(f'self.{_TIME}')}",
+        f"{_make_default_zero(f'oldSelf.{_TIME}')} == {_make_default_zero(f'self.{_TIME}')}",
         f"maximumExecutionTimeSeconds is immutable {_WHILE_HELD}",
     ),
 )
