@@ -383,7 +383,7 @@ def _is_leftover(remote: Remote, workload: Workload) -> bool:
 
 
 def _is_strange(remote: Remote, workload: Workload) -> bool:
-    """Return whether a job with this manager's label is a copy for another workload, or of another job of that name."""
+    """Return whether the worker has a job with this manager's label that belongs to another workload."""
     return remote.job is not None and remote.job.workload != workload.metadata.name
 
 

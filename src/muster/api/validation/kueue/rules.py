@@ -145,7 +145,7 @@ def validate_tolerations(path: str, tolerations: tuple[Toleration, ...]) -> Erro
 
 
 def toleration_keys(path: str, tolerations: tuple[Toleration, ...]) -> Errors:
-    """Check the webhook's rule of a list of tolerations."""
+    """Check the webhook's rule of tolerations: their keys are valid label keys."""
     for i, toleration in enumerate(tolerations):
         if toleration.key:
             yield from label_key(f"{path}[{i}].key", toleration.key)

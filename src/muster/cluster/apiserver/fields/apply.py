@@ -51,7 +51,7 @@ def apply(
 
     live: the stored object; None if there is none yet.
     config: the manager's configuration, in the version `writer.api_version`.
-    now: RFC 3339, whole seconds, UTC.
+    now: the current time as RFC 3339, in UTC and whole seconds.
     force: whether to take fields from managers that set them to a different value.
     ignored: fields that this kind of write never changes, even if the configuration sets them.
 

@@ -102,7 +102,7 @@ def is_ours(volume: PersistentVolume) -> bool:
 def is_at(volume: PersistentVolume, path: Path) -> bool:
     """Return whether the volume's data are in this directory.
 
-    After a restore of a backup elsewhere, they may not be.
+    They are not if a backup was restored to another directory.
     """
     return volume.spec.host_path is not None and volume.spec.host_path.path == str(path)
 
