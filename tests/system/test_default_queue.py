@@ -200,17 +200,17 @@ def test_a_start_that_is_killed_between_any_two_writes_is_made_up_for(writes):
     run_virtual(body())
 
 
-def test_a_server_is_ready_once_it_is_there(tmp_path):
+def test_a_server_is_ready_once_it_is_there_and_the_host_has_recorded_the_start(tmp_path):
     async def body():
         nodes = (parse("simulated:3,cpu=8,memory=32Gi"),)
         async with start_control_plane(MemoryJournal(), tmp_path, nodes, adopt=False) as running:
             api, client = Api(running.plane), running.plane.client()
             assert b"[-]start failed: it goes on" in (await api.get("/readyz", accept="*/*")).body
-            starting = asyncio.create_task(running.wait_until_started(default_queue=True))
-            while (await api.get("/readyz", accept="*/*")).status != 200:
-                await asyncio.sleep(0.001)
+            await running.wait_until_started(default_queue=True)
             assert await client.find(LOCAL_QUEUE, "default", "default") is not None
-            await starting
+            assert (await api.get("/readyz", accept="*/*")).status == 500
+            running.complete.set()
+            assert (await api.get("/readyz", accept="*/*")).status == 200
 
     asyncio.run(body())
 

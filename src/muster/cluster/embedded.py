@@ -62,7 +62,8 @@ class Running(Struct, frozen=True):
     """A running cluster, and the tasks that must not stop before it does.
 
     home: the directory of its data.
-    complete: set after everything has started; `/readyz` waits for it.
+    complete: the host sets it after everything has started and the host has recorded the start. `/readyz` answers 200
+    from then on.
     """
 
     plane: ControlPlane
@@ -92,7 +93,6 @@ class Running(Struct, frozen=True):
         await self.until(_wait_until_equipped(self.nodes))  # a Node of the last start may be ready before its agent is
         if default_queue:
             await _create_default_queue(plane)
-        self.complete.set()
 
     def abandon(self) -> None:
         """Stop the cluster without waiting for its pods.
@@ -165,6 +165,7 @@ async def run_cluster(
     """
     async with start_control_plane(journal, state, nodes, configuration, adopt=adopt, entrance=entrance) as running:
         await running.wait_until_started(default_queue=default_queue)
+        running.complete.set()
         yield running
 
 

@@ -76,9 +76,9 @@ class Options(Struct, frozen=True):
 async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -> None:
     """Run until SIGTERM or SIGINT, then terminate all pods and stop.
 
-    ready: called after everything has started, with four texts: the URL for this machine, the URL for other machines
-    ("" for none), how process nodes enforce the limits of containers ("" without such nodes), and which requested
-    resources they lack.
+    ready: called after everything has started, before `/readyz` answers 200. Its arguments are the URL for this machine,
+    the URL for other machines ("" for none), how process nodes enforce the limits of containers ("" without such
+    nodes), and which requested resources they lack.
     Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or the error of a failed part.
     """
     allow_descriptors()
@@ -116,6 +116,7 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
                 await _wait_until_started(running, stopping)
                 if not stopping.is_set():
                     ready(entrance.url, entrance.outside, _describe_enforcement(running), _describe_shortages(running))
+                    running.complete.set()  # not before: who sees the server ready reads what `ready` has written
                     loading = asyncio.create_task(_load_late_modules(running.plane.inputs.clock), name="late modules")
                     try:
                         await running.until(stopping.wait())

@@ -29,10 +29,7 @@ async def predict_start(session: Session, job: JobRecord, warn: Callable[[str], 
 
 
 async def foresee_queue_use(session: Session, sweep: JobRecord) -> str:
-    """Return a sentence that a sweep without a limit will take its whole queue.
-
-    Return "" if it will not, as far as the user may see.
-    """
+    """Return a warning that a sweep will take its whole queue; "" if it will not, as far as the user may see."""
     queue = sweep.metadata.labels.get(QUEUE_NAME_LABEL, "")
     return (
         describe_queue_use(sweep, await survey_room(Lists(session.client), session.namespace), queue) if queue else ""

@@ -1,7 +1,7 @@
-"""Decide whether a sweep that limits no trials at a time takes all the quota of its queue for long.
+"""Decide whether a sweep takes all the quota of its queue for long.
 
-It takes the sweep's job and the visible quotas, and returns a sentence. Such a sweep starts with as many trials as
-there is quota for, and other jobs of the queue wait until it ends.
+It takes the sweep's job and the visible quotas, and returns a sentence. A sweep whose limit on concurrent trials is
+absent or above the quota starts as many trials as fit the quota, and other jobs of the queue are pending until it ends.
 """
 
 from muster.insight.forecasts.never import VisibleCapacity, find_ask
@@ -17,7 +17,7 @@ _FAR_MORE = 10
 def describe_queue_use(job: JobRecord, room: VisibleCapacity, queue: str) -> str:
     """Return a warning that a sweep takes its whole queue for long, with the option that limits it; "" if it does not.
 
-    job: a sweep without a limit on the trials that run at a time. queue: its LocalQueue.
+    job: the sweep. queue: the name of its LocalQueue.
     """
     namespace, trials = job.metadata.namespace, job.wanted
     quota = room.find_quota(room.best, namespace, queue)
@@ -28,10 +28,10 @@ def describe_queue_use(job: JobRecord, room: VisibleCapacity, queue: str) -> str
     most = _count_fitting(quota, requests)
     if not most or podset.count < most or trials < _FAR_MORE * most:
         return ""
-    return (
-        f"its {trials} trials take all of queue {queue}, at most {most} at a time, until the sweep ends; with "
-        f"%N behind --array, as in --array 0-99%4, N run at a time, and other jobs have the rest"
-    )
+    warning = f"its {trials} trials take all of queue {queue}, at most {most} at a time, until the sweep ends"
+    if most == 1:
+        return warning
+    return f"{warning}; with a number below {most} after %, as in --array 0-99%{most // 2}, other jobs have the rest"
 
 
 def _count_fitting(quota: Node, requests: dict[str, int]) -> int | None:

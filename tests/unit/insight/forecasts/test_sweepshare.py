@@ -34,6 +34,20 @@ def test_a_sweep_without_a_limit(trials: int, at_once: int, cpu: str, most: int 
     assert bool(sentence) is bool(most)
 
 
+@pytest.mark.parametrize(
+    ("at_once", "cpu", "advice"),
+    [
+        (10_000, "1", "; with a number below 8 after %, as in --array 0-99%4, other jobs have the rest"),
+        (50, "1", "; with a number below 8 after %, as in --array 0-99%4, other jobs have the rest"),
+        (50, "4", "; with a number below 2 after %, as in --array 0-99%1, other jobs have the rest"),
+        (50, "8", "until the sweep ends"),  # no number leaves room
+    ],
+)
+def test_the_advice_names_a_limit_that_leaves_room(at_once: int, cpu: str, advice: str) -> None:
+    queues = [cluster_queue("q", {"f": {"cpu": "8", "pods": "100"}})]
+    assert describe_queue_use(sweep(10_000, at_once, cpu), room(queues=queues), "q").endswith(advice)
+
+
 def test_what_the_user_may_not_see_is_not_judged() -> None:
     assert describe_queue_use(sweep(10_000, 10_000), room(), "q") == ""
 
