@@ -76,9 +76,9 @@ class Options(Struct, frozen=True):
 async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -> None:
     """Run until SIGTERM or SIGINT, then terminate all pods and stop.
 
-    ready: called after everything has started, before `/readyz` answers 200. Its arguments are the URL for this machine,
-    the URL for other machines ("" for none), how process nodes enforce the limits of containers ("" without such
-    nodes), and which requested resources they lack.
+    ready: called after everything has started, before `/readyz` answers 200. Its arguments are the URL for this
+    machine, the URL for other machines ("" for none), how process nodes enforce the limits of containers ("" without
+    such nodes), and which requested resources they lack.
     Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or the error of a failed part.
     """
     allow_descriptors()
